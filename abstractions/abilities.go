@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// The interfaces below are optional abilities of a provider. Ask for one with
-// As, never with a type assertion: a wrapper answers for itself.
+// The interfaces below are optional abilities of a provider. Get one with As, never with
+// a type assertion: the method As of a wrapper selects the abilities of the wrapper.
 
 // BatchRenewer renews many claims in one request. Without it package leasing
 // sends a request for each claim.
 type BatchRenewer interface {
-	// RenewBatch returns one result for each request, in order. An item of
-	// unknown outcome carries an error that says so; the failure of one item
-	// does not affect another. The second return value is an error of the
-	// whole batch: the outcome of every item without a result is then
-	// unknown.
+	// RenewBatch returns one result for each request, in order. An item whose
+	// outcome is unknown has an error that says so; the failure of one item
+	// does not affect another. The second return value is an error of the whole
+	// batch: the outcome of every item without a result is then unknown.
 	RenewBatch(ctx context.Context, reqs []RenewRequest) ([]RenewResult, error)
 }
 
@@ -29,8 +28,8 @@ type RenewResult struct {
 // polls in any case, but less often with a Waiter.
 type Waiter interface {
 	// Wait registers the claim req.ID as waiting for req.Name. The caller then
-	// asks for the name with that ID. No wake-up is missed: a release that
-	// follows an answer of ErrHeld is announced. The registration lasts until
+	// tries to acquire the name with that ID. A release after a refusal with
+	// ErrHeld causes a wake-up, so none is missed. The registration lasts until
 	// ctx ends, and the provider then removes it from the backend.
 	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
 }
@@ -43,9 +42,9 @@ type WaitRequest struct {
 }
 
 // Wakeups is a registration. Wake-ups may be lost, late, duplicated or wrong:
-// they only make the waiter ask for the name.
+// they only make the waiter try to acquire the name.
 type Wakeups struct {
-	// C has a buffer of one and is never closed while ctx lives.
+	// C has a buffer of one and is not closed before ctx ends.
 	C <-chan struct{}
 }
 
@@ -54,10 +53,10 @@ type Wakeups struct {
 type WaiterLister interface {
 	// Waiters returns the claims that wait for req.Name, in the order in which they
 	// are served, at most the first MaxWaiters. It changes nothing. A registered claim
-	// (see Waiter) is listed at the latest from its next refusal on, until it has the
+	// (see Waiter) is listed from its next refusal at the latest, until it holds the
 	// name or its registration ends. In a queue (see Capabilities.Queues) a claim that
-	// misses its turn, because its process hangs or is dead, is no longer listed
-	// until its next request.
+	// misses its turn, because its process hangs or is dead, is no longer listed until
+	// its next request.
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
@@ -72,7 +71,7 @@ type WaitersRequest struct {
 // Waiting is a claim that waits for a name. Its times are the backend's, comparable
 // with each other and not with the reader's clock.
 type Waiting struct {
-	Fingerprint Fingerprint // of the claim's ID, which is Lease.ID once it has the name
+	Fingerprint Fingerprint // of the claim's ID, which is Lease.ID once the claim holds the name
 	Owner       string
 	Since       time.Time // when it joined the queue
 	Now         time.Time // the backend's clock at the read
@@ -83,8 +82,8 @@ type Lister interface {
 	// List returns a page of the names that begin with req.Prefix, held or
 	// remembered, in an order of the provider's choice. Each name that exists
 	// throughout the listing appears once, unless the provider documents an exception,
-	// as Redis does: there a later page may tell it again, and one that moves between
-	// the servers of a Cluster meanwhile may be left out.
+	// as Redis does: its later pages may repeat a name, and may omit a name that moves
+	// between the servers of a Cluster during the listing.
 	List(ctx context.Context, req ListRequest) (ListResult, error)
 }
 
@@ -127,8 +126,7 @@ type HistoryResult struct {
 	Next    string
 }
 
-// HistoryEntry is one change to a name, by the backend's clock. In JSON its fields have
-// the names in their tags.
+// HistoryEntry is one change to a name. Its time is by the backend's clock.
 type HistoryEntry struct {
 	Time time.Time   `json:"time"`
 	Kind HistoryKind `json:"kind"`
@@ -152,16 +150,16 @@ type NamedEntry struct {
 // HistoryKind is the kind of change that an entry records.
 type HistoryKind string
 
-// The kinds of history. The next change of the name records an expiry, with
-// the time at which the lease ran out.
+// The kinds of history. An expiry is recorded with the next change of the name;
+// its time is the end of the lease.
 const (
 	HistoryAcquired HistoryKind = "acquired"
 	HistoryRenewed  HistoryKind = "renewed"
 	HistoryExpired  HistoryKind = "expired"
 	HistoryReleased HistoryKind = "released"
 	HistoryBroken   HistoryKind = "broken"
-	// HistoryLost: the holder stopped trusting its lease, by its own account. Package
-	// history alone writes such an entry.
+	// HistoryLost: the holder reported that it no longer trusts its lease. Only
+	// package history writes such entries.
 	HistoryLost HistoryKind = "lost"
 )
 

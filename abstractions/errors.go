@@ -15,8 +15,8 @@ var (
 	ErrHeld = errors.New("held by another")
 	// ErrLost: the lease has ended without being released. Carried by *LostError.
 	ErrLost = errors.New("lease lost")
-	// ErrReleased: the lease was released. A provider also answers with it that the claim with
-	// that ID was released or broken.
+	// ErrReleased: the lease was released. A provider also returns it for the ID of a claim
+	// that was released or broken.
 	ErrReleased = errors.New("lease released")
 	// ErrHandedOver: Lease.HandOver ended the lease in this process.
 	ErrHandedOver = errors.New("lease handed over")
@@ -26,9 +26,8 @@ var (
 	// request. Unless it is also ErrThrottled, the request may have been
 	// applied.
 	ErrUnavailable = errors.New("backend unavailable")
-	// ErrThrottled: the backend refused for now and did nothing. Such an error also
-	// matches ErrUnavailable. It is a *ThrottledError if the backend said how long
-	// to wait.
+	// ErrThrottled: the backend refused the request for now and did nothing. Such an error also
+	// matches ErrUnavailable. It is a *ThrottledError if the backend said how long to wait.
 	ErrThrottled = errors.New("throttled by the backend")
 	// ErrInvalid: the request can't work as it is; nothing was sent.
 	ErrInvalid = errors.New("invalid")
@@ -52,7 +51,8 @@ type Error struct {
 	Name     string // of the lease; "" where there is none
 	Err      error
 	// Fingerprint is that of the operation's claim, as records, events and history show the claim. It is zero where the
-	// operation has no claim, as for a break, or ended before its claim was made. The text of Error leaves it out.
+	// operation has no claim, as for a break, or ended before its claim was made. The text of Error omits the
+	// fingerprint.
 	Fingerprint Fingerprint
 }
 
@@ -71,8 +71,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// once returns the text of an error that says its class once. Each layer that wraps an error names the class, since it
-// can't know whether the layer below has named the class.
+// once removes repetitions of the class from the text of an error. Each layer that wraps an error adds the class,
+// since it can't know whether the layer below has added the class.
 func once(text string) string {
 	for _, class := range [...]error{ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp} {
 		head := class.Error() + ": "
@@ -90,11 +90,10 @@ type HeldError struct {
 	// Holder is the backend's record of the holder. Its Held is false if
 	// the name is free but reserved for the waiter at the front.
 	Holder Record
-	// RetryAfter, unless 0, is the pause before the next request that the backend
-	// suggests.
+	// RetryAfter, unless 0, is the pause that the backend suggests before the next request.
 	RetryAfter time.Duration
-	// ByThisManager says that the manager that asked holds the name itself, as in a
-	// Do within a Do of the same name.
+	// ByThisManager says that the manager that sent the request itself holds the
+	// name, as in a Do within a Do of the same name.
 	ByThisManager bool
 }
 
@@ -124,12 +123,12 @@ type LostReason string
 const (
 	// LostExpired: trust ended before a renewal succeeded.
 	LostExpired LostReason = "expired"
-	// LostTaken: the backend shows another holder.
+	// LostTaken: the backend reports another holder.
 	LostTaken LostReason = "taken"
 	// LostBroken: the lease was broken.
 	LostBroken LostReason = "broken"
-	// LostGone: the backend no longer knows the claim: its record was
-	// removed, or another client released it by its ID.
+	// LostGone: the backend no longer has the claim: the record was removed, or
+	// another client released the claim by its ID.
 	LostGone LostReason = "gone"
 	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit LostReason = "renewal_limit"
@@ -144,7 +143,7 @@ type LostError struct {
 	// BrokenBy and BreakReason are the author and the reason of a break, if the
 	// backend keeps both.
 	BrokenBy, BreakReason string
-	// Err, unless nil, is the underlying error: that of the last failed renewal, say.
+	// Err, unless nil, is the underlying error, such as that of the last failed renewal.
 	Err error
 }
 
@@ -157,7 +156,7 @@ func (e *LostError) Error() string {
 		text += fmt.Sprintf(" (%s)", e.BreakReason)
 	}
 	cause := e.Err
-	var same *LostError // of the provider, which has said so in its own words
+	var same *LostError // the provider's, with the same reason
 	if errors.As(cause, &same) && same.Reason == e.Reason {
 		cause = same.Err
 	}
@@ -192,7 +191,7 @@ func (e *ThrottledError) Is(target error) bool {
 }
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// InvalidError matches ErrInvalid and names what is wrong.
+// InvalidError matches ErrInvalid and names the invalid field.
 type InvalidError struct {
 	Field string // as it is written in Go: "AcquireOptions.TTL"
 	Value any
@@ -238,8 +237,8 @@ func NotApplied(err error) bool {
 }
 
 // CloseError reports the leases and releases that Manager.Close left
-// unfinished when it stopped waiting: because its context ended or, if that
-// has no deadline, because the wait's own bound had passed.
+// unfinished when it stopped waiting: because its context ended or, if the
+// context has no deadline, because the bound of Close itself had passed.
 type CloseError struct {
 	// InUse lists the names of leases that their holders have not released.
 	// They are no longer renewed.
@@ -263,7 +262,7 @@ func (e *CloseError) Error() string {
 
 func (e *CloseError) Unwrap() error { return e.Err }
 
-// listed shows the first few of many names.
+// listed returns the first few of many names.
 func listed(names []string) string {
 	const most = 10
 	if len(names) <= most {

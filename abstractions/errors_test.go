@@ -32,7 +32,8 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-// Each sentinel tells whether the request was applied for certain.
+// Each sentinel determines whether it is certain that the request was not
+// applied.
 func TestNotApplied(t *testing.T) {
 	for _, test := range []struct {
 		err      error

@@ -6,9 +6,9 @@ import "time"
 // lease, one at a time for each subscription. While an observer is slow, consecutive
 // Renewed events of a lease are merged into the latest, and so are RenewalFailed and
 // AcquireFailed events; Coalesced has their number. Events of other kinds are not merged. An
-// observer misses events only if it hangs in one for more than ten seconds while ten
-// thousand others wait; a Dropped event then takes their place, with their number. An
-// observer that panics or hangs is counted in Health and does not affect leases.
+// observer misses events only if one event takes it more than ten seconds while ten thousand
+// others wait; a Dropped event then takes their place, with their number. An observer that
+// panics or hangs is counted in Health and does not affect leases.
 type Observer func(Event)
 
 // EventKind is the kind of an event.
@@ -20,12 +20,12 @@ const (
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
 	// EventAcquireFailed: the backend did not answer a request of an Acquire,
-	// which repeats the request. It is no failure that someone else holds the name.
+	// which repeats the request. A name that someone else holds is not a failure.
 	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
-	// EventHandedOver: HandOver ended the lease in this process; others still find
-	// the name taken.
+	// EventHandedOver: HandOver ended the lease in this process; for others the
+	// name stays taken.
 	EventHandedOver EventKind = "handed_over"
 	// EventBroken: this manager's Break ended a lease.
 	EventBroken EventKind = "broken"
@@ -57,12 +57,12 @@ type Event struct {
 	// Reason is why the lease was lost (Lost).
 	Reason LostReason
 	// BrokenBy and BreakReason are the Actor and Reason of the break (Broken; Lost,
-	// if the backend tells): see BreakOptions.
+	// if the backend reports them): see BreakOptions.
 	BrokenBy, BreakReason string
 	// LastRenewal is the time at which the last successful acquire or renewal was sent (Lost).
 	LastRenewal time.Time
 	// Renewals counts the lease's successful renewals so far.
 	Renewals int
-	// Coalesced is the number of events that this one stands for, itself included.
+	// Coalesced is the number of events that this event stands for, itself included.
 	Coalesced int
 }

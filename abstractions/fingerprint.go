@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Fingerprint shows which claim a record, an error, an event or an entry of history is
-// about. The claim's ID is a key: Renew, Release and Adopt compare the ID. So its holder alone
-// has the ID, from [Lease.ID] or [Lease.HandOver], and everything else has the
-// fingerprint. A holder finds its own lease by FingerprintOf(lease.ID()).
+// Fingerprint identifies the claim that a record, an error, an event or an entry of history is
+// about. The claim's ID is a key: Renew, Release and Adopt compare the ID. So only the holder
+// gets the ID, from [Lease.ID] or [Lease.HandOver], and everything else shows the fingerprint.
+// A holder finds its own lease by FingerprintOf(lease.ID()).
 //
 // The zero value stands for no claim. As text and in JSON a fingerprint is "fp_" and 16
 // hexadecimal digits, which no ID can be, and the zero value is "".
 type Fingerprint [8]byte
 
-// fingerprintDomain tells this use of SHA-256 from others. With it an ID of [NewID] fits
-// into one block of the hash.
+// fingerprintDomain distinguishes this use of SHA-256 from others. With it an ID of
+// [NewID] fits into one block of the hash.
 const fingerprintDomain = "leasing claim "
 
 const fingerprintPrefix = "fp_" // an ID has no underscore
@@ -29,7 +29,7 @@ func FingerprintOf(id string) Fingerprint {
 	if id == "" {
 		return Fingerprint{}
 	}
-	var text [len(fingerprintDomain) + MaxIDBytes]byte // a valid ID needs no memory of its own
+	var text [len(fingerprintDomain) + MaxIDBytes]byte // on the stack for a valid ID
 	sum := sha256.Sum256(append(append(text[:0], fingerprintDomain...), id...))
 	return Fingerprint(sum[:8])
 }

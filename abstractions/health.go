@@ -23,22 +23,22 @@ type Health struct {
 	Ping     time.Duration `json:"ping_ns"`
 	Error    string        `json:"error,omitempty"` // why the ping failed
 	Closed   bool          `json:"closed"`
-	// Held counts the leases held, Failing those of them whose last renewal failed, and
-	// Waiting the Acquires that wait.
+	// Held counts the held leases, Failing the held leases whose last renewal failed,
+	// and Waiting the Acquires that wait.
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`
 	// OldestWaiter is the time for which the oldest Acquire has waited.
 	OldestWaiter time.Duration `json:"oldest_waiter_ns"`
-	// FailingSince is the time of the first failure of a request for a lease, if none has been
+	// FailingSince is the time of the first failed request for a lease, if no request has been
 	// answered since and one has failed within the last minute. Otherwise it is zero.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	// Lost counts the leases lost since the manager was made; LastLost is the
 	// time of the last loss, except for leases whose MaxRenewals were used up.
 	Lost     int64     `json:"lost"`
 	LastLost time.Time `json:"last_lost,omitzero"`
-	// ObserverPanics counts the panics of observers; StuckObservers those
-	// that have been busy with one event for over 10 s.
+	// ObserverPanics counts the panics of observers; StuckObservers counts the
+	// observers that have been busy with one event for over 10 s.
 	ObserverPanics int64 `json:"observer_panics"`
 	StuckObservers int   `json:"stuck_observers"`
 }

@@ -24,9 +24,9 @@ const (
 	MaxMetadataBytes = 4096
 )
 
-// ValidateName reports whether a lease may be called name: UTF-8, 1 to
-// MaxNameBytes bytes, no control characters. The advice, which dashboards rely
-// on, is component/purpose[/key]: metrics carry component.
+// ValidateName checks that name is valid for a lease: UTF-8, 1 to MaxNameBytes
+// bytes, no control characters. Names of the form component/purpose[/key] are
+// advised: metrics carry the component, and dashboards rely on this form.
 func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }
@@ -144,7 +144,7 @@ func NewID() string {
 	return string(text[:])
 }
 
-// ValidateName is the function ValidateName with the bound of the backend.
+// ValidateName is like the function ValidateName, with the bound of the backend.
 func (c Capabilities) ValidateName(name string) error {
 	limit := MaxNameBytes
 	if c.MaxNameBytes > 0 {
@@ -165,7 +165,7 @@ func ValidateText(field, text string, limit int) error {
 			return validateRunes(field, text)
 		}
 	}
-	return nil // printable ASCII, as most are
+	return nil // printable ASCII, the usual case
 }
 
 func validateRunes(field, text string) error {

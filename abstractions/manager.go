@@ -8,9 +8,9 @@ import (
 )
 
 // Manager is the interface behind the type leasing.Manager. The methods of that type have the
-// same names and document this contract. leasing.ManagerOf makes one of any implementation, and
-// its method Interface returns the implementation: so an application wraps a manager, or
-// has a fake in its tests. Package leasingtest has a fake.
+// same names and document this contract. leasing.ManagerOf makes a leasing.Manager from any
+// implementation, and the method Interface returns the implementation. So an application can
+// wrap a manager, or use a fake in its tests. Package leasingtest has a fake.
 //
 // An implementation is safe for concurrent use. Embed a Manager in it, since later releases may
 // add methods.
@@ -32,7 +32,7 @@ type Manager interface {
 }
 
 // Lease is the interface behind the type leasing.Lease, whose methods document this contract.
-// leasing.LeaseOf makes one of any implementation.
+// leasing.LeaseOf makes a leasing.Lease from any implementation.
 //
 // An implementation is safe for concurrent use. Embed a Lease in it, since later releases may
 // add methods.
@@ -64,23 +64,21 @@ type AcquireOptions struct {
 	RenewFraction float64
 	RenewCadence  time.Duration
 	NoAutoRenew   bool
-	// MaxRenewals, unless 0, bounds the number of renewals. Then
-	// it runs out and is lost with LostRenewalLimit. It must be 0 for an
-	// infinite lease.
+	// MaxRenewals, unless 0, bounds the number of renewals. After them the lease runs out
+	// and is lost with LostRenewalLimit. MaxRenewals must be 0 for an infinite lease.
 	MaxRenewals int
-	// WaitLimit, unless 0, bounds the wait of Acquire. It always asks
-	// at least once, and its last request may take one second longer.
-	// TryAcquire asks once with any WaitLimit.
+	// WaitLimit, unless 0, bounds the wait of Acquire. Acquire always sends at
+	// least one request, and its last request may take one second longer.
+	// TryAcquire sends one request with any WaitLimit.
 	WaitLimit time.Duration
 	// AtLeast, unless 0, is the time for which the name stays taken, counted from
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
-	// the rest of AtLeast as its TTL, once a renewal under way has returned. A process that ends early
-	// changes nothing, since the first TTL is AtLeast if TTL is shorter. A Break and a
+	// the rest of AtLeast as its TTL, once a renewal under way has returned. If the process ends early
+	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break and a
 	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
-	// conformance suite checks that); where one can't, the name stays taken for the TTL of
-	// the acquire. A copy of a renewal that the network delivers after the Release makes
-	// an infinite lease infinite again: with AtLeast a finite TTL is better. AtLeast is at
-	// most Capabilities.MaxTTL.
+	// conformance suite checks that); where a provider can't, the name stays taken for the TTL of the
+	// acquire. A copy of a renewal that the network delivers after the Release makes an infinite lease
+	// infinite again: with AtLeast a finite TTL is better. AtLeast is at most Capabilities.MaxTTL.
 	AtLeast time.Duration
 	// Metadata is stored with the lease, and shown by Inspect, List and errors of waiters:
 	// at most MaxMetadataBytes.
@@ -147,13 +145,13 @@ type ListOptions struct {
 
 // HistoryOptions are the optional parts of a History.
 type HistoryOptions struct {
-	NewestFirst bool // instead of the oldest
+	NewestFirst bool // default: oldest entry first
 }
 
 // Handover identifies a lease for Manager.Adopt. Lease.HandOver returns a Handover. A
 // process that wants to keep its lease through a crash stores a Handover beforehand,
-// made of the lease's Name, ID and Token. A process that has it can renew and
-// release the lease, so keep it as a secret. It is whole in JSON, and printed without the
+// made of the lease's Name, ID and Token. A process that has a Handover can renew and
+// release the lease, so keep it secret. JSON includes the ID, but printing omits the
 // ID.
 type Handover struct {
 	Name  string `json:"name"`

@@ -9,7 +9,7 @@ type Opener struct {
 	Open    func(ctx context.Context, rawURL string) (Provider, error)
 }
 
-// NewOpener makes an Opener of a provider's own OpenURL.
+// NewOpener makes an Opener from a provider's own OpenURL.
 func NewOpener[P Provider](openURL func(ctx context.Context, rawURL string) (P, error), schemes ...string) Opener {
 	return Opener{schemes, func(ctx context.Context, rawURL string) (Provider, error) {
 		provider, err := openURL(ctx, rawURL)

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Infinite is the TTL of a lease that never expires by itself. It ends by
-// Release or Break only, so a holder that crashes blocks the name until an
-// operator breaks the claim. [Capabilities.Infinite]
-// tells which backends can hold such a lease.
+// Infinite is the TTL of a lease that never expires by itself. It ends by Release
+// or Break only, so a holder that crashes blocks the name until an operator breaks
+// the claim. [Capabilities.Infinite] says whether a backend supports such leases.
 const Infinite = time.Duration(math.MaxInt64)
 
 // Provider connects package leasing to a backend. Each method makes one
@@ -20,18 +19,18 @@ const Infinite = time.Duration(math.MaxInt64)
 //   - All methods are safe for concurrent use and return soon after ctx has ended.
 //   - A method validates its request (see the Validate methods) before it
 //     sends anything, and reports what can't work as [ErrInvalid].
-//   - The backend's writes alone decide who holds a name. Expiry is by its clock, or
-//     by a contender's monotonic clock: see [Capabilities.Clock].
+//   - The backend's writes alone decide who holds a name. Leases expire by the
+//     backend's clock, or by a contender's monotonic clock: see [Capabilities.Clock].
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
 //     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. The nine errors mean that nothing was applied. An error
 //     may override this: see [NotApplied].
-//   - A claim's ID is a key. A method shows it to its holder alone, in a Grant. Records,
+//   - A claim's ID is a key. A method returns it to its holder alone, in a Grant. Records,
 //     waiters, history and the texts of errors have a [Fingerprint] in its place.
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
-	// Acquire makes one attempt to take req.Name for req.ID.
+	// Acquire makes one attempt to acquire req.Name for req.ID.
 	//
 	// It is idempotent by ID. While the claim of req.ID is alive, acquiring it
 	// again returns the same token and grants the TTL again from now. It never
@@ -81,7 +80,7 @@ type Provider interface {
 	Close() error
 }
 
-// AcquireRequest asks for one attempt to take a name.
+// AcquireRequest asks for one attempt to acquire a name.
 type AcquireRequest struct {
 	Name  string
 	ID    string // chosen by the caller, unique to this claim: see NewID
@@ -96,7 +95,7 @@ type AcquireRequest struct {
 type RenewRequest struct {
 	Name  string
 	ID    string
-	Token int64         // as granted; one that is not the claim's is refused as lost
+	Token int64         // as granted; a token that is not the claim's is refused as lost
 	TTL   time.Duration // from now; may be Infinite
 	State any           // of the latest grant; nil for a claim adopted from another process
 	// Metadata, unless nil, replaces the claim's; an empty map clears the claim's. The
@@ -112,11 +111,11 @@ type ReleaseRequest struct {
 	State any   // of the latest grant; nil when cleaning up
 }
 
-// BreakRequest asks to end the current claim of a name, by any holder.
+// BreakRequest asks to end the current claim of a name.
 type BreakRequest struct {
 	Name string
 	// IfToken, unless 0, is the token of the lease to break. If the name's
-	// latest token differs nothing changes, and the error matches ErrStale.
+	// latest token differs, nothing changes and the error matches ErrStale.
 	IfToken int64
 	// Immediate frees the name now, while its holder may still trust its
 	// lease: an exception to mutual exclusion. Otherwise the backend refuses
@@ -156,7 +155,7 @@ type Grant struct {
 	State any           // opaque to package leasing, which passes it back in the next request; immutable
 }
 
-// Record has all that a backend knows of a name at one moment. Times are the
+// Record is a backend's data about a name at one moment. Times are the
 // backend's, comparable with each other and not with the reader's clock.
 //
 // On a free name only Name, Token and Now are promised.
@@ -170,8 +169,8 @@ type Record struct {
 	TTL         time.Duration
 	Metadata    map[string]string
 	AcquiredAt  time.Time // zero if the backend does not keep it
-	ExpiresAt   time.Time // zero for an infinite lease, or if the backend does not tell
-	Now         time.Time // the backend's clock at the read; zero if it does not tell
+	ExpiresAt   time.Time // zero for an infinite lease, or if the backend does not report it
+	Now         time.Time // the backend's clock at the read; zero if not reported
 	// Breaking says that the lease was broken and is running out. BrokenBy
 	// and BreakReason are then the BreakRequest's Actor and Reason.
 	Breaking              bool
@@ -194,10 +193,11 @@ func (r Record) Remaining() (time.Duration, bool) {
 	return max(0, r.ExpiresAt.Sub(r.Now)), true
 }
 
-// LastRenewed returns when the backend granted the lease last, by the acquire or a renewal, and whether that is known.
-// The time is ExpiresAt less TTL, so no backend stores or writes anything more. It is by the backend's clock, and up to
-// Capabilities.Lateness later than the grant. It is not known of a free name, of an infinite lease, of an unconfirmed
-// holder, and where Capabilities.RemainingKnown is false: Blob Storage, etcd and Consul do not tell when a lease ends.
+// LastRenewed returns when the backend last granted the lease, by the acquire or a renewal, and whether that is known.
+// The time is ExpiresAt less TTL, so no backend stores anything for this method. It is by the backend's clock, and up
+// to Capabilities.Lateness later than the grant. It is not known for a free name, for an infinite lease, for an
+// unconfirmed holder, and where Capabilities.RemainingKnown is false: Blob Storage, etcd and Consul do not report when
+// a lease ends.
 func (r Record) LastRenewed() (time.Time, bool) {
 	if !r.Held || r.Unconfirmed || r.ExpiresAt.IsZero() || r.TTL <= 0 || r.TTL == Infinite {
 		return time.Time{}, false
@@ -218,7 +218,7 @@ type Lateness struct {
 	Fixed  time.Duration `json:"fixed_ns"`
 	PerTTL float64       `json:"per_ttl"`
 	// Watched says that the backend has no clock: a contending client counts the TTL from its
-	// own first look at the lease, if that is later.
+	// own first read of the lease, if that is later than the grant.
 	Watched bool `json:"watched"`
 }
 
@@ -238,7 +238,7 @@ type Capabilities struct {
 	Granularity time.Duration
 	// Infinite says that a lease may have no TTL.
 	Infinite bool
-	// Clock says in a few words whose time decides expiry: "the PostgreSQL
+	// Clock says in a few words which clock decides expiry: "the PostgreSQL
 	// server's clock". It is never the wall clock of a client.
 	Clock string
 	// Lateness bounds how long after its TTL an expired lease may still block

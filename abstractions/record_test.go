@@ -9,13 +9,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A time of a last renewal that no backend has stored would look like a sign of life.
+// A time of the last renewal that is a guess would make a dead holder look alive.
 func TestTrap_T266_TheLastRenewalIsKnownOrNotSaid(t *testing.T) {
 	start := time.Unix(1_000_000_000, 0)
 	after := func(d time.Duration) time.Time { return start.Add(d) }
 	for what, c := range map[string]struct {
 		record abstractions.Record
-		at     time.Time // zero for not known
+		at     time.Time // zero if unknown
 	}{
 		"held":                           {abstractions.Record{Held: true, TTL: time.Minute, AcquiredAt: start, ExpiresAt: after(90 * time.Second), Now: after(time.Minute)}, after(30 * time.Second)},
 		"without the backend's time":     {abstractions.Record{Held: true, TTL: time.Minute, ExpiresAt: after(90 * time.Second)}, after(30 * time.Second)},

@@ -6,8 +6,8 @@ import (
 )
 
 // Requests, grants and handovers have a claim's ID, and an application may log these values. Format and
-// LogValue show a fingerprint in its place, with every verb of package fmt and in package
-// slog. JSON has the ID: a Handover travels as JSON, and a provider may send a request as JSON.
+// LogValue show a fingerprint in its place, with every verb of package fmt and in package slog. JSON
+// includes the ID: a Handover is passed on as JSON, and a provider may send a request as JSON.
 
 func (r AcquireRequest) Format(s fmt.State, verb rune) {
 	type shown AcquireRequest
@@ -54,7 +54,8 @@ func (h Handover) LogValue() slog.Value       { return logged(h) }
 
 func shownID(id string) string { return FingerprintOf(id).String() }
 
-// shownState is the printed form of a provider's state. It shows only the type, since the state is opaque and may contain the ID.
+// shownState returns the printed form of a provider's state. It shows only the type, since the state is opaque and may contain
+// the ID.
 func shownState(state any) any {
 	if state == nil {
 		return nil

@@ -4,8 +4,8 @@ import "time"
 
 // MaxToken is the largest fencing token, and the last one of a name: 2^53-1. Formats
 // that store numbers as floating point (JSON readers, Lua) keep all tokens up to it
-// exactly. No holder follows the one with this token, on any backend: an acquire is
-// refused with ErrNotSetUp until an operator mends the stored record.
+// exactly. No other claim can hold the name after this token, on any backend: an
+// acquire is refused with ErrNotSetUp until an operator mends the stored record.
 const MaxToken = 1<<53 - 1
 
 // NextToken returns the fencing token of a new holder: greater than the last

@@ -13,7 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// everyCall has the calls of a provider that send requests, for the name of a grant. Acquire is of another name.
+// everyCall returns the calls of a provider that send requests. They use the name of a grant, except acquire,
+// which uses a new name.
 func everyCall(p abstractions.Provider, g abstractions.Grant) map[string]func(context.Context) error {
 	calls := map[string]func(context.Context) error{
 		"acquire": func(ctx context.Context) error {
@@ -64,9 +65,9 @@ func renew(ctx context.Context, p abstractions.Provider, g abstractions.Grant) (
 	return p.Renew(ctx, renewalOf(g))
 }
 
-// ApplicationPanics (T124) has code of the application panic below each call of a provider. The code that open gives to
-// the provider calls maybe for each request; maybe panics during parts of the test. The call fails and names the
-// panic, and a lease that was held lives.
+// ApplicationPanics (T124) makes code of the application panic below each call of a provider. The code that open passes
+// to the provider calls maybe for each request; maybe panics during parts of the test. The call fails with an error
+// that names the panic, and a held lease is kept.
 func ApplicationPanics(t *testing.T, ttl time.Duration, open func(t testing.TB, maybe func()) abstractions.Provider) {
 	t.Helper()
 	var broken atomic.Bool

@@ -18,21 +18,21 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Recorder keeps all bytes that hosts are sent, over TCP or HTTP. The zero value is ready, and it is safe for
-// concurrent use.
+// Recorder records all bytes that are sent to its hosts, over TCP or HTTP. The zero value is ready. A
+// Recorder is safe for concurrent use.
 type Recorder struct {
 	mu   sync.Mutex
 	sent strings.Builder
 }
 
-// Write records.
+// Write records p.
 func (r *Recorder) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent.Write(p)
 }
 
-// String is all that was sent.
+// String returns all recorded bytes.
 func (r *Recorder) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,12 +47,12 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // Record records a request. Its body can still be read.
 func (r *Recorder) Record(req *http.Request) {
-	text, _ := httputil.DumpRequest(req, true) // of a body that is cut off too
+	text, _ := httputil.DumpRequest(req, true) // the error of a body that was cut off does not matter
 	_, _ = r.Write(text)
 }
 
-// Listen listens on a port of its own until the test ends, and records what connections are sent. serve reads from
-// a connection and may answer; nil reads to the end. Listen returns 127.0.0.1:port.
+// Listen listens on a port of its own until the test ends, and records the bytes that connections receive. serve reads
+// from a connection and may answer; if it is nil, each connection is read to its end. Listen returns 127.0.0.1:port.
 func (r *Recorder) Listen(t testing.TB, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -91,8 +91,8 @@ type recordedConn struct {
 
 func (c recordedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
-// NoSecretIsRedirected (T118) has a server redirect each request of a provider to another host, which is sent nothing.
-// Nor does an error show a secret. The requests that the provider's own server gets have proof of a secret.
+// NoSecretIsRedirected (T118) makes a server redirect each request of a provider to another host. Nothing may be sent
+// to that host, and no error may show a secret. The requests to the provider's own server contain the text proof.
 func NoSecretIsRedirected(t *testing.T, open func(t testing.TB, url string) (abstractions.Provider, error), proof string, secrets ...string) {
 	t.Helper()
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
@@ -120,7 +120,7 @@ func NoSecretIsRedirected(t *testing.T, open func(t testing.TB, url string) (abs
 				require.NoError(t, p.Close())
 			}
 			s.Hides(t, secrets...)
-			if !strings.Contains(own.String(), proof) { // all that was sent is long
+			if !strings.Contains(own.String(), proof) { // require.Contains would print all that was sent
 				t.Errorf("its own host was not sent %q", proof)
 			}
 			require.Empty(t, other.String())

@@ -35,8 +35,9 @@ func OutlivesRotation(t testing.TB, p abstractions.Provider, rotate func()) {
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
 }
 
-// OutlivesNewAuthority is OutlivesRotation of the TLS files of the provider that open makes, before a
-// server without TLS. protocol is that of servertest.NewFront.
+// OutlivesNewAuthority is OutlivesRotation for the TLS files of the provider that open makes. The
+// provider connects to a TLS front before server, which has no TLS. protocol is as in
+// servertest.NewFront.
 func OutlivesNewAuthority(t testing.TB, server, protocol string, open func(addr string, files servertest.Pair) abstractions.Provider) {
 	t.Helper()
 	first, err := servertest.NewAuthority()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Shown collects a program's output, for a test that it contains no secret. The zero value is empty. Its methods may be called
-// concurrently.
+// Shown collects a program's output, so that a test can check that it contains no secret. The zero value is empty. Its methods
+// may be called concurrently.
 type Shown struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -21,11 +21,11 @@ import (
 
 // SourceFault is a way in which a source of credentials fails.
 type SourceFault struct {
-	// Status is that of an answer, or of a function's error. It is 0 for the faults that follow.
+	// Status is the HTTP status of an answer, or of a function's error. It is 0 for the other faults.
 	Status int
-	// Silent keeps an answer until the caller leaves, or until the source is healed.
+	// Silent withholds the answer until the caller leaves, or until the source is healed.
 	Silent bool
-	// Panics is for functions alone.
+	// Panics makes the source panic. It is only for functions.
 	Panics bool
 }
 
@@ -39,7 +39,7 @@ func (f SourceFault) String() string {
 	return fmt.Sprint(f.Status)
 }
 
-// SourceFaults returns the faults that SourcesOfCredentials goes through.
+// SourceFaults returns the faults that SourcesOfCredentials tests.
 func SourceFaults() []SourceFault {
 	return []SourceFault{
 		{Status: 400}, {Status: 401}, {Status: 403}, {Status: 404}, {Status: 409}, {Status: 429}, {Status: 503},
@@ -47,15 +47,15 @@ func SourceFaults() []SourceFault {
 	}
 }
 
-// Source stands before a source of credentials, and fails while a fault is set. The zero value has
-// no fault. It is safe for concurrent use.
+// Source is a proxy before a source of credentials, and fails while a fault is set. The zero value
+// has no fault. It is safe for concurrent use.
 type Source struct {
-	// Body is that of failed answers. Default: the body of a log-in service of Azure.
+	// Body returns the body of an answer with an error status. Default: the body of Azure's log-in service.
 	Body func(status int) string
 
 	mu     sync.Mutex
 	fault  SourceFault
-	healed chan struct{} // of the fault; nil if there is none
+	healed chan struct{} // closed by Heal; nil if there is no fault
 	asked  int
 }
 
@@ -91,7 +91,7 @@ func (s *Source) now() (f SourceFault, healed chan struct{}) {
 	return s.fault, s.healed
 }
 
-// Handler is a fault proxy before the source's own handler.
+// Handler returns a handler that answers with the fault, or calls the source's own handler.
 func (s *Source) Handler(own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, healed := s.now()
@@ -116,8 +116,8 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 	})
 }
 
-// Err is the error of a function; nil if the source has no fault. Functions may also use the library,
-// so they may return an error that a provider returns about a store.
+// Err returns the error of a source that is a function, or nil without a fault. Such a function may
+// use this library, and so may return an error that a provider returns about a store.
 func (s *Source) Err(ctx context.Context) error {
 	f, healed := s.now()
 	switch {
@@ -149,32 +149,32 @@ func (s *Source) Err(ctx context.Context) error {
 	return answer
 }
 
-// SourceCheck is for SourcesOfCredentials.
+// SourceCheck configures SourcesOfCredentials.
 type SourceCheck struct {
-	// Source is asked by the providers, soon after it was asked before, or after Expire.
+	// Source is the providers' source. The providers call it again soon after each call, or after Expire.
 	Source *Source
-	// Open opens a provider of the same leases. Each asks the source itself.
+	// Open opens a provider. All opened providers share the leases, and each calls the source itself.
 	Open func(t testing.TB) abstractions.Provider
-	// Fresh makes a provider that has not asked the source yet, where the client library goes on with old
-	// credentials when the source fails. Default: Open.
+	// Fresh makes a provider that has not called the source yet. It is needed if the client library keeps
+	// using old credentials while the source fails. Default: Open.
 	Fresh func(t testing.TB) abstractions.Provider
 	// Expire ends the credentials of the providers. Default: they end by themselves, within seconds.
 	Expire func()
-	// TTL is that of the lease. It is longer than a fault lasts, so the lease is not lost.
+	// TTL is the TTL of the lease. It is longer than a fault lasts, so the lease is not lost.
 	TTL time.Duration
 	// Function says that the source is a function, which may panic.
 	Function bool
-	// Unnamed says that errors don't name a silent source, because the client library asks it without a context.
+	// Unnamed says that errors don't name a silent source, because the client library calls it without a context.
 	Unnamed bool
-	// Transport says that an HTTP client of the application's asks the source, below the provider: the request may have been sent.
+	// Transport says that the application's HTTP client calls the source, below the provider, so the request may have been sent.
 	Transport bool
 	// Ambiguous says that the client library repeats requests, so that an earlier one may have been applied.
 	Ambiguous bool
 }
 
-// SourcesOfCredentials (T119) has the source of a provider's credentials fail in each way while a
-// lease is held. Such an error says nothing of the store. The lease is not lost, no other claim gets the name, the request counts as
-// not applied, and the error names the side that failed. When the source is well again the lease is renewed.
+// SourcesOfCredentials (T119) makes the source of a provider's credentials fail in each way while a lease is held. Such an error
+// says nothing about the store. The lease is not lost, no other claim gets the name, the request counts as not applied, and the
+// error names the side that failed. After the source has healed, the lease is renewed.
 func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 	for _, fault := range SourceFaults() {
 		if fault.Panics && !c.Function {
@@ -184,7 +184,7 @@ func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 	}
 }
 
-// sourcePatience is more than any of the check's steps takes.
+// sourcePatience bounds each step of the check.
 const sourcePatience = 30 * time.Second
 
 func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
@@ -218,7 +218,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	}, &last)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = renew(ctx, own, grant); err != nil { // the client library may go on with old credentials
+	if _, err = renew(ctx, own, grant); err != nil { // the client library may keep using old credentials
 		c.told(t, fault, err)
 	}
 	require.Positive(t, c.Source.Asked())
@@ -241,7 +241,7 @@ func (c SourceCheck) claim() abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: abstractions.NewID(), ID: abstractions.NewID(), Owner: "test", TTL: c.TTL}
 }
 
-// eventually repeats a step until it is done. It shows the last error of a step that never ends.
+// eventually repeats a step until it is done. If that takes too long, it fails the test with the last error.
 func eventually(t *testing.T, done func() bool, last *error) {
 	t.Helper()
 	for end := time.Now().Add(sourcePatience); !done(); <-time.After(20 * time.Millisecond) {
@@ -288,8 +288,8 @@ func (c SourceCheck) manager(t *testing.T, p abstractions.Provider) *leasing.Man
 	return m
 }
 
-// Proxied runs the test that calls it once more, in a process of its own whose HTTP_PROXY and HTTPS_PROXY are a
-// URL: Go reads them once in a process. There LEASING_TEST_PROXIED is set.
+// Proxied runs the calling test again in a separate process, with HTTP_PROXY and HTTPS_PROXY set to url, since
+// Go reads them only once in a process. That process has LEASING_TEST_PROXIED set.
 func Proxied(t *testing.T, url string) {
 	t.Helper()
 	program, err := os.Executable()

@@ -14,11 +14,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// LeasesEndInTime has a provider hold 400 leases, which are renewed once. Two other providers take their names. Both ask from the moment when a
-// fifth of the TTL is left; one has also asked before, the other comes late. Neither gets a name earlier than a TTL after its
-// holder's last write was sent, nor later than Capabilities.Lateness says, plus 30 s for a busy machine. Where Lateness is Watched, the TTL
-// of the late provider begins with its first request. harm, unless nil, is done to the backend when all leases have been renewed, and may restart
-// the whole TTL of each lease. At most 16 requests run at a time.
+// LeasesEndInTime makes a provider hold 400 leases, which are renewed once. Two other providers each acquire half of the names. Both try
+// repeatedly from the moment when a fifth of the TTL is left; one has also tried once before, and the other has not. Neither gets a name earlier
+// than a TTL after its holder's last write was sent, nor later than Capabilities.Lateness allows, plus 30 s for a busy machine. Where Lateness is
+// Watched, the TTL for the provider that has not tried before begins with its first request. harm, unless nil, is called when all leases have
+// been renewed. It disturbs the backend, and may restart the whole TTL of each lease. At most 16 requests run at a time.
 func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.Provider, harm func()) {
 	t.Helper()
 	const leases, slack = 400, 30 * time.Second
@@ -50,12 +50,12 @@ func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.P
 	}
 	prefix := "expiry/" + abstractions.NewID() + "/"
 	var lock sync.Mutex
-	var after [2][]time.Duration // the TTL, until a waiter had the name
+	var after [2][]time.Duration // from the end of the TTL until a waiter had the name
 	var renewed, all sync.WaitGroup
 	renewed.Add(leases)
 	for i := range leases {
 		all.Go(func() {
-			<-time.After(time.Duration(i) * ttl / 2 / leases) // all parts of a store's second
+			<-time.After(time.Duration(i) * ttl / 2 / leases) // spread over all parts of a store's second
 			late := i % 2
 			req := abstractions.AcquireRequest{Name: fmt.Sprint(prefix, i), ID: abstractions.NewID(), Owner: "dies", TTL: ttl}
 			var grant abstractions.Grant
@@ -67,7 +67,7 @@ func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.P
 			renewed.Done()
 			if lost == nil {
 				sent = again
-			} else if !errors.Is(lost, abstractions.ErrLost) { // or the machine was that slow
+			} else if !errors.Is(lost, abstractions.ErrLost) { // a lost lease means that the machine was slow
 				err = errors.Join(err, lost)
 			}
 			other := req

@@ -15,9 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// LossIsReported holds leases on a server that begin starts, which is then killed, paused, or cut off from their holder, and a server that was
-// killed or paused is there again two TTLs later. holder opens a provider that knows the server by an address, and next is another process's,
-// that takes each name as soon as the name is free. Each holder has to know of its loss by that time, and tokens rise.
+// LossIsReported holds leases on a server that begin starts. The server is then killed, paused, or cut off from the holder. A killed or paused
+// server returns two TTLs later. holder opens a provider that reaches the server at an address. next is the provider of another process, which
+// acquires each name as soon as the name is free. Each holder must have noticed its loss by that time, and tokens rise.
 func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
 	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
 		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },
@@ -33,7 +33,7 @@ func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (s
 	}
 }
 
-// LossIsReportedAfter is LossIsReported with a harm of the caller's. It calls mend two TTLs later.
+// LossIsReportedAfter is LossIsReported with the caller's own fault, harm. It calls mend two TTLs later.
 func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
 	t.Helper()
 	manager, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
@@ -54,7 +54,7 @@ func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.P
 			lost[i] <- time.Now()
 		}()
 	}
-	<-time.After(ttl) // they are renewed
+	<-time.After(ttl) // the leases are renewed meanwhile
 	require.True(t, slices.ContainsFunc(held, func(lease *leasing.Lease) bool { return lease.Err() == nil }))
 	mend := harm()
 	var all sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Silent is the address of a server that takes connections and says nothing.
+// Silent returns the address of a server that accepts connections and sends nothing.
 func Silent(t testing.TB) string { return listen(t).Addr().String() }
 
 func listen(t testing.TB) net.Listener {
@@ -21,7 +21,8 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// relay is a way to a server. When it is cut its connections stay open, and nothing arrives.
+// relay forwards connections to a server. When it is cut, its connections stay open, and
+// nothing arrives.
 type relay struct {
 	addr   string
 	target atomic.Pointer[string] // of new connections
@@ -29,7 +30,7 @@ type relay struct {
 	// forgets is the silence, in nanoseconds, after which a connection carries nothing more and stays
 	// open, as behind a gateway that has dropped its state. Zero: the relay forgets nothing.
 	forgets atomic.Int64
-	forgot  atomic.Int64 // connections
+	forgot  atomic.Int64 // forgotten connections
 	close   func()       // closes all connections
 }
 
@@ -69,17 +70,17 @@ func newRelay(t testing.TB, target string) *relay {
 	return l
 }
 
-// move has new connections lead to another server. Open connections keep their server.
+// move directs new connections to another server. Open connections keep their server.
 func (l *relay) move(target string) { l.target.Store(&target) }
 
 // way is a connection through a relay.
 type way struct {
 	*relay
-	last   atomic.Int64 // when something was carried, since started
-	silent atomic.Bool  // the relay has forgotten it
+	last   atomic.Int64 // when data was last carried, since started
+	silent atomic.Bool  // the relay has forgotten the connection
 }
 
-// started is the beginning of a monotonic clock.
+// started is the origin of a monotonic clock.
 var started = time.Now()
 
 func (w *way) carry(to, from net.Conn) {
@@ -97,7 +98,8 @@ func (w *way) carry(to, from net.Conn) {
 	}
 }
 
-// forgotten notes that something arrives, and reports whether the relay has forgotten the way before.
+// forgotten records that data has arrived, and reports whether the relay has forgotten the
+// connection.
 func (w *way) forgotten() bool {
 	now, limit := int64(time.Since(started)), w.forgets.Load()
 	if before := w.last.Swap(now); limit > 0 && now-before > limit && !w.silent.Swap(true) {

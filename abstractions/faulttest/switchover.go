@@ -19,34 +19,34 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// SwitchOver has clients reach a server through an endpoint whose target can move, and checks them after faults that
-// leave servers and connections alive: the second attempt after the cure succeeds, and leases whose trust covers
-// the fault live.
+// SwitchOver makes clients reach a server through an endpoint whose target can move, and checks them after faults
+// that leave servers running and connections open: the second attempt after the fault succeeds, and leases whose
+// trust outlasts the fault are kept.
 type SwitchOver struct {
 	// Server is the first target of the endpoint, an address.
 	Server string
-	// Clients open providers that know the server by the address of the endpoint, by the name of their kind. They
-	// share the server, not necessarily the leases.
+	// Clients open providers that reach the server at the address of the endpoint. The keys name the kinds of
+	// clients. They share the server, not necessarily the leases.
 	Clients map[string]func(t testing.TB, endpoint string) abstractions.Provider
 }
 
 const (
-	switchTTL     = 15 * time.Second // its trust covers the faults
-	switchCadence = time.Second      // of renewals: some meet the fault
+	switchTTL     = 15 * time.Second // its trust outlasts the faults
+	switchCadence = time.Second      // of renewals: some fall into the fault
 	switchLeases  = 8                // held during the fault
 	switchBound   = 10 * time.Second // of a request, by leasing.Options
 	switchBurst   = 4                // attempts at a time, so that there are several connections
 )
 
-// Endures checks the clients around a fault. fault returns when the fault is over. move has new connections lead to
-// another server, while open connections keep their server. Attempts and renewals have clients of their own, so that neither
-// replaces the connections of the other.
+// Endures checks the clients around a fault. fault returns when the fault is over. move directs new connections to another
+// server, while open connections keep their server. Attempts and renewals use separate clients, so that neither replaces the
+// connections of the other.
 func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
 	busy := s.open(t, endpoint.addr, leasing.Options{})
 	quiet := s.open(t, endpoint.addr, leasing.Options{TTL: switchTTL, RenewCadence: switchCadence})
-	defer endpoint.close() // before the clients, whose farewells may lead nowhere
+	defer endpoint.close() // before the clients close, since their last messages may get no answer
 	for i, c := range busy {
 		c.warm(t)
 		quiet[i].hold(t, switchLeases)
@@ -71,9 +71,9 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	}
 }
 
-// EnduresLostPath checks the clients before a gateway that forgets a connection after 3 s of silence and notifies neither end.
-// A TryDo each 4 s succeeds, at the second attempt at the latest, and so does a release, both within the bound of one
-// request. A lease lives whose renewals alone use their client.
+// EnduresLostPath checks the clients behind a gateway that forgets a connection after 3 s of silence and notifies neither end.
+// A TryDo every 4 s succeeds, at the second attempt at the latest, and so does a release, both within the bound of one
+// request. A lease whose renewals are the only requests of their client is kept.
 func (s SwitchOver) EnduresLostPath(t *testing.T) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
@@ -129,7 +129,7 @@ type switched struct {
 	kind     string
 	m        *leasing.Manager
 	held     []*leasing.Lease
-	renewals []int // of held, at the cure
+	renewals []int // of each held lease, at the mark
 	attempts atomic.Int64
 	during   tally
 }
@@ -153,7 +153,7 @@ func (c *switched) hold(t *testing.T, n int) {
 	}
 }
 
-// warm makes connections.
+// warm opens connections.
 func (c *switched) warm(t *testing.T) {
 	t.Helper()
 	errs := make([]error, switchBurst)
@@ -165,13 +165,13 @@ func (c *switched) warm(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// attempt takes a name that is free, and gives it back.
+// attempt acquires and releases a free name.
 func (c *switched) attempt(ctx context.Context) error {
 	name := fmt.Sprintf("switch/%s/%d", c.kind, c.attempts.Add(1))
 	return c.m.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return nil })
 }
 
-// tryUntil makes an attempt each 250 ms.
+// tryUntil makes an attempt every 250 ms until over is closed.
 func (c *switched) tryUntil(over <-chan struct{}) {
 	every := time.NewTicker(250 * time.Millisecond)
 	defer every.Stop()
@@ -189,7 +189,7 @@ func (c *switched) tryUntil(over <-chan struct{}) {
 	}
 }
 
-// succeedsSoon has callers make an attempt, and a second one where the first has failed.
+// succeedsSoon makes a number of callers attempt once, and again if the first attempt failed.
 func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
 	t.Helper()
 	first, second := make([]error, callers), make([]error, callers)
@@ -221,7 +221,7 @@ func (c *switched) release(ctx context.Context, i int) error {
 	return err
 }
 
-// mark remembers the renewals so far.
+// mark records the numbers of renewals so far.
 func (c *switched) mark() {
 	c.renewals = nil
 	for _, lease := range c.held {
@@ -245,7 +245,7 @@ func (c *switched) keeps(t *testing.T) {
 	}
 }
 
-// report has failures name the kind.
+// report returns t with messages that name the kind of client.
 func (c *switched) report(t testing.TB) testing.TB { return reporting{t, c.kind} }
 
 type reporting struct {

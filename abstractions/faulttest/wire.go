@@ -39,7 +39,7 @@ func (w wired) RoundTrip(req *http.Request) (*http.Response, error) {
 	return (*w.wire)(req.Clone(req.Context()), w.RoundTripper.RoundTrip)
 }
 
-// Answer is a server's answer of now.
+// Answer makes a server's answer, dated now.
 func Answer(req *http.Request, status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),
@@ -49,8 +49,8 @@ func Answer(req *http.Request, status int, body string) *http.Response {
 
 var errReset = errors.New("connection reset by peer")
 
-// WhatWasNotSentIsDefinite (T71): a dial that has failed has sent nothing, a connection that is lost perhaps. at is a provider whose server
-// would be at an address.
+// WhatWasNotSentIsDefinite (T71) checks that a request counts as not applied after a failed dial, and as unknown after a lost connection.
+// at makes a provider for a server at an address.
 func WhatWasNotSentIsDefinite(t *testing.T, at func(addr string) abstractions.Provider, p abstractions.Provider, w *Wire) {
 	t.Helper()
 	port, err := servertest.FreePort(t.Context())
@@ -63,7 +63,7 @@ func WhatWasNotSentIsDefinite(t *testing.T, at func(addr string) abstractions.Pr
 	}
 }
 
-// RepliesAreLost checks (T13) that a read shows the outcome of a write whose reply was lost.
+// RepliesAreLost (T13) checks that a read shows the outcome of a write whose reply was lost.
 func RepliesAreLost(t *testing.T, p abstractions.Provider, w *Wire) {
 	t.Helper()
 	*w = func(req *http.Request, send Sender) (*http.Response, error) {

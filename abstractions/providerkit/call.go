@@ -65,7 +65,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 		err = withoutCause(own, err)
 	}
 	if source := credentialError(err); source != nil && !strings.HasPrefix(err.Error(), source.class.Error()) {
-		err = source // the client library has put words about the store around it
+		err = source // without the text about the store that the client library has added
 	}
 	answered := known(err)
 	if !answered {
@@ -131,9 +131,9 @@ func (p *Provider) Close() error {
 }
 
 // Sweep forgets all names of a provider that have been idle for its retention, page
-// by page, each a call of its own, and returns how many. A page begins after a place,
-// "" at first, and returns the place where it ends, "" at the end of the store: see
-// cas.Records.SweepPage.
+// by page, with one call for each page, and returns their number. page begins after a
+// given place, "" at first, and returns the place where it ends, "" at the end of the
+// store: see cas.Records.SweepPage.
 func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
 	var all atomic.Int64 // a call may outlive its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {

@@ -18,9 +18,9 @@ type Class uint8
 
 // The classes, and the error of package abstractions that each becomes.
 const (
-	Unknown  Class = iota // it may have been applied, or may yet be: ErrUnavailable
-	Unsent                // it has not reached the backend: ErrUnavailable, not applied
-	Refused               // for now, and not applied: ErrThrottled
+	Unknown  Class = iota // the request may have been applied, or may yet be: ErrUnavailable
+	Unsent                // the request has not reached the backend: ErrUnavailable, not applied
+	Refused               // refused for now, and not applied: ErrThrottled
 	Denied                // ErrDenied
 	NotSetUp              // ErrNotSetUp
 	Invalid               // the request can't work as it is: ErrInvalid
@@ -39,8 +39,8 @@ type Meaning struct {
 	Advice string
 }
 
-// AdvisedError is an error with advice, which has the Go names of options. A program that has other names
-// for options replaces the advice.
+// AdvisedError is an error with advice that uses the Go names of options. A program with other names for
+// options replaces the advice.
 type AdvisedError struct {
 	Err    error
 	Advice string
@@ -74,8 +74,8 @@ func (m Meaning) Of(err error) error {
 	return say(abstractions.ErrUnavailable, err)
 }
 
-// NotInTime returns an ErrUnavailable for a request that was not sent within its time. Like a net.Error
-// it has a method Timeout that reports true: it is no answer of the backend, and hides no answer that came before.
+// NotInTime returns an ErrUnavailable for a request that was not sent within its time. Like a net.Error it has a
+// method Timeout that reports true: it is not an answer of the backend, and does not replace an earlier answer.
 func NotInTime(text string) error { return MarkNotApplied(&lateError{text}) }
 
 type lateError struct{ text string }
@@ -86,8 +86,8 @@ func (e *lateError) Timeout() bool { return true }
 
 // NotSent reports whether err says that no connection was established: the dial
 // failed, or the host name is unknown. A driver gives such an error the class
-// Unsent if its client library makes one attempt. If the library retries, it must
-// not, since an earlier attempt may have arrived.
+// Unsent if its client library makes one attempt. If the library retries, the
+// driver must not do that, since an earlier attempt may have arrived.
 func NotSent(err error) bool {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -103,10 +103,10 @@ type notAppliedError struct{ error }
 func (e notAppliedError) NotApplied() bool { return true }
 func (e notAppliedError) Unwrap() error    { return e.error }
 
-// Partial is the error of a call that failed after a request of its own may have
-// been applied. "Throttled", "denied" and the like are true of the request that
-// failed and not of the call, so errors.Is finds none of them: the outcome is
-// unknown. The client library's own errors stay reachable.
+// Partial returns the error of a call that failed after a request of its own may
+// have been applied. "Throttled", "denied" and the like are true of the request
+// that failed and not of the call, so errors.Is finds none of them: the outcome
+// is unknown. The client library's own errors stay reachable.
 func Partial(err error) error {
 	if _, already := err.(*partialError); err == nil || already { //nolint:errorlint // around another error it would not be seen first
 		return err
@@ -127,7 +127,7 @@ func (e *partialError) Is(target error) bool {
 	return target == abstractions.ErrUnavailable || !abstractions.NotApplied(target) && errors.Is(e.err, target)
 }
 
-// As finds no error that says that the request was not applied.
+// As skips errors that say that the request was not applied.
 func (e *partialError) As(target any) bool {
 	if !errors.As(e.err, target) {
 		return false
@@ -140,7 +140,7 @@ func (e *partialError) As(target any) bool {
 	return true
 }
 
-// known reports whether an error already has its meaning for a caller.
+// known reports whether an error already matches an error of package abstractions.
 func known(err error) bool {
 	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain
 	case *abstractions.HeldError, *abstractions.LostError:
@@ -174,7 +174,7 @@ func say(head, err error) error {
 }
 
 // withoutCause returns err without the cause of a context that has ended: the cause
-// may be an error of another lease. Its text stays.
+// may be an error of another lease. The text of err stays.
 func withoutCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(ctx.Err(), cause) || !errors.Is(err, cause) {

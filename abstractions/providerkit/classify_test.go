@@ -29,7 +29,8 @@ func TestClassesBecomeErrors(t *testing.T) {
 	require.Equal(t, time.Second, throttled.RetryAfter)
 }
 
-// U10: a library's page of text becomes a line, and no words stand twice.
+// U10: a library's error text of many lines becomes one line, and no words are
+// repeated.
 func TestTextsAreShort(t *testing.T) {
 	long := errors.New("GET https://host/\n-----\n{...}\n")
 	err := Meaning{Text: "the service answered 503"}.Of(long)

@@ -16,7 +16,8 @@ type driver struct{ *memlease.Provider }
 
 func (driver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 
-// TestConformance puts the shell around a driver that is known to be right.
+// TestConformance checks a Provider around a driver that is known to be
+// correct.
 func TestConformance(t *testing.T) {
 	for _, detach := range []bool{false, true} {
 		for _, virtual := range []bool{false, true} {

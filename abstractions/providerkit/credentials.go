@@ -10,15 +10,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// CredentialError is a failure of a source of credentials: a log-in or metadata service, a
-// file, a program, a function of the application's. It says nothing about the store, which
-// was not asked. So the source's own error is text, and cannot be found in the chain: a 404 of
-// a log-in service is no missing record, and a 429 of one is no throttled store.
+// CredentialError is a failure of a source of credentials: a log-in or metadata service, a file,
+// a program, a function of the application's. It says nothing about the store, which was not
+// asked. So only the text of the source's own error is kept, and the chain does not contain that
+// error: a 404 from a log-in service does not mean a missing record, nor a 429 a throttled store.
 //
 // It matches ErrDenied if the source has refused the identity, otherwise ErrUnavailable,
 // and the error of a context that ended while the source was asked.
 type CredentialError struct {
-	// Cause is the source's own error. It is here for callers who know the source.
+	// Cause is the source's own error. It is for callers who know the source.
 	Cause error
 
 	class, ended error
@@ -26,8 +26,8 @@ type CredentialError struct {
 }
 
 // NewCredentialError makes the error of a source. refused says that the source has refused
-// the identity, and did not merely fail. So does a cause that matches ErrDenied. A CredentialError
-// in the chain of the cause is returned as the error.
+// the identity, and did not merely fail. A cause that matches ErrDenied says the same. A
+// CredentialError in the chain of the cause is returned unchanged.
 func NewCredentialError(cause error, refused bool) *CredentialError {
 	if already := credentialError(cause); already != nil {
 		return already
@@ -64,9 +64,9 @@ func (e *CredentialError) As(target any) bool {
 // NotApplied reports true: a request without credentials is not sent.
 func (e *CredentialError) NotApplied() bool { return true }
 
-// AskCredentials asks a source of credentials, and returns its failure, or its panic, as a
-// *CredentialError. refused says of an error whether the source has refused the identity; an
-// error that matches ErrDenied is always a refusal. nil stands for no others.
+// AskCredentials calls a source of credentials, and returns its failure, or its panic, as a
+// *CredentialError. refused reports whether an error means that the source has refused the
+// identity; it may be nil. An error that matches ErrDenied is always a refusal.
 //
 // The source's context ends a little before ctx does, so that the caller learns which side
 // did not answer.
@@ -83,15 +83,15 @@ func AskCredentials[T any](ctx context.Context, refused func(error) bool, ask fu
 	})
 	var e *CredentialError
 	if ended := ctx.Err(); ended != nil && errors.As(err, &e) {
-		own := *e // which other callers may share
+		own := *e // a copy, since other callers may share e
 		own.class, own.ended = abstractions.ErrUnavailable, ended
 		err = &own
 	}
 	return value, err
 }
 
-// GuardCredentials asks a source of credentials, and returns its failure, or its panic, as a
-// *CredentialError. refused is as in AskCredentials.
+// GuardCredentials calls a source of credentials, and returns its failure, or its panic, as
+// a *CredentialError. refused is as in AskCredentials.
 func GuardCredentials(refused func(error) bool, ask func() error) error {
 	err := Guard(ask)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// T119: every error of a source is text.
+// T119: only the text of a source's error is kept.
 func TestTrap_T119_ASourcesErrorIsText(t *testing.T) {
 	for _, cause := range []error{
 		errClient, abstractions.ErrHeld, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed, &abstractions.LostError{Reason: abstractions.LostGone},
@@ -48,7 +48,8 @@ func TestTrap_T119_ASourcesErrorIsText(t *testing.T) {
 	require.Equal(t, 7, value)
 }
 
-// A silent source is told by name, before the caller's time is over.
+// The error for a silent source names the source, and comes before the caller's
+// deadline.
 func TestASilentSourceIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

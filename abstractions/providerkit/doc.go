@@ -32,8 +32,8 @@
 //
 // Other packages of the kit have a subject each:
 //
-//   - cas makes a provider of a store with compare-and-set, alone or together with a
-//     service's own leases. A Store of four methods makes a provider.
+//   - cas makes a provider from a store with compare-and-set, alone or together with
+//     a service's own leases. A Store has four methods.
 //   - wakeup delivers pushed wake-ups to waiters, over one connection that it maintains,
 //     and waitqueue manages the waiters in a backend's queues.
 //   - batch combines concurrent requests, httpguard has the HTTP client of providers
@@ -54,7 +54,7 @@
 // Package filelease (providers/file) is the worked example. Its type Provider embeds this
 // package's Provider, under another name so that the field is not exported. Options
 // have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
-// secrets, each a line that calls the function of that name here.
+// secrets. Each method is one line that calls the function of that name here.
 //
 // All providers use the same names for these options: "create" lets Open or
 // the first call create what is missing at the backend, "timeout" bounds a

@@ -63,7 +63,7 @@ func (f *fake) Classify(err error) Meaning {
 	return f.class(err)
 }
 
-// able is a driver with all abilities.
+// ableFake is a driver with all abilities.
 type ableFake struct {
 	*fake
 	renew func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
@@ -105,7 +105,7 @@ func newClaim() abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: "a", ID: abstractions.NewID(), Owner: "test", TTL: time.Minute}
 }
 
-// verbs are all calls of a provider.
+// verbs returns all calls of a provider.
 func verbs(p *Provider) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, newClaim()); return err },

@@ -23,7 +23,7 @@ type EndedID struct {
 	ID     string
 	Broken bool
 	// At is the end of the claim, in seconds since 1970 by the backend's clock;
-	// 0 if the backend tells no time.
+	// 0 if the backend reports no time.
 	At int64
 }
 
@@ -36,7 +36,7 @@ func (e Ended) Find(id string) (known, broken bool) {
 		return false, false
 	}
 	last := len(id) - 1
-	for i := range e { // in memory this loop is most of an acquire: few IDs get to the second line
+	for i := range e { // an acquire in memory spends most of its time here, so few IDs should reach the full comparison
 		if other := e[i].ID; len(other) == len(id) && other[last] == id[last] && other[0] == id[0] {
 			if other == id {
 				return true, e[i].Broken
@@ -47,8 +47,8 @@ func (e Ended) Find(id string) (known, broken bool) {
 }
 
 // Add returns the list with one more ID, cut to its bounds. An ID that is already
-// in the list stays unchanged. Like append, Add may write behind the
-// end of e: clone a list that is read concurrently.
+// in the list stays unchanged. Like append, Add may write past the end of e:
+// clone a list that is read concurrently.
 func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	if known, _ := e.Find(id); known {
 		return e
@@ -70,7 +70,7 @@ func (e Ended) add(id string, broken bool, now time.Time) Ended {
 }
 
 // brokenMark follows the ID of a claim that was broken, and timeMark stands before
-// the time. IDs have letters, digits and hyphens.
+// the time. IDs have only letters, digits and hyphens.
 const (
 	brokenMark = "!"
 	timeMark   = "@"
@@ -95,7 +95,8 @@ func (e Ended) String() string {
 	return string(text)
 }
 
-// ParseEnded reads the stored form. An ID without a time is as old as can be.
+// ParseEnded reads the stored form. An ID without a time counts as older than
+// all others.
 func ParseEnded(text string) Ended {
 	fields := strings.Fields(text)
 	if len(fields) == 0 {

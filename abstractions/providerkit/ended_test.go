@@ -31,8 +31,8 @@ func TestEndedRemembersTheLatest(t *testing.T) {
 	require.Len(t, list, EndedLeast, "the older ones are over")
 }
 
-// T56: a late copy of an acquire is refused although many others have come and gone
-// on a busy name since its release. The numbers are those of the documentation.
+// T56: a late copy of an acquire is refused although many other claims have held a
+// busy name since its release. The numbers are those of the documentation.
 func TestTrap_T56_LateCopyOnABusyName(t *testing.T) {
 	r := Record{Name: "n", Now: noon}
 	late := acquire("late", time.Minute)

@@ -16,14 +16,14 @@ type PanicError = panics.Error
 // Guard runs do, and returns its error. A panic of do becomes a *PanicError.
 func Guard(do func() error) error { return panics.Guard(do) }
 
-// Go runs do in a goroutine, and then ended with the error that do returned. A panic of do, or an end of the
-// goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines in this
-// way alone, since a panic in any other ends the process. ended must not panic.
+// Go runs do in a goroutine, and then calls ended with the error that do returned. A panic of do, or an end
+// of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines in
+// this way alone, since a panic in any other goroutine ends the process. ended must not panic.
 //
-// Goroutines that client libraries start for themselves are out of reach. Code of the application that
-// runs in one ends the process by a panic: the DialContext of its own http.Transport, the dialer of its
-// own etcd client, and BeforeConnect, AfterConnect, the dialer and the tracer of its own pgxpool.Pool while it
-// connects; also a context.Context of a type of its own, whose methods package context calls.
+// Go can't guard goroutines that client libraries start. If the application's code panics in one of them, the
+// process ends. Such code is the DialContext of its own http.Transport, the dialer of its own etcd client,
+// and BeforeConnect, AfterConnect, the dialer and the tracer of its own pgxpool.Pool during a connect; also
+// its own type of context.Context, whose methods package context calls.
 func Go(do func() error, ended func(error)) { panics.Go(do, ended) }
 
 // AfterFunc is context.AfterFunc for code that may panic. A panic is dropped: there is no caller.
@@ -43,8 +43,7 @@ func guarded(do func()) func() {
 	}
 }
 
-// Group starts goroutines that Wait waits for. The zero Group is ready. Its use is that of a
-// sync.WaitGroup.
+// Group starts goroutines that Wait waits for. The zero Group is ready. It is used like a sync.WaitGroup.
 type Group struct{ all sync.WaitGroup }
 
 // Go is the function Go. ended may be nil.

@@ -64,8 +64,8 @@ func TestAfterFuncsRecover(t *testing.T) {
 	})
 }
 
-// T124: a credential of the application that panics in a call beside its caller, or a client library that panics as it closes,
-// ended the process.
+// T124: a panic of the application's credential in a call on another goroutine, or of a client library during Close, ended the
+// process.
 func TestTrap_T124_APanicInACallIsItsError(t *testing.T) {
 	for name, breaks := range map[string]func(){"of the application": func() { panic("of the application") }, "ended its goroutine": runtime.Goexit} {
 		broken := true
@@ -119,8 +119,8 @@ func forTests(path string) bool {
 	})
 }
 
-// bare finds the starts of goroutines in which a panic ends the process. The end of a context may call a
-// function whose name ends in cancel or stop, which is package context's own.
+// bare finds statements that start goroutines in which a panic ends the process. A context.AfterFunc may
+// call a function whose name ends in cancel or stop, since that is package context's own.
 func bare(file *ast.File) (found []token.Pos) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

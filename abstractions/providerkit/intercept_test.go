@@ -83,7 +83,8 @@ func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
 	require.Equal(t, "renew", failed.Op)
 }
 
-// It changes the request and the reply, repeats a request, sends none, and loses a reply.
+// The interceptor changes the request and the reply, repeats a request, sends none, and
+// loses a reply.
 func TestAnInterceptorDecides(t *testing.T) {
 	ctx, mine := t.Context(), errors.New("mine")
 	var handle providerkit.Handler

@@ -9,7 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// An error says its class once, however many layers name the class. Other classes are of other servers, and stay.
+// The text of an error has its class once, however many layers add the class. Other classes, of other servers,
+// stay.
 func TestTrap_T271_AnErrorSaysItsClassOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"backend unavailable: late: backend unavailable: locked":                             "backend unavailable: late: locked",

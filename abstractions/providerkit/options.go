@@ -127,7 +127,7 @@ func UnmarshalJSON(data []byte, options any) error {
 	for decoder.More() {
 		token, _ := decoder.Token()
 		var raw json.RawMessage
-		_ = decoder.Decode(&raw) // it is valid
+		_ = decoder.Decode(&raw) // data is valid JSON
 		key, _ := token.(string)
 		at := slices.IndexFunc(fields, func(f field) bool { return f.key != "" && f.key == key })
 		if at < 0 || seen[key] {
@@ -154,7 +154,7 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		text = "a number" // no duration
+		text = "a number" // which is not a duration
 	}
 	if want := f.set(text); want != "" {
 		return invalid("."+f.name, Shown(string(raw)), want)
@@ -170,7 +170,7 @@ func invalid(what string, value any, want string) error {
 // BadOption returns the error of an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
-// keys are the names of the fields in JSON, or those that a URL may set.
+// keys returns the names of the fields in JSON, or of those that a URL may set.
 func keys(fields []field, secrets bool) []string {
 	var all []string
 	for _, f := range fields {
@@ -258,7 +258,7 @@ func (f field) check() (want string) {
 	return ""
 }
 
-// bound is a number or duration in a tag.
+// bound returns a number or duration in a tag.
 func (f field) bound(name string, otherwise int) int {
 	text, ok := f.tag[name]
 	if !ok {
@@ -311,8 +311,8 @@ func ExactlyOne(options any, names ...string) (string, error) {
 	return "", invalid("", words("with "+strings.Join(given, " and ")), want)
 }
 
-// Describe returns the set fields of options as text, without secrets. For a field
-// that can be set only in Go it shows the type.
+// Describe returns the fields of options that are set as text, without secrets.
+// For a field that can be set only in Go it shows the type.
 func Describe(options any) string {
 	var set []string
 	for _, f := range fieldsOf(options) {
@@ -337,7 +337,7 @@ func (f field) text() string {
 		return v.Type().String()
 	case v.Kind() == reflect.String:
 		return strconv.Quote(v.String())
-	case v.Kind() == reflect.Struct && v.NumMethod() == 0: // it does not show itself
+	case v.Kind() == reflect.Struct && v.NumMethod() == 0: // without a String method of its own
 		return Describe(v.Interface())
 	}
 	return fmt.Sprint(v.Interface())

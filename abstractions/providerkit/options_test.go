@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Options are those of a provider that has everything.
+// Options has a field of every kind.
 type Options struct {
 	URL       string        `json:"url" option:"secret"`
 	DSN       string        `json:"dsn" option:"secret"`
@@ -45,7 +45,7 @@ type nested struct {
 
 func (nested) String() string { return "nested" }
 
-// mode reads itself.
+// mode has its own UnmarshalText.
 type mode struct{ name string }
 
 func (m *mode) UnmarshalText(text []byte) error {
@@ -199,7 +199,8 @@ func TestDescribe(t *testing.T) {
 		`Units: 3, Hosts: [a], Nested: nested, Retention: forever, Timeout: 1m0s}`, Describe(&o))
 }
 
-// T49, T75: no way to write options or a secret shows the secret text.
+// T49, T75: options and secrets never show the secret text, however they are
+// written.
 func TestTrap_T75_NoWayToWriteShowsASecret(t *testing.T) {
 	o := Options{URL: "x://u:s3cret@h", DSN: "s3cret", Password: NewSecret("s3cret")}
 	type outer struct {
@@ -254,7 +255,7 @@ func TestTrap_T49_NoErrorShowsAPassword(t *testing.T) {
 			require.NotContains(t, strings.ToLower(err.Error()), "s3cret", text)
 		}
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", u, u, u), "s3cret!")
-		require.Equal(t, text == "x://user:s3cret!pass", err == nil, text) // a host, as it stands there
+		require.Equal(t, text == "x://user:s3cret!pass", err == nil, text) // without an @ the text is a host
 	}
 	for _, text := range []string{`{"url": "s3cret", "ttl": 3}`, `{"dsn": 3, "url": "s3cret"}`, `{"url": {"s3cret": 1}}`, `{"retention": "s3cret!"}`, `{"s3cret!": 1}`, `{"url": "s3cret}`} {
 		err := json.Unmarshal([]byte(text), &Options{})

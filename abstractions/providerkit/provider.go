@@ -20,13 +20,14 @@ import (
 // the client library's own. An error of package abstractions, such as a
 // *HeldError, is passed on unchanged.
 //
-// A driver may implement abstractions.BatchRenewer, Lister, Waiter, WaiterLister,
-// Pinger and HistoryReader too, under the same rules; the items of a batch are valid, and
-// no batch is empty. Waiter's context is the caller's own: it may have no
-// deadline, since the registration lasts until it ends. A driver that has an ability only
-// sometimes implements a method As, as wrappers do: see abstractions.As.
+// A driver may implement abstractions.BatchRenewer, Lister, Waiter, WaiterLister, Pinger
+// and HistoryReader too, under the same rules; the items of a batch are valid, and no
+// batch is empty. Waiter's context is the caller's own: it may have no deadline, since
+// the registration lasts until that context ends. A driver that has an ability only in
+// some configurations must have a method As, like a wrapper: see abstractions.As.
 //
-// Close is called once. Without Config.Detach calls may be in flight.
+// Close is called once. Without Config.Detach, calls may still be in flight at
+// that time.
 type Driver interface {
 	abstractions.Provider
 	// Classify returns the meaning of an error of the client library. It is not
@@ -83,7 +84,7 @@ func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p
 // Capabilities returns the capabilities of the driver.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
-// Acquire makes one attempt to take a name: see abstractions.Provider.
+// Acquire makes one attempt to acquire a name: see abstractions.Provider.
 func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if p.config.Detach {
 		req.Metadata = maps.Clone(req.Metadata) // the call may outlive its caller
@@ -110,7 +111,7 @@ func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (ab
 	return run(ctx, p, "break", req.Name, "", req.Validate(p.caps), req, Driver.Break)
 }
 
-// Inspect shows a record: see abstractions.Provider.
+// Inspect returns a record: see abstractions.Provider.
 func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	return run(ctx, p, "inspect", req.Name, "", req.Validate(p.caps), req, Driver.Inspect)
 }

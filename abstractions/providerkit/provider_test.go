@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// both runs a test with calls in their caller's goroutine, and detached.
+// both runs a test twice: with calls on their caller's goroutine, and with detached calls.
 func both(t *testing.T, test func(t *testing.T, detach bool)) {
 	for _, detach := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Detach=%t", detach), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTrap_T265_TheErrorOfACallNamesItsClaim(t *testing.T) {
 		for what, call := range verbs(p) {
 			id := "x"
 			switch what {
-			case "acquire": // of a new claim: below
+			case "acquire": // has a new claim: see below
 				continue
 			case "break", "inspect", "list", "ping", "history", "waiters", "sweep":
 				id = ""
@@ -90,7 +90,7 @@ func TestCallsSucceed(t *testing.T) {
 		}}}
 		for what, call := range verbs(open(t, d, detach)) {
 			ctx, cancel := context.WithCancel(t.Context())
-			if what == "wait" { // whose context is the caller's own
+			if what == "wait" { // its context is the caller's own
 				ctx, cancel = context.WithTimeout(ctx, time.Second)
 			}
 			require.NoError(t, call(ctx), what)
@@ -134,7 +134,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 	})
 }
 
-// A batch with items that can't work sends the others.
+// A batch with invalid items sends the other items.
 func TestBatchItemsThatCannotWorkHaveTheirOwnErrors(t *testing.T) {
 	both(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{}}
@@ -216,8 +216,8 @@ func TestEndedContextTouchesNothing(t *testing.T) {
 	})
 }
 
-// T88, R10: the cause of a context's end says nothing of the lease of a call,
-// however the client library reports that cause.
+// T88, R10: the cause of a context's end says nothing about the lease of a
+// call, however the client library reports that cause.
 func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	causes := []error{
 		abstractions.ErrReleased, abstractions.ErrClosed, &abstractions.LostError{Reason: abstractions.LostTaken},
@@ -255,7 +255,7 @@ func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	}
 }
 
-// An answer counts although the context has ended after it came.
+// A definite answer counts even if the context has ended.
 func TestAnswerOutlivesTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fake{do: func(ctx context.Context) error {
@@ -370,8 +370,8 @@ func TestAfterCloseEveryCallIsClosed(t *testing.T) {
 	})
 }
 
-// Close ends detached calls at once. Their outcome is unknown, and neither "closed",
-// which would promise that nothing was done, nor the caller's doing.
+// Close ends detached calls at once. Their outcome is unknown: the error is neither
+// ErrClosed, which would promise that nothing was done, nor that of the caller's context.
 func TestCloseEndsDetachedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *Provider
@@ -458,7 +458,7 @@ func TestAbilitiesAreTheDrivers(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }
 
-// sometimes is a driver that answers for its abilities.
+// sometimes is a driver whose method As hides all abilities but Pinger.
 type sometimes struct{ *ableFake }
 
 func (s sometimes) As(target any) bool {
@@ -478,7 +478,7 @@ func TestProviderShowsOnlyItsBackend(t *testing.T) {
 	}
 }
 
-// A provider in memory answers in nanoseconds, so the code around it allocates nothing.
+// A provider in memory answers in nanoseconds, so the code around it must not allocate.
 func TestCallAllocatesNothing(t *testing.T) {
 	p := New(&fake{}, Config{})
 	defer p.Close()
@@ -519,7 +519,7 @@ func TestConcurrentSafe_CallsAndClose(t *testing.T) {
 	}
 }
 
-// T71, C5: a dial that failed has sent nothing, whatever else it says.
+// T71, C5: a dial that failed has sent nothing, whatever else its error says.
 func TestTrap_T71_ErrorsOfADialAreDefinite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 )
 
 // DefaultRetention is the time for which a name is remembered by default after its
-// last use. It is longer than requests are delayed, and short enough for a backend
-// that sees a hundred new names per second.
+// last use. It is longer than the delays of requests, and short enough for a
+// backend that sees a hundred new names per second.
 const DefaultRetention = time.Hour
 
 // Record is the data that a backend stores about a name, with facts about the moment
@@ -26,7 +26,8 @@ type Record struct {
 	Owner string `json:"owner,omitempty"` // of the holder
 	// Metadata is replaced, never changed.
 	Metadata map[string]string `json:"metadata,omitempty"`
-	// Breaking says that the lease was broken, by whom and why, and runs out.
+	// Breaking says that the lease was broken and is running out. BrokenBy and
+	// BreakReason say by whom and why.
 	Breaking    bool   `json:"breaking,omitempty"`
 	BrokenBy    string `json:"broken_by,omitempty"`
 	BreakReason string `json:"break_reason,omitempty"`
@@ -36,14 +37,14 @@ type Record struct {
 
 	TTL        time.Duration `json:"-"`
 	AcquiredAt time.Time     `json:"-"` // by the backend's clock
-	IdleSince  time.Time     `json:"-"` // when an ID ended last
+	IdleSince  time.Time     `json:"-"` // when an ID last ended
 
 	// Now is the backend's clock, read no earlier than the request was sent; zero if
-	// the backend tells no time. Tokens then count, so that a record must be kept,
-	// or at least its token: see Forgettable.
+	// the backend reports no time. Tokens are then a plain counter, so a record must
+	// be kept, or at least its token: see Forgettable.
 	Now time.Time `json:"-"`
-	// Left is the rest of the lease by that clock: Infinite for ever, and 0 or less
-	// since it has run out. The rules set it to the rest after the write.
+	// Left is the rest of the lease by that clock: Infinite for an infinite lease, and 0
+	// or less after the lease has run out. The rules set it to the rest after the write.
 	Left time.Duration `json:"-"`
 	// Slack bounds how much shorter than Left the rest of the lease may be, if the
 	// backend's time is not exact: Infinite if unknown. The rest is never longer
@@ -53,10 +54,11 @@ type Record struct {
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
 	Unsettled bool `json:"-"`
 	// Unconfirmed says that the service shows the name as taken, perhaps by another claim
-	// than that of ID. Without an ID the name is taken by a claim without a record.
+	// than that of ID. If ID is empty, the name is taken by a claim without a record.
 	Unconfirmed bool `json:"-"`
-	// Floor is a token that the next one has to exceed beside Token: the highest of
-	// the records that were forgotten (see cas.Records.FloorKey), or of those given within the same second.
+	// Floor is a token that the next token has to exceed, in addition to Token: the highest token of the
+	// records that were forgotten (see cas.Records.FloorKey), or of the tokens granted within the same
+	// second.
 	Floor int64 `json:"-"`
 }
 
@@ -71,10 +73,10 @@ func (r *Record) Clone() Record {
 // Held reports whether the name is taken.
 func (r *Record) Held() bool { return (r.ID != "" || r.Unconfirmed) && r.Left > 0 }
 
-// SetLeft sets Left by a deadline that some clock of the host has written. A lease
-// has no more left than its TTL, unless that clock went back: then its holder, who
-// renewed before now, trusts it for at most one TTL from now. The next contender
-// writes the new deadline.
+// SetLeft sets Left from a deadline that was written by a clock of the host. A
+// lease has no more left than its TTL, unless that clock went back: then its
+// holder, who renewed before now, trusts it for at most one TTL from now. The next
+// contender writes the new deadline.
 func (r *Record) SetLeft(left time.Duration) {
 	r.Left = min(left, r.TTL)
 	r.Unsettled = r.Unsettled || left-time.Millisecond > r.TTL // deadlines are rounded up
@@ -100,11 +102,10 @@ func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
 	return abstractions.Grant{Name: r.Name, ID: r.ID, Token: r.Token, TTL: ttl}
 }
 
-// Forgettable reports whether the record may be deleted: for the whole retention
-// the name has been free and no ID has ended, and the clock makes its next token
-// greater. That clock may be ahead, and be set right later. So the backend keeps the
-// highest token that it has forgotten, as a Floor. Without a clock a record is kept
-// for ever.
+// Forgettable reports whether the record may be deleted: for the whole retention the
+// name has been free and no ID has ended, and the clock makes its next token greater.
+// That clock may be ahead now, and be corrected later. So the backend keeps the highest
+// token that it has forgotten, as a Floor. Without a clock a record is kept for ever.
 func (r *Record) Forgettable(retention time.Duration) bool {
 	if r.Held() || r.Now.IsZero() || retention == abstractions.Infinite || r.Token >= r.Now.UnixMicro() {
 		return false

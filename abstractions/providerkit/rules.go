@@ -39,10 +39,9 @@ func (n *Note) Entry() abstractions.HistoryEntry {
 	}
 }
 
-// Acquire takes the name if it is free, and prolongs the claim if it holds the name
-// already. A repeated request never shortens the lease and changes nothing else,
-// since it may be a late copy that arrives after a renewal with a longer TTL, or
-// with other metadata.
+// Acquire gives a free name to the claim, and prolongs the lease if the claim holds the name
+// already. A repeated request never shortens the lease and changes nothing else, since it
+// may be a late copy that arrives after a renewal with a longer TTL, or with other metadata.
 func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	if r.ended(req.ID) {
 		return Change{Err: abstractions.ErrReleased}
@@ -90,8 +89,8 @@ func (r *Record) RunOut(c *Change) {
 	r.free()
 }
 
-// refuse returns the error that another claim holds the name. It rewrites a deadline
-// of an earlier clock by the present clock.
+// refuse returns the error that another claim holds the name. If an earlier clock
+// has set the deadline, refuse rewrites it by the present clock.
 func (r *Record) refuse() Change {
 	held := &abstractions.HeldError{Holder: r.Show()}
 	if r.Now.IsZero() && r.Left != abstractions.Infinite {
@@ -140,7 +139,7 @@ func (r *Record) lost(id string, token int64) abstractions.LostReason {
 		return abstractions.LostExpired
 	case r.Token > token:
 		return abstractions.LostTaken
-	default: // the backend has lost what it once granted
+	default: // the backend has lost a claim that it granted
 		return abstractions.LostGone
 	}
 }
@@ -170,7 +169,7 @@ func (r *Record) leave() Change {
 	}
 	if r.Breaking {
 		r.end(r.ID, true)
-	} else { // it holds the name, so it has not ended before
+	} else { // the latest holder's ID is not in the list yet
 		r.Ended, r.IdleSince = r.Ended.add(r.ID, false, r.Now), r.Now
 	}
 	r.free()
@@ -192,7 +191,7 @@ func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult,
 	if !result.WasHeld {
 		return result, Change{}
 	}
-	if r.Breaking && !req.Immediate { // the first break gave the actor and the reason
+	if r.Breaking && !req.Immediate { // the first break has set the actor and the reason
 		result.Remaining = r.Left
 		return result, Change{}
 	}
@@ -205,7 +204,7 @@ func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult,
 		c.Deadline, c.Wake = true, true
 		return result, c
 	}
-	if r.Left == abstractions.Infinite { // waiters learn that it ends
+	if r.Left == abstractions.Infinite { // waiters must learn that the lease now ends
 		r.Left = max(req.Grace, time.Millisecond)
 		c.Deadline, c.Wake = true, true
 	}

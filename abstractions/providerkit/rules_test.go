@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// held is the record of a lease that mine has for another minute.
+// held returns the record of a lease that claim "mine" holds for another minute.
 func held() Record {
 	return Record{Name: "n", Token: 7, ID: "mine", Owner: "me", TTL: time.Minute, AcquiredAt: noon.Add(-time.Hour), Now: noon, Left: time.Minute}
 }
@@ -128,8 +128,8 @@ func TestTrap_T13_RepeatedAcquire(t *testing.T) {
 	}
 }
 
-// A lease of a backend whose time is not exact may have less left than it seems: a
-// repetition prolongs it, at least to the time that seemed to be left.
+// A lease of a backend whose time is not exact may have less time left than it
+// seems, so a repetition prolongs it to at least the time that seemed to be left.
 func TestRepeatedAcquireWhereTheTimeIsNotExact(t *testing.T) {
 	for _, test := range []struct{ ttl, left, asked, want time.Duration }{
 		{time.Minute, 62 * time.Second, time.Minute, time.Minute},
@@ -243,7 +243,7 @@ func TestRelease(t *testing.T) {
 	require.Empty(t, c.Note)
 }
 
-// T26: another ID is refused from then on, and the holder notices nothing.
+// T26: after a release by another ID, that ID is refused, and the holder notices nothing.
 func TestTrap_T26_ReleaseByAnotherID(t *testing.T) {
 	r, want := held(), held().show()
 	c := r.Release(abstractions.ReleaseRequest{Name: "n", ID: "theirs"})
@@ -367,8 +367,7 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	require.True(t, r.Acquire(acquire("theirs", time.Second)).Write, "of an earlier boot")
 }
 
-// T54: a record is kept until its token is in the past, whatever its other fields are
-// like.
+// T54: a record is kept until its token is in the past, whatever its other fields say.
 func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 	idle := func(since time.Duration) Record {
 		return Record{Name: "n", Token: 7, IdleSince: noon.Add(-since), Now: noon}
@@ -392,7 +391,7 @@ func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 	}
 }
 
-// world plays requests against a record and keeps books of its own.
+// world applies requests to a record and keeps its own account of the results.
 type world struct {
 	r       Record
 	expires time.Duration // of the lease, since noon; Infinite
@@ -402,8 +401,8 @@ type world struct {
 	ended   map[string]time.Duration
 	order   []string // of ended
 
-	// breaking has been broken, and its lease runs on. If the ID is forgotten before the lease is over, it is
-	// noted a second time at the end.
+	// breaking is the ID of a broken claim whose lease has not run out. If the ID is forgotten before the
+	// lease ends, it is recorded a second time at the end.
 	breaking string
 	known    Ended // after the latest request
 }
@@ -432,7 +431,7 @@ func (w *world) wrote(c Change) {
 	w.known = w.r.Ended
 }
 
-// end notes that an ID ended. One that is remembered keeps its time.
+// end records that an ID ended. An ID that is remembered keeps its time.
 func (w *world) end(id string, before Record) {
 	if known, _ := before.Ended.Find(id); known {
 		return
@@ -441,7 +440,7 @@ func (w *world) end(id string, before Record) {
 	w.ended[id] = w.now
 }
 
-// mustRefuse says whether an ID that ended is within the bounds of the memory.
+// mustRefuse reports whether an ID that ended is within the bounds of the memory.
 func (w *world) mustRefuse(id string) bool {
 	at, ended := w.ended[id]
 	younger := len(w.order) - 1 - slices.Index(w.order, id)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Secret is a text that no print, log, JSON or error shows, also as an unexported
+// Secret is a text that no print, log, JSON or error shows, even as an unexported
 // field of another struct. The zero Secret is empty.
 type Secret struct {
 	text *string // package fmt shows a nested pointer as an address
@@ -30,10 +30,10 @@ func (s Secret) Reveal() string {
 // IsZero reports whether the secret is empty.
 func (s Secret) IsZero() bool { return s.text == nil }
 
-// Format shows nothing, for all verbs.
+// Format prints NotShown, for all verbs.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, string(NotShown)) }
 
-// MarshalText shows nothing: in JSON, and in slog.
+// MarshalText returns NotShown, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(NotShown), nil }
 
 // UnmarshalText reads a secret.
@@ -48,9 +48,9 @@ type words string
 // NotShown replaces a secret as the value of an InvalidError.
 const NotShown words = "(not shown)"
 
-// Shown is text as the value of an InvalidError: NotShown if it may be a secret in
-// the wrong place. Keys, tokens and most passwords are longer than 24 characters
-// or have others than letters, digits and "-_./:".
+// Shown returns text as the value of an InvalidError: NotShown if it may be a
+// secret in the wrong place. Keys, tokens and most passwords are longer than 24
+// characters or have other characters than letters, digits and "-_./:".
 func Shown(text string) any {
 	const longest = 24
 	odd := func(r rune) bool {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// URL is a URL taken apart, by hand: package net/url knows no lists of hosts, and
-// quotes the URL in its errors, with the password.
+// URL has the parts of a URL. It is parsed by hand, since package net/url does
+// not accept lists of hosts, and its errors quote the URL with the password.
 type URL struct {
 	Scheme   string
 	User     string // unescaped
@@ -22,12 +22,12 @@ type URL struct {
 	beforeQuery Secret
 }
 
-// Format shows the scheme alone: where a URL has come apart a password may be
-// anywhere.
+// Format shows only the scheme: if a URL was split in the wrong place, the
+// password may be in any part.
 func (u URL) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s://%s", u.Scheme, NotShown) }
 
-// ParseURL takes Options.URL apart, which has one of the schemes. An unescaped @,
-// /, ? or # in a password is an error. No error shows any part of the URL.
+// ParseURL parses Options.URL, which must have one of the schemes. An unescaped
+// @, /, ? or # in a password is an error. No error shows any part of the URL.
 func ParseURL(text string, schemes ...string) (URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || !slices.Contains(schemes, scheme) {
@@ -59,8 +59,8 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 	return u, nil
 }
 
-// ReadURL takes Options.URL apart, sets the fields of options, a pointer to a struct, that its
-// query names, and returns its path unescaped, without the leading slash.
+// ReadURL parses Options.URL, sets the fields of options (a pointer to a struct) that the
+// query names, and returns the path unescaped, without the leading slash.
 func ReadURL(options any, text string, schemes ...string) (u URL, path string, err error) {
 	u, err = ParseURL(text, schemes...)
 	if err == nil {
@@ -88,7 +88,8 @@ func HostPort(address, port string) string {
 	return net.JoinHostPort(host, own)
 }
 
-// pairs reports whether a query could not be the end of a password.
+// pairs reports whether a query has only pairs of names and values, and so
+// can't be the end of a password.
 func pairs(rawQuery string) bool {
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		if pair != "" && !strings.Contains(pair, "=") || strings.ContainsAny(pair, "@#") {
@@ -98,7 +99,8 @@ func pairs(rawQuery string) bool {
 	return true
 }
 
-// With is the URL as it was written, with another query. A space is no plus sign there, which is one to libpq and pgx.
+// With returns the URL as it was written, with another query. A space is written as %20, since libpq and pgx read a
+// plus sign as a plus sign.
 func (u URL) With(query url.Values) Secret {
 	text := u.beforeQuery.Reveal()
 	if len(query) > 0 {
@@ -110,8 +112,8 @@ func (u URL) With(query url.Values) Secret {
 // BadURL returns the error of an invalid Options.URL, without showing the URL.
 func BadURL(want string) error { return invalid(".URL", NotShown, want) }
 
-// SetQuery sets the fields of options, a pointer to a struct, that a URL's query
-// names, and returns the parameters that are none of theirs.
+// SetQuery sets the fields of options (a pointer to a struct) that a URL's query
+// names, and returns the other parameters.
 func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 	fields := fieldsOf(options)
 	rest = maps.Clone(query)

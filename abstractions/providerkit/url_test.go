@@ -36,7 +36,8 @@ func TestURLsAreTakenApart(t *testing.T) {
 	}
 }
 
-// S5: the effect of a character of a password on a URL that was not escaped.
+// S5: a URL whose password is not escaped, or that is malformed otherwise, is
+// refused.
 func TestTrap_T49_PasswordsThatWereNotEscaped(t *testing.T) {
 	for _, text := range []string{
 		"x://u:p?w@h/d", "x://u:p?w", "x://u:p?a=1@h", "x://u:p#w@h", "x://u:p/w@h", "x://u:p%w@h", "x://u:p?w=1#@h", "x://h?a=1&b", "x://h?a=%zz", "x://h#f",
@@ -71,7 +72,7 @@ func TestReadURL(t *testing.T) {
 	}
 }
 
-// FuzzParseURL finds no URL whose password comes apart, and none that panics.
+// FuzzParseURL looks for URLs whose password is split, and for panics.
 func FuzzParseURL(f *testing.F) {
 	f.Add("x://user:pass@host:1/path?a=1")
 	f.Add("x://user:p?s3cret@h")

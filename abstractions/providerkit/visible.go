@@ -16,11 +16,10 @@ import (
 // decomposed Vietnamese.
 const maxMarks = 3
 
-// Visible returns a text that others have chosen as a person can see it, on a page or a terminal.
-// Runes that cannot be seen, or change how the rest looks, become Go escapes such as \u202e: control
-// and format characters, spaces but U+0020, blank letters, variation selectors, and each combining
-// mark without a letter or after the third on a letter. A backslash stays as it is, so the result is for people
-// alone.
+// Visible makes all runes of a text from others visible, on a page or a terminal. Runes that cannot be seen,
+// or change how the rest looks, become Go escapes such as \u202e: control and format characters, spaces but
+// U+0020, blank letters, variation selectors, and each combining mark without a letter or after the third on a
+// letter. A backslash stays as it is, so the result is only for people.
 func Visible(text string) string {
 	return spell(text, func(b []byte, r rune) []byte {
 		quoted := strconv.QuoteRuneToASCII(r)
@@ -29,7 +28,7 @@ func Visible(text string) string {
 }
 
 // WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible spells out become JSON escapes, so
-// that the line is as safe on a terminal as a text, and a parser reads the same value.
+// that the line is as safe on a terminal as the result of Visible, and a parser reads the same value.
 func WriteJSON(w io.Writer, value any) error {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
@@ -50,7 +49,7 @@ func WriteJSON(w io.Writer, value any) error {
 // spell escapes the runes of a text that can't be seen.
 func spell(text string, escape func([]byte, rune) []byte) string {
 	var b []byte
-	marks := maxMarks // on the latest letter; before the first there is none
+	marks := maxMarks // on the latest letter; no mark may stand before the first letter
 	for _, r := range text {
 		mark := unicode.Is(unicode.M, r)
 		switch {

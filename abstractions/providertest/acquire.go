@@ -49,7 +49,7 @@ var acquireChecks = []suite.Check{
 		}
 		e.IsFree(holder.Req.Name)
 	}},
-	// It lets some minutes pass, where that costs nothing.
+	// In virtual time the check lets two minutes pass between the claims.
 	{Name: "Trap_T56_LastEightAreRefused", Run: func(e *suite.Env) {
 		var ended []*suite.Claim
 		name := e.Name()
@@ -66,7 +66,8 @@ var acquireChecks = []suite.Check{
 		}
 		e.IsFree(name)
 	}},
-	// It has a busy name for most of a minute, where that costs nothing.
+	// The check keeps a name busy for most of a minute, if time is virtual or
+	// can be advanced.
 	{Name: "Trap_T56_IDsOfTheLastMinuteAreRefused", Needs: "Remembers", Run: func(e *suite.Env) {
 		name := e.Name()
 		ended, at := make([]*suite.Claim, e.Remembers), make([]time.Time, e.Remembers)
@@ -109,7 +110,7 @@ var acquireChecks = []suite.Check{
 	}},
 }
 
-// race lets many claims ask at once and returns the only winner.
+// race makes many claims acquire a name at once and returns the only winner.
 func race(e *suite.Env, name string) *suite.Claim {
 	claims, errs := together(e, 24, func() abstractions.AcquireRequest { return e.Request(name) })
 	var winner *suite.Claim

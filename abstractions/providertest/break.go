@@ -8,7 +8,7 @@ import (
 )
 
 var breakChecks = []suite.Check{
-	// A backend remembers a few of the IDs that were given up. It must not forget the ID of
+	// A backend remembers a few of the IDs that were released. It must not forget the ID of
 	// a broken lease that still holds the name.
 	{Name: "Break_IsNotForgottenWhileItRunsOut", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
@@ -25,10 +25,10 @@ var breakChecks = []suite.Check{
 		e.LessOrEqual(again.Remaining, broken.Remaining+e.Caps.Granularity, "nothing has prolonged it")
 		e.True(e.Inspect(holder.Req.Name).Breaking)
 	}},
-	// It also looks whether the claim is refused from then on.
+	// The check also tests that the broken claim is refused from then on.
 	{Name: "Break_TellsWhoAndWhy", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
-		for _, actor := range []string{"first", "second"} { // the first to break a lease is told
+		for _, actor := range []string{"first", "second"} { // only the first break is reported
 			e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Actor: actor, Reason: "why " + actor})
 		}
 		record := e.Inspect(holder.Req.Name)

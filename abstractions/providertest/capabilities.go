@@ -41,7 +41,7 @@ var capabilityChecks = []suite.Check{
 			}
 		}
 	}},
-	// Another client reads what a client has written.
+	// One client reads the latest writes of another.
 	{Name: "Capabilities_ReadsShowTheLatestWrite", Run: func(e *suite.Env) {
 		if e.Caps.ReadsMayLag {
 			e.LeaveOut("reads may lag here")
@@ -83,9 +83,9 @@ var capabilityChecks = []suite.Check{
 			e.Unknown(pinger.Ping(ctx))
 		}
 	}},
-	// It asks for abilities like the core. An ability that is answered is
-	// usable, and the answer does not change. (The checks of each ability show
-	// that the ability works.)
+	// The check looks for abilities in the same way as the core. An ability
+	// that As returns is usable, and the result does not change. (The checks of
+	// each ability test that the ability works.)
 	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{
@@ -108,8 +108,8 @@ var capabilityChecks = []suite.Check{
 			e.False(wrapper.As(nil))
 		}
 	}},
-	// It shows that this provider's abilities can be
-	// hidden, and that a wrapper of it has all calls to itself.
+	// The check tests that a wrapper can hide this provider's abilities, and
+	// gets all calls itself.
 	{Name: "Trap_T64_NobodyLooksThroughAWrapper", Run: func(e *suite.Env) {
 		for _, p := range []abstractions.Provider{plain{e.P}, veiled{plain{e.P}}} {
 			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
@@ -127,7 +127,7 @@ var capabilityChecks = []suite.Check{
 	}},
 }
 
-// notNegative says that a field is 0 or more.
+// notNegative requires that a field is 0 or more.
 func notNegative(e *suite.Env, field string, value int64) {
 	e.GreaterOrEqual(value, int64(0), field)
 }
@@ -142,10 +142,10 @@ func answered[T any](e *suite.Env) bool {
 	return ok
 }
 
-// plain is a wrapper that does not know of abilities.
+// plain is a wrapper without abilities.
 type plain struct{ abstractions.Provider }
 
-// veiled is a wrapper that answers for nothing but Ping.
+// veiled is a wrapper whose only ability is Ping.
 type veiled struct{ plain }
 
 func (v veiled) Ping(context.Context) error { return abstractions.ErrDenied }

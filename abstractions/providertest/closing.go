@@ -13,8 +13,8 @@ import (
 )
 
 var leakChecks = []suite.Check{
-	// It runs before all other checks. Tests of the package that run
-	// in parallel would disturb its count of goroutines.
+	// This check runs before all others. Tests of the package that run in
+	// parallel would disturb its count of goroutines.
 	{Name: "Close_LeavesNoGoroutines", Run: func(e *suite.Env) {
 		before := goleak.IgnoreCurrent()
 		p := e.New(e.T)

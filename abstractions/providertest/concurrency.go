@@ -11,8 +11,8 @@ import (
 )
 
 var concurrencyChecks = []suite.Check{
-	// It passes two names around among many claims. Leases are
-	// long, so a claim inside a section holds the section's lease.
+	// The check passes two names around among many claims. Leases are long, so
+	// a claim inside a section holds the section's lease.
 	{Name: "Concurrent_HandoversNeverOverlap", Run: func(e *suite.Env) {
 		sections := []*section{{name: e.Name()}, {name: e.Name()}}
 		suite.SideBySide(8, func(i int) {
@@ -24,7 +24,7 @@ var concurrencyChecks = []suite.Check{
 			e.IsFree(s.name)
 		}
 	}},
-	// It sends requests at once that may share a call to the backend, and some of which are refused.
+	// The check sends many requests at once, which may share a call to the backend. Some of the requests are refused.
 	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *suite.Env) {
 		holder, gone, left := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
 		e.Breaks(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
@@ -48,8 +48,8 @@ var concurrencyChecks = []suite.Check{
 		}
 		holder.IsHeld()
 	}},
-	// It breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before the break
-	// counts; a renewal after the break is refused.
+	// The check breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before
+	// the break counts; a renewal after the break is refused.
 	{Name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", Run: func(e *suite.Env) {
 		_, queued := abstractions.As[abstractions.Waiter](e.Peer)
 		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.P)
@@ -101,8 +101,8 @@ var concurrencyChecks = []suite.Check{
 			}
 		}
 	}},
-	// It calls all methods on few names from many goroutines, for
-	// the race detector; and no answer is out of the contract.
+	// The check calls all methods on few names from many goroutines, for the
+	// race detector. Every answer must keep the contract.
 	{Name: "Concurrent_EverythingAtOnce", Run: func(e *suite.Env) {
 		names := []string{e.Name(), e.Name(), e.Name()}
 		suite.SideBySide(8, func(i int) {
@@ -124,7 +124,7 @@ type section struct {
 	last   int64        // the token of the last claim that entered; guarded by the lease
 }
 
-// pass waits for the name, holds it for a moment and gives it back.
+// pass waits for the name, holds it for a moment and releases the lease.
 func (s *section) pass(e *suite.Env, p abstractions.Provider, i int) {
 	c := s.enter(e, p, i)
 	e.True(s.inside.CompareAndSwap(0, c.Token()), "two holders of %q", s.name)
@@ -148,7 +148,7 @@ func (s *section) enter(e *suite.Env, p abstractions.Provider, i int) *suite.Cla
 			return c
 		}
 		e.Held(err)
-		if e.T.Failed() { // the goroutine that holds the name has ended, perhaps
+		if e.T.Failed() { // perhaps the goroutine that holds the name has ended
 			e.T.FailNow()
 		}
 		time.Sleep(time.Duration(i+1) * time.Millisecond)
@@ -159,7 +159,7 @@ func anyOutcome(e *suite.Env, p abstractions.Provider, name string) {
 	c, err := e.Try(p, e.Request(name))
 	if err != nil {
 		c = &suite.Claim{E: e, P: p, Req: e.Request(name), Grant: abstractions.Grant{Token: 1}}
-		e.OneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
+		e.OneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // another goroutine may break the claim between two attempts
 	}
 	for _, call := range calls(e, p, name, c) {
 		e.OneOf(e.Call(call.do), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)

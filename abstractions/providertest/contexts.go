@@ -21,8 +21,8 @@ var contextChecks = []suite.Check{
 		defer cancel()
 		callsEnd(ctx, e, context.DeadlineExceeded)
 	}},
-	// It gives up on acquires at all moments of their way, cleans up
-	// as package leasing does, and then finds each name free.
+	// The check abandons acquires after different times, cleans up as package
+	// leasing does, and then finds each name free.
 	{Name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", Run: func(e *suite.Env) {
 		begun := time.Now()
 		e.Take(e.Name())
@@ -42,9 +42,9 @@ var contextChecks = []suite.Check{
 			e.IsFree(req.Name)
 		}
 	}},
-	// It ends contexts, before and during a call, with the causes that other leases
-	// and managers use. A provider that returned such a cause would say that the
-	// request was not applied, or that this claim has ended.
+	// The check ends contexts, before and during a call, with the causes that other
+	// leases and managers use. A provider that returned such a cause would say that
+	// the request was not applied, or that this claim has ended.
 	{Name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", Run: func(e *suite.Env) {
 		causes := []error{
 			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
@@ -70,8 +70,7 @@ var contextChecks = []suite.Check{
 		}
 		holder.IsHeld()
 	}},
-	// It runs renewals side by side, every second of which
-	// is given up in the middle.
+	// The check runs renewals in parallel, and abandons every second one before it ends.
 	{Name: "Trap_T66_AbandonedCallsHarmNoOthers", Run: func(e *suite.Env) {
 		begun := time.Now()
 		claims := make([]*suite.Claim, 24)
@@ -82,7 +81,7 @@ var contextChecks = []suite.Check{
 		suite.SideBySide(len(claims), func(i int) {
 			for round := range 4 {
 				if i%2 == 0 {
-					claims[i].Renew(e.Long) // it has not given up
+					claims[i].Renew(e.Long) // this renewal is not abandoned
 					continue
 				}
 				ctx, cancel := context.WithTimeout(e.T.Context(), took*time.Duration(round*(i+1))/24)
@@ -97,7 +96,7 @@ var contextChecks = []suite.Check{
 			c.IsHeld()
 		}
 	}},
-	// They are cancelled, since of a deadline a client library may think that it has more to say.
+	// The contexts are cancelled, since a client library may handle a deadline in another way.
 	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
 		outage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -116,9 +115,9 @@ type call struct {
 	do   func(ctx context.Context) error
 }
 
-// calls are all methods that take a context: one acquires a fresh name, the
-// others are about the holder's. On a working backend, and in this order, all
-// of them succeed.
+// calls returns calls of all methods that take a context: one acquires a fresh
+// name, the others use the holder's name. On a working backend, and in this
+// order, all of them succeed.
 func calls(e *suite.Env, p abstractions.Provider, fresh string, holder *suite.Claim) []call {
 	name := holder.Req.Name
 	calls := []call{

@@ -7,8 +7,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// A claim's ID is a key, and only its holder has the ID. Each answer of each check is held against all
-// IDs of the check. This check goes through each answer by itself.
+// A claim's ID is a key, and only its holder has the ID. The suite compares each answer of each check
+// with all IDs of the check. This check tests each kind of answer explicitly.
 var discretionChecks = []suite.Check{
 	{Name: "Trap_T141_NoAnswerHasAnID", Run: func(e *suite.Env) {
 		holder, gone, broken := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())

@@ -1,9 +1,9 @@
 // Package providertest is the conformance suite of leasing providers. It sends random
 // requests and compares answers and records with the rules of package providerkit, which
 // are the contract in executable form. Separate checks cover what the rules do not:
-// concurrency, contexts, closing, waiting, limits, time, the optional abilities, and
-// known defects of other libraries that a provider can have on its own. The last are
-// named Trap_T13_..., after the entry in docs/traps.md. Checks named Manager_... put a
+// concurrency, contexts, closing, waiting, limits, time, the optional abilities, and known
+// defects of other libraries that a provider can have on its own. Checks for such defects
+// are named Trap_T13_..., after the entry in docs/traps.md. Checks named Manager_... put a
 // manager of package leasing over the provider, with a line between them that loses,
 // delays and repeats requests: the promises to applications must hold with this provider.
 //
@@ -32,10 +32,10 @@
 // Checks that wait for leases to run out all run concurrently; of the others a few run
 // at a time. A provider without sockets and files runs in virtual time
 // ([Harness].Virtual). If the clock of a backend can be moved, set Harness.Advance.
-// The checks Manager_RealTime_... run in both. One that fails while timers are late is repeated. A table in docs/proof.md
-// has the checks beside each promise. The other checks of the manager need virtual
-// time, in which times are exact. On a server each of them is a skipped subtest, like each check
-// that needs a field which the harness does not set, or an ability which the provider lacks.
+// The checks Manager_RealTime_... run in both. A check that fails while timers are late is repeated. A table in
+// docs/proof.md has the checks beside each promise. The other checks of the manager need virtual time, in which times are
+// exact. On a server each of them is a skipped subtest, like each check that needs a field which the harness does not
+// set, or an ability which the provider lacks.
 //
 // # Beside the suite
 //

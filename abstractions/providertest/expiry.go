@@ -13,8 +13,8 @@ var expiryChecks = []suite.Check{
 		holder := e.TakeShort()
 		holder.RunsOutTo(e.Request(holder.Req.Name)).IsHeld()
 	}},
-	// It compares times of the backend's clock only. The clocks of several servers may differ by the
-	// duration of the request.
+	// The check compares only times of the backend's clock. The clocks of several servers may differ
+	// by the duration of the request.
 	{Name: "Expiry_TheBackendCountsAllOfTheTTL", Run: func(e *suite.Env) {
 		holder := &suite.Claim{E: e, P: e.P, Req: e.Request(e.Name())}
 		for round := range 20 {
@@ -31,7 +31,7 @@ var expiryChecks = []suite.Check{
 			e.GreaterOrEqual(after.ExpiresAt.Sub(before.Now), holder.Ttl-holder.Returned.Sub(holder.Sent), "the lease ends so long after the request was sent for it")
 		}
 	}},
-	// As above, all times are of the backend's clock. They are kept to a millisecond where they are kept coarsely.
+	// As above, all times are of the backend's clock. The coarsest backends store times to the millisecond.
 	{Name: "Expiry_TheLastRenewalIsKnown", Run: func(e *suite.Env) {
 		holder := e.Acquire(e.P, e.Request(e.Name()))
 		if _, known := e.Inspect(holder.Req.Name).LastRenewed(); !known {
@@ -120,7 +120,7 @@ var expiryChecks = []suite.Check{
 	{Name: "Expiry_BrokenLeaseRunsOut", Waits: true, Run: func(e *suite.Env) {
 		e.Undisturbed(func() bool {
 			holder := e.TakeShort()
-			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Grace: time.Millisecond}) // which is for infinite leases
+			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Grace: time.Millisecond}) // Grace is for infinite leases
 			if !holder.Alive() {
 				return false
 			}
@@ -143,7 +143,7 @@ var expiryChecks = []suite.Check{
 		name := e.Name()
 		holder := e.Take(name)
 		holder.Renew(abstractions.Infinite)
-		// From here on it is a lease of e.short that began with the break.
+		// From here on the lease has a TTL of e.Short, which began with the break.
 		holder.Sent = e.Now()
 		result := e.Breaks(abstractions.BreakRequest{Name: name, Grace: e.Short})
 		holder.Returned, holder.Ttl = e.Now(), e.Short

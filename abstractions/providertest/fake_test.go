@@ -18,9 +18,9 @@ import (
 // replace.
 type fake struct {
 	server *memlease.Provider
-	ahead  *atomic.Int64 // by which the server's clock is
+	ahead  *atomic.Int64 // the time by which the server's clock is ahead
 	closed atomic.Bool
-	open   context.Context // until it is closed
+	open   context.Context // ends when the fake is closed
 	leave  context.CancelFunc
 
 	acquire      func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
@@ -197,7 +197,7 @@ func (f *fake) goAhead(ctx context.Context, name string) {
 	_ = f.server.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 }
 
-// harness makes clients that all have the flaw. Each check gets a server.
+// harness makes clients that all have the flaw. Each check gets a server of its own.
 func harness(flaw func(f *fake)) Harness {
 	client := func(server *memlease.Provider, ahead *atomic.Int64) abstractions.Provider {
 		f := newFake(server)
@@ -225,7 +225,7 @@ func harness(flaw func(f *fake)) Harness {
 	}.withDefaults()
 }
 
-// unreachable is a client whose server takes requests and stays silent.
+// unreachable returns a client whose server accepts requests and stays silent.
 func unreachable(flaw func(f *fake)) abstractions.Provider {
 	f := newFake(newServer())
 	silence := func(ctx context.Context) error {
@@ -262,7 +262,7 @@ func unreachable(flaw func(f *fake)) abstractions.Provider {
 	return f
 }
 
-// recorder is a test whose failure is only noted.
+// recorder is a test whose failure is only recorded.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex

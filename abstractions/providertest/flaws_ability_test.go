@@ -400,7 +400,7 @@ func (f *fake) onHistory(change func(page *abstractions.HistoryResult)) {
 	}
 }
 
-// like matches as SQL does: % is any text and _ any character.
+// like matches a pattern of SQL: % is any text and _ any character.
 func like(text, pattern string) bool {
 	switch {
 	case pattern == "":
@@ -417,7 +417,7 @@ func like(text, pattern string) bool {
 	}
 }
 
-// onWaiters changes the answer to who waits for a name.
+// onWaiters changes the list of a name's waiters.
 func (f *fake) onWaiters(change func(name string, list *[]abstractions.Waiting)) {
 	f.waiters = func(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 		list, err := f.server.Waiters(ctx, req)
@@ -426,7 +426,7 @@ func (f *fake) onWaiters(change func(name string, list *[]abstractions.Waiting))
 	}
 }
 
-// queues makes it say that it keeps a queue of waiters.
+// queues makes the provider's Capabilities report a queue of waiters.
 func (f *fake) queues() {
 	f.capabilities = func() abstractions.Capabilities {
 		c := f.server.Capabilities()
@@ -435,7 +435,7 @@ func (f *fake) queues() {
 	}
 }
 
-// wakes makes a release hint to those of a name's waiters that are picked.
+// wakes makes a release wake those of a name's waiters that pick returns.
 func (f *fake) wakes(pick func(all []chan struct{}) []chan struct{}) {
 	type queue struct {
 		mu     sync.Mutex

@@ -266,7 +266,7 @@ var clientFlaws = []flaw{
 // leaked counts the goroutines that flaws have left behind, until they end.
 var leaked sync.WaitGroup
 
-// ignoringEnd makes a method that does not look at its context.
+// ignoringEnd makes a method ignore the end of its context.
 func ignoringEnd[Req, Res any](call func(context.Context, Req) (Res, error)) func(context.Context, Req) (Res, error) {
 	return func(ctx context.Context, req Req) (Res, error) { return call(context.WithoutCancel(ctx), req) }
 }

@@ -122,7 +122,8 @@ func (s *webStore) Delete(context.Context, cas.Item) error {
 	return abstractions.ErrUnsupported
 }
 
-// webDriver is the driver: a store has other verbs of the same names.
+// webDriver is the driver. webStore can't be the driver, since it has other
+// methods of the same names.
 type webDriver struct {
 	*cas.Records
 	store *webStore
@@ -134,7 +135,8 @@ func (webDriver) Capabilities() abstractions.Capabilities {
 func (webDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 func (d webDriver) Close() error                     { d.store.close(); return nil }
 
-// onTheWeb is a harness of a provider over HTTP, with a flaw in each client.
+// onTheWeb returns the harness of a provider over HTTP, with a flaw in each
+// client.
 func onTheWeb(flaw func(*webStore)) Harness {
 	type served struct {
 		abstractions.Provider
@@ -173,7 +175,7 @@ func TestASoundProviderOverHTTPPasses(t *testing.T) {
 	}
 }
 
-// httpFlaws are what is wrong with a provider over HTTP when checks fail.
+// httpFlaws are flaws of a provider over HTTP, with the checks that must fail.
 var httpFlaws = map[string]struct {
 	apply   func(*webStore)
 	failing []string
@@ -187,7 +189,7 @@ var httpFlaws = map[string]struct {
 	"it takes half an answer":      {func(s *webStore) { s.client = halves{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
 }
 
-// halves is a client that takes an answer without its end.
+// halves is a client that accepts an answer without its end.
 type halves struct{ httpguard.Doer }
 
 func (h halves) Do(req *http.Request) (*http.Response, error) {

@@ -242,7 +242,7 @@ var recordFlaws = []flaw{
 	},
 }
 
-// shared is the state that two clients of a flawed provider share beside the server.
+// shared is the state that two clients of a flawed provider share in addition to the server.
 var shared sync.Map
 
 func (f *fake) onInspect(change func(record *abstractions.Record)) {
@@ -255,7 +255,8 @@ func (f *fake) onInspect(change func(record *abstractions.Record)) {
 	}
 }
 
-// countTokens hands out 1, 2, 3 for each name, for as long as the count lasts.
+// countTokens makes the tokens of each name a plain counter, which starts over when
+// the name is forgotten, and with untilRelease also when the name is released.
 func (f *fake) countTokens(untilRelease bool) {
 	counts := make(map[string]int64)
 	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {

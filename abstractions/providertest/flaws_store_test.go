@@ -21,10 +21,10 @@ type kept struct {
 	mu         sync.Mutex
 	items      map[string]cas.Item
 	puts       int
-	overwrites bool                // whatever is stored
-	deletesAll bool                // whatever is stored
-	wraps      bool                // tokens above the last
-	mends      bool                // content that is no record
+	overwrites bool                // Put replaces any version
+	deletesAll bool                // Delete deletes any version
+	wraps      bool                // Get reads the last token as 1
+	mends      bool                // Get replaces content that is not a record
 	meaning    providerkit.Meaning // of every error
 }
 
@@ -68,7 +68,8 @@ func (k *kept) Delete(_ context.Context, item cas.Item) error {
 	return nil
 }
 
-// keeper is the driver: a store has other verbs of the same names.
+// keeper is the driver. kept can't be the driver, since it has other methods of
+// the same names.
 type keeper struct{ *cas.Records }
 
 func (keeper) Capabilities() abstractions.Capabilities {
@@ -98,7 +99,8 @@ func keeps(flaw func(k *kept)) Harness {
 	}.withDefaults()
 }
 
-// storeFlaws are what is wrong with a store when a check fails.
+// storeFlaws maps the name of a check to a flaw of a store that the check must
+// detect.
 var storeFlaws = map[string]func(k *kept){
 	"Records_AWriteReplacesWhatItHasRead":               func(k *kept) { k.overwrites = true },
 	"Trap_T128_NoTokenFollowsTheLast":                   func(k *kept) { k.wraps = true },

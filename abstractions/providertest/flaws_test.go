@@ -14,8 +14,9 @@ import (
 type flaw struct {
 	name    string // as a sentence about the provider
 	apply   func(f *fake)
-	failing []string // checks that must notice
-	// real runs the checks outside of a bubble, which a flaw would hang for ever.
+	failing []string // checks that must fail
+	// real runs the checks without a synctest bubble, in which the flaw would
+	// hang for ever.
 	real bool
 }
 
@@ -45,7 +46,7 @@ var holdingFlaws = []flaw{
 		name: "the token is the clock",
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-				_, _ = f.server.Acquire(ctx, req) // which has no token left in the year 2255
+				_, _ = f.server.Acquire(ctx, req) // the server has no token left in the year 2255
 				return abstractions.Grant{Name: req.Name, ID: req.ID, TTL: req.TTL, Token: time.Now().UnixMicro() + f.ahead.Load()/1000}, nil
 			}
 		},

@@ -55,9 +55,9 @@ type Harness struct {
 	// exist.
 	Unreachable func(t testing.TB) abstractions.Provider
 
-	// HTTP returns the way of a provider that speaks HTTP to the server of p. Then the suite puts a proxy
-	// between the two, which answers in place of the server. It needs sockets, so it is nil with
-	// Virtual.
+	// HTTP returns the route from a provider that speaks HTTP to the server of p. If HTTP is set, the
+	// suite puts a proxy between the two, which answers in place of the server. The proxy needs sockets,
+	// so HTTP must be nil with Virtual.
 	HTTP func(t testing.TB, p abstractions.Provider) Route
 
 	// TTL is the TTL of leases that the suite lets run out. Default: the
@@ -65,16 +65,16 @@ type Harness struct {
 	TTL time.Duration
 
 	// Virtual runs each check in a testing/synctest bubble. New is called inside
-	// it, and nothing may use a socket or a file. Without Virtual the checks that
-	// need exact times are skipped.
+	// the bubble, where nothing may use a socket or a file. Without Virtual the
+	// checks that need exact times are skipped.
 	Virtual bool
 
 	// Advance moves the clock of p's backend by d: forward, or back if d is negative and
 	// the clock can go back. Then New must give each provider its own backend.
 	Advance func(p abstractions.Provider, d time.Duration)
 
-	// Watched says that a client considers a lease over only once it has seen it unchanged
-	// for its TTL. Then both clients read a lease before the suite lets it run out.
+	// Watched says that a client considers a lease over only after it has seen the lease
+	// unchanged for its TTL. Then both clients read a lease before the suite lets it run out.
 	Watched bool
 
 	// KnowsTheGone says that the backend detects dead clients and does not list their waiters.
@@ -101,17 +101,17 @@ func (h Harness) withDefaults() Harness {
 	return h
 }
 
-// Route is the way of a provider that speaks HTTP to its server, for the checks that put a proxy
-// between the two: see Harness.HTTP.
+// Route is the route from a provider that speaks HTTP to its server, for the checks that put a
+// proxy between the two: see Harness.HTTP.
 type Route struct {
-	// URL is the server's, as in http://127.0.0.1:8500. The proxy sends requests on to its scheme
-	// and host, with the path, the query, the Host and the header that they came with.
+	// URL is the server's, as in http://127.0.0.1:8500. The proxy forwards requests to its scheme
+	// and host, with the path, the query, the Host and the header of the original request.
 	URL string
 	// Transport sends the requests. Default: a plain http.Transport. A client that asks the server for
-	// its address needs one that replaces the address in the answer by the request's Host.
+	// its address needs a transport that replaces the address in the answer by the request's Host.
 	Transport http.RoundTripper
 	// Open opens a client that sends all its requests to a URL, http://127.0.0.1:port, with the HTTP
-	// client that the provider has by default. It may send requests. The suite closes the client.
+	// client that the provider has by default. Open may send requests. The suite closes the client.
 	Open func(t testing.TB, url string) abstractions.Provider
 }
 
@@ -122,7 +122,7 @@ func (h Harness) proxied(t testing.TB, p abstractions.Provider) (abstractions.Pr
 	return route.Open(t, before.URL), before
 }
 
-// backend is the harness for the checks.
+// backend returns the harness in the form that the checks use.
 func (h Harness) backend() suite.Backend {
 	b := suite.Backend{
 		New: h.New, NewPeer: h.Peer, Unreachable: h.Unreachable, Forget: h.Forget, Ahead: h.Ahead, Lose: h.Lose, Remove: h.Remove,

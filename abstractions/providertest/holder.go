@@ -36,7 +36,7 @@ var holderChecks = []suite.Check{
 	{Name: "Trap_T15_StateBeforeALostReplyStillWorks", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		state := holder.Grant.State
-		holder.Renew(e.Long) // its reply was lost: the holder goes on with the state before
+		holder.Renew(e.Long) // its reply was lost: the holder continues with the earlier state
 		holder.Grant.State = state
 		holder.Renew(e.Long)
 		holder.Grant.State = state
@@ -59,7 +59,7 @@ var holderChecks = []suite.Check{
 			e.Equal(token, e.Inspect(holder.Req.Name).Token)
 		}
 	}},
-	// It tries to renew with all of a holder's grant but one thing.
+	// The check sends renewals that differ from the holder's in one field.
 	{Name: "Trap_T84_RenewalIsTheHolders", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for _, state := range []any{holder.Grant.State, nil} {
@@ -100,7 +100,7 @@ var holderChecks = []suite.Check{
 		holder.IsHeld()
 		holder.Renew(e.Long)
 	}},
-	// It asks a few times, because the remaining servers may need a moment to notice the loss.
+	// The check tries a few times, because the remaining servers may need a moment to notice the loss.
 	{Name: "Lose_TakesNoLease", Needs: "Lose", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Lose(e.T, e.P, holder.Req.Name)

@@ -26,8 +26,8 @@ type besieged struct {
 	e *suite.Env
 }
 
-// behindProxies has each fault answer all requests, writes that the server does not get, and
-// writes that it gets.
+// behindProxies makes each fault answer all requests, writes that the server does not get,
+// and writes that the server gets.
 func behindProxies(e *suite.Env, faults []*proxy.Fault) {
 	var all []*proxy.Fault
 	for _, f := range faults {
@@ -82,7 +82,7 @@ func (p *besieged) under(f *proxy.Fault, what string, call func(ctx context.Cont
 	return false
 }
 
-// meets goes through the verbs.
+// meets makes each kind of call while the fault answers.
 func (p *besieged) meets(f *proxy.Fault) {
 	e, req := p.e, p.e.Request(p.e.Name())
 	what := f.String()

@@ -10,7 +10,8 @@ import (
 )
 
 var limitChecks = []suite.Check{
-	// It sends invalid requests and looks for traces of them in the backend.
+	// The check sends invalid requests and looks for traces of them in the
+	// backend.
 	{Name: "Limits_BadRequestsAreInvalidAndChangeNothing", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		fresh := e.Name()
@@ -54,7 +55,7 @@ var limitChecks = []suite.Check{
 			}
 			req := e.Request(e.Name())
 			req.TTL = ttl
-			holder := e.Acquire(e.P, req) // holds Grant.TTL against it
+			holder := e.Acquire(e.P, req) // checks Grant.TTL
 			if err := holder.TryRenew(ttl); err != nil {
 				e.Lost(err, abstractions.LostExpired, abstractions.LostGone)
 				e.False(holder.Alive(), "lost within its TTL of %v", ttl)
@@ -109,7 +110,7 @@ func badCalls(e *suite.Env, fresh string, holder *suite.Claim) map[string]func(c
 	return calls
 }
 
-// badCall adds calls of a verb, each with a request that is changed.
+// badCall returns a function that adds a call of a verb with a changed request.
 func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb string, good Q, send func(context.Context, Q) (R, error)) func(what string, change func(r *Q)) {
 	return func(what string, change func(r *Q)) {
 		req := good

@@ -22,7 +22,7 @@ var nameChecks = []suite.Check{
 			u + "\u00e9", u + "e\u0301", u + "日本語", u + "🔒", u + "\u202e", u + "\u200b", u + "\ufeff", u + "\u00a0", u + "\U0010ffff", u + "\ufffd",
 		})
 	}},
-	// It holds names that careless encodings fold together.
+	// The check holds names that careless encodings fold together.
 	{Name: "Trap_T25_NamesAreInjective", Run: func(e *suite.Env) {
 		u := e.Unique()
 		holdAll(e, []string{
@@ -55,8 +55,8 @@ var nameChecks = []suite.Check{
 	}},
 }
 
-// holdAll holds all names at a time, each by a claim of its own, and shows
-// that they are independent of each other.
+// holdAll holds all names at the same time, each by a separate claim, and
+// checks that they are independent of each other.
 func holdAll(e *suite.Env, names []string) {
 	var claims []*suite.Claim
 	for _, name := range names {

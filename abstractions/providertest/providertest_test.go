@@ -26,13 +26,13 @@ func TestSoundProviderPasses(t *testing.T) {
 	Run(t, harness(func(*fake) {}))
 }
 
-// TestBareProviderPasses runs it on one without optional abilities.
+// TestBareProviderPasses runs the suite on a provider without optional abilities.
 func TestBareProviderPasses(t *testing.T) {
 	Run(t, Harness{Virtual: true, New: func(testing.TB) abstractions.Provider { return plain{newServer()} }})
 }
 
 // TestChecksDetectFlaws breaks the provider in one way at a time and expects
-// the checks that are there for it to fail.
+// the checks for this flaw to fail.
 func TestChecksDetectFlaws(t *testing.T) {
 	t.Cleanup(leaked.Wait)
 	for _, flaw := range allFlaws() {
@@ -47,7 +47,7 @@ func TestChecksDetectFlaws(t *testing.T) {
 					h.Advance = func(p abstractions.Provider, d time.Duration) { p.(*fake).ahead.Add(int64(d)) }
 				}
 				failed, log := outcome(t, h, checkNamed(t, name))
-				// Chance and the scheduler decide what some checks meet. Such a check misses a flaw once in some times.
+				// Some checks depend on chance and on the scheduler. Such a check sometimes misses a flaw.
 				for range 4 {
 					if !failed {
 						failed, log = outcome(t, h, checkNamed(t, name))
@@ -59,9 +59,9 @@ func TestChecksDetectFlaws(t *testing.T) {
 	}
 }
 
-// TestEveryCheckDetectsAFlaw keeps checks out that nothing can fail.
+// TestEveryCheckDetectsAFlaw fails for a check that no flaw can fail.
 func TestEveryCheckDetectsAFlaw(t *testing.T) {
-	// It shows a property of abstractions.As, with this provider inside.
+	// This check tests abstractions.As, and does not depend on the provider.
 	detected := map[string]bool{"Trap_T64_NobodyLooksThroughAWrapper": true}
 	for _, flaw := range allFlaws() {
 		for _, name := range flaw.failing {
@@ -91,7 +91,7 @@ func checkNamed(t *testing.T, name string) suite.Check {
 	return all[i]
 }
 
-// TestTrap_T194_AnOmittedCheckIsSkipped has checks that the harness and the provider leave out.
+// TestTrap_T194_AnOmittedCheckIsSkipped runs checks that the harness or the provider leaves out.
 func TestTrap_T194_AnOmittedCheckIsSkipped(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		h := harness(func(*fake) {})

@@ -32,8 +32,8 @@ var recordsChecks = []suite.Check{
 		e.Equal(req.Metadata, e.Inspect(name).Metadata)
 		holder.Renew(e.Long)
 	}},
-	// It has two deletions arrive late: one when the name is in use again, and one when the record has been replaced by a
-	// later record.
+	// The check makes two deletions arrive late: one when the name is in use again, and one when a later record has
+	// replaced the record.
 	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		idle := e.Take(e.Name())
@@ -55,7 +55,7 @@ var recordsChecks = []suite.Check{
 		e.ErrorIs(s.delete(free), cas.ErrConflict)
 		s.refuses(free, last)
 	}},
-	// It writes tokens into the record of a free name, as an operator may by hand.
+	// The check writes tokens into the record of a free name, as an operator may do by hand.
 	{Name: "Trap_T128_NoTokenFollowsTheLast", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		idle := e.Take(e.Name())
@@ -75,7 +75,7 @@ var recordsChecks = []suite.Check{
 			}
 		}
 	}},
-	// Each verb meets the record of a later release, one that was damaged, and content of another application.
+	// Each verb reads the record of a later release, a damaged record, and content of another application.
 	{Name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", Needs: "Records", Run: func(e *suite.Env) {
 		s := newShelf(e)
 		for what, change := range unreadable {
@@ -133,7 +133,7 @@ func (s shelf) delete(item cas.Item) error {
 	return s.e.Call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
 }
 
-// setToken replaces the token that is stored of a free name.
+// setToken replaces the stored token of a free name.
 func (s shelf) setToken(name string, token int64) {
 	item := s.get(name)
 	var fields map[string]json.RawMessage
@@ -167,7 +167,7 @@ func (s shelf) put(old cas.Item, holder *suite.Claim, data []byte) error {
 	return s.e.Call(func(ctx context.Context) error { return suite.Second(s.Store.Put(ctx, old, &record, data)) })
 }
 
-// keeps says that each verb refuses the content stored for a name, and leaves it unchanged.
+// keeps requires that each verb refuses the content stored for a name, and leaves it unchanged.
 func (s shelf) keeps(holder *suite.Claim, what string) {
 	e, p, name := s.e, holder.P, holder.Req.Name
 	before := s.content(name)
@@ -181,7 +181,7 @@ func (s shelf) keeps(holder *suite.Claim, what string) {
 	}, known...)
 	for i, call := range calls {
 		err := e.Call(call.do)
-		if err == nil && s.Leases != nil && call.what == "release" { // it gives the backend's own lease up, and writes nothing
+		if err == nil && s.Leases != nil && call.what == "release" { // it releases the backend's own lease, and writes nothing
 			continue
 		}
 		e.Contains(fmt.Sprint(err), abstractions.ErrNotSetUp.Error(), "%s: %s", what, call.what)

@@ -105,7 +105,7 @@ func (h Harness) runOne(t *testing.T, c suite.Check, free func()) (leftOut strin
 	return h.backend().Run(t, c, free)
 }
 
-// unknown returns the exceptions that are about no check.
+// unknown returns the exceptions that name no check.
 func (h Harness) unknown(all []suite.Check) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.Except)), func(name string) bool {
 		return slices.ContainsFunc(all, func(c suite.Check) bool { return c.Name == name })

@@ -23,8 +23,7 @@ var tokenChecks = []suite.Check{
 			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
 		})
 	}},
-	// It has the backend forget a name while another is held, which may
-	// have been used for the last time longer ago.
+	// The check makes the backend forget names while another name is held whose last request may be older.
 	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *suite.Env) {
 		ttl := e.Long
 		if e.Caps.Infinite {
@@ -49,8 +48,8 @@ var tokenChecks = []suite.Check{
 		holder.Renew(e.Long)
 		holder.Release()
 	}},
-	// It has the backend forget some names repeatedly while others are used. The names rest a little
-	// between two holders, so that a sweep finds a name idle that is in use a moment later.
+	// The check makes the backend forget some names repeatedly while others are used. The others are free
+	// for a moment between two holders, so that a sweep finds a name idle that is in use a moment later.
 	{Name: "Trap_T28_ForgettingMeetsNoHolder", Needs: "Forget", Run: func(e *suite.Env) {
 		if e.Virtual || e.Advance != nil {
 			e.LeaveOut("the time that has to pass before a name is forgotten ends leases too")
@@ -77,15 +76,16 @@ var tokenChecks = []suite.Check{
 			}
 		})
 	}},
-	// It allows the backend's clock an hour against ours: the
-	// point is that a count would be off by half a century.
+	// The backend's clock may differ from ours by an hour: a token from a plain
+	// counter would be off by half a century.
 	{Name: "Trap_T54_TokenFollowsTheClock", Run: func(e *suite.Env) {
 		rises(e, func(holder *suite.Claim) {
 			e.WithinDuration(e.Now(), time.UnixMicro(holder.Token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
 			holder.Release()
 		})
 	}},
-	// It sets the backend's clock back behind the token of a name that is forgotten, if it can be.
+	// The check sets the backend's clock back to before the token of a name, after the name was
+	// forgotten if the harness has Forget.
 	{Name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", Needs: "Advance", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		holder.Release()
@@ -99,7 +99,8 @@ var tokenChecks = []suite.Check{
 		}
 		e.Greater(e.Take(holder.Req.Name).Token(), holder.Token())
 	}},
-	// It asks for several names at once, which may share a statement. A record whose token is ahead of the clock can't be forgotten.
+	// The check acquires several names at once, since the requests may share a statement. A record whose token is ahead of the clock
+	// must not be forgotten.
 	{Name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", Needs: "Ahead", Run: func(e *suite.Env) {
 		names, last := make([]string, 8), make([]int64, 8)
 		for i := range names {
@@ -126,7 +127,7 @@ var tokenChecks = []suite.Check{
 			})
 		}
 	}},
-	// It has the backend's clock show the year 2255.
+	// The check sets the backend's clock to the year 2255.
 	{Name: "Trap_T65_NoTokenFollowsTheLast", Needs: "Advance", Run: func(e *suite.Env) {
 		name := e.Name()
 		e.Advance(e.P, time.UnixMicro(abstractions.MaxToken).Sub(e.Inspect(name).Now)+time.Hour)
@@ -168,8 +169,7 @@ var tokenChecks = []suite.Check{
 	}},
 }
 
-// rises has one holder of a name after the other, each with a higher token, and ends
-// each in some way.
+// rises acquires a name several times, ends each lease with end, and requires that the tokens rise.
 func rises(e *suite.Env, end func(holder *suite.Claim)) {
 	name, last := e.Name(), int64(0)
 	for range 4 {

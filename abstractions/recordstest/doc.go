@@ -1,2 +1,3 @@
-// Package recordstest has checks of providers that store their leases as cas.Records, beside those of package providertest.
+// Package recordstest has checks of providers that store their leases as cas.Records, in addition to those of package
+// providertest.
 package recordstest

@@ -42,7 +42,7 @@ func NewAuthority() (*Authority, error) {
 // newTemplate returns the template of a certificate that is valid for an hour. Its number is also part
 // of the subject's name, since authorities with equal names would be confused.
 func newTemplate(subject string) *x509.Certificate {
-	number, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // it never fails: see crypto/rand.Read
+	number, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // never fails: see crypto/rand.Read
 	return &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: subject, SerialNumber: number.String()},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),

@@ -2,7 +2,7 @@
 // [Server] on its own loopback port, [Postgres] with a standby, [NewPgBouncer], and [NewMariaDB]. Each ends with the program that started it,
 // on Linux even if that program is killed.
 //
-// Their causes in production:
+// Typical causes of such events in production:
 //
 //	Pause  a long garbage collection, a suspended virtual machine
 //	Kill   out of memory, a power failure
@@ -11,5 +11,5 @@
 // so call its methods from the test's goroutine. The methods of Process and Server may
 // be called concurrently.
 //
-// It requires only the root module, since programs import it through package torture.
+// The package requires only the root module, since programs import it through package torture.
 package servertest

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Front is a TLS listener in front of a server without TLS. It admits clients with a certificate of
-// the authority that issued its own certificate.
+// Front is a TLS listener in front of a server without TLS. It admits only clients with a
+// certificate of the authority that issued the front's own certificate.
 type Front struct {
 	t        testing.TB
 	listener net.Listener

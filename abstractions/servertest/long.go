@@ -6,7 +6,7 @@ import (
 )
 
 // Long skips a test under -short, which `make test` passes: the test takes long and finds little
-// beside its siblings. `make test-all` runs the test.
+// that similar tests do not find. `make test-all` runs the test.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -14,8 +14,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Thorough skips a test outside of scripts/with-servers, and so in a plain `go test ./...`: the test takes
-// more than ten seconds. `make test` runs the test.
+// Thorough skips a test that takes more than ten seconds, unless scripts/with-servers runs it: a plain `go
+// test ./...` skips the test. `make test` runs the test.
 func Thorough(t testing.TB) {
 	t.Helper()
 	if os.Getenv(required) == "" {

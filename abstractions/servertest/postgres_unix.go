@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server of a single test, for operations that a shared server can't
-// undergo. Make it with NewPostgres.
+// Postgres is a PostgreSQL server of a single test, for operations that would disturb other
+// tests on a shared server. Make one with NewPostgres.
 type Postgres struct {
 	Server
 	URL string // of its database "postgres", for a superuser
@@ -40,7 +40,7 @@ func (p *Postgres) Standby() *Postgres {
 	return startPostgres(p.T, "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname="+p.URL)
 }
 
-// startPostgres starts a server on the data folder that a program makes.
+// startPostgres starts a server on the data folder that the program maker creates.
 func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	t.Helper()
 	Require(t, "LEASING_TEST_POSTGRES")
@@ -108,15 +108,15 @@ func (p *Postgres) signalOthers(sig syscall.Signal) {
 	}
 }
 
-// Crash ends all the server's processes at once, without a checkpoint, and starts it again on its
-// port: it recovers from its log. It returns when the server answers.
+// Crash ends all the server's processes at once, without a checkpoint, and starts the server
+// again on its port, where it recovers from its log. Crash returns when the server answers.
 func (p *Postgres) Crash(ctx context.Context) error {
 	p.end()
 	return p.LaunchOn(ctx, p.port)
 }
 
-// end requests PostgreSQL's immediate shutdown. After a KILL the processes of connections would continue for
-// a moment.
+// end requests PostgreSQL's immediate shutdown. After a SIGKILL the processes of connections would continue
+// for a moment.
 func (p *Postgres) end() {
 	if p.process != nil {
 		_ = syscall.Kill(p.PID(), syscall.SIGQUIT)

@@ -20,7 +20,7 @@ type Process struct {
 }
 
 // StartProcess starts a command, which must not have been started yet. On Linux the process gets no
-// signals that are meant for this program, such as Ctrl-C's. Close ends the process.
+// signals that are meant for this program, such as that of Ctrl-C. Close ends the process.
 func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	dieWithParent(cmd)
@@ -42,7 +42,7 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process's number.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Pause stops the process, with all its threads, until Resume. The process gets no
@@ -82,11 +82,11 @@ func (p *Process) stopped(context.Context) error {
 // when the process is gone.
 func (p *Process) Kill() {
 	select {
-	case <-p.done: // of its own accord
+	case <-p.done: // the process ended by itself
 	default:
 		p.killed.Store(true)
 	}
-	_ = p.cmd.Process.Kill() // fails only when it has ended
+	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.done
 }
 
@@ -94,7 +94,7 @@ func (p *Process) Kill() {
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits for the end of the process and returns its error: nil for exit status 0 and after
-// Kill. If ctx ends before, Wait returns the cause of ctx.
+// Kill. If ctx ends first, Wait returns the cause of ctx.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:

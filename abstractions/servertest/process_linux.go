@@ -6,8 +6,8 @@ import (
 )
 
 // dieWithParent gives a process a group of its own, so that it gets no signals meant
-// for its parent such as Ctrl-C's, and gets KILL as soon as its parent has died in any
-// way.
+// for its parent, such as that of Ctrl-C. The process gets SIGKILL as soon as its
+// parent has died in any way.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)

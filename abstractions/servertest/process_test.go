@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// work is the main function of the worker processes of these tests: they count, and end when the
-// reader has gone.
+// work is the main function of the worker processes of these tests: they print numbers, and end
+// when nothing reads the output any more.
 func work() {
 	if os.Getenv(workerVariable) == "fail" {
 		os.Exit(3)

@@ -125,8 +125,8 @@ func (s *Server) Printed() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Kill ends the server at once, like kill -9 or a power cut, and waits for its end. It does nothing
-// if the server has ended.
+// Kill ends the server at once, like kill -9 or a power cut, and waits for its end. Kill does
+// nothing if the server has ended.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +143,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Restart kills the server, if it still runs, and starts it on the same port. It
-// waits while another process has the port.
+// Restart kills the server, if it still runs, and starts it on the same port.
+// Restart waits while another process has the port.
 func (s *Server) Restart() {
 	s.T.Helper()
 	s.mu.Lock()
@@ -161,8 +161,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open and get no answers. It returns when
-// the server has stopped.
+// Pause freezes the server (SIGSTOP): its connections stay open and get no answers. Pause returns
+// when the server has stopped.
 func (s *Server) Pause() {
 	s.T.Helper()
 	s.signal((*Process).Pause)

@@ -36,7 +36,7 @@ type Batcher[T Operation] struct {
 	direct time.Duration
 	calls  sync.WaitGroup
 	slow   atomic.Bool // the last call took longer than a direct one should
-	spare  sync.Pool   // of *waiting[T], to be used again
+	spare  sync.Pool   // *waiting[T] values for reuse
 
 	mu       sync.Mutex
 	queue    []*Request[T]
@@ -53,14 +53,15 @@ type Request[T Operation] struct {
 	Ops     []T               // 1 to MaxOperations
 	Context context.Context   // its values are for tracing
 	By      time.Time         // the request is not sent after that time
-	Tag     int               // the owner's own
+	Tag     int               // for the owner's use
 	Done    func(*Request[T]) // called on another goroutine, possibly before Start returns; must not block
 }
 
 // New makes a Batcher. send makes a call, after which each operation has its reply or has failed; its argument direct marks a
 // direct call, on the goroutine of the only caller. The parameter direct of New bounds a direct call, since the caller can't
-// leave before its end: send must return soon after its context's deadline. After that a worker repeats the operation. If
-// direct is 0, all calls are made by workers. With UntilItLeaves the call has the caller's own context, and is made once.
+// leave before the end of the call: send must return soon after its context's deadline. If the call has not succeeded by
+// then, a worker repeats the operation. If direct is 0, all calls are made by workers. With UntilItLeaves the call has the
+// caller's own context, and is made once.
 func New[T Operation](send func(ctx context.Context, ops []T, direct bool), direct time.Duration) *Batcher[T] {
 	return &Batcher[T]{send: send, direct: direct}
 }
@@ -277,7 +278,7 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 }
 
 // contextOf returns the context of a worker's call. It does not end with the context of a sender, but at the latest
-// deadline of all. It has the values of the sender if there is only one sender.
+// deadline in the batch. It has the values of the sender if there is only one sender.
 func contextOf[T Operation](batch []*Request[T]) (context.Context, context.CancelFunc) {
 	ctx := context.Background()
 	if len(batch) == 1 {

@@ -133,7 +133,7 @@ func TestTrap_T66_WhoLeavesEarlyHarmsNobody(t *testing.T) {
 				assert.Equal(t, n, got)
 			})
 		}
-		first.Wait() // the next call is under way then, with all six
+		first.Wait() // then the next call is under way, with all six
 		synctest.Wait()
 		require.Len(t, s.sent(), usualCalls+6)
 		began := time.Now()
@@ -205,7 +205,7 @@ func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
 }
 
 func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
-	for range 20 { // a select that finds two things ready takes either
+	for range 20 { // a select with two ready cases picks either
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
 			s.hang(1)
@@ -254,7 +254,7 @@ func TestLeavingIsSeenSoon(t *testing.T) {
 	}
 }
 
-// slowContext has been cancelled, and its user is as slow as a goroutine that does not get its turn.
+// slowContext is cancelled, and its Done is as slow as on a goroutine that is not scheduled.
 type slowContext struct{ context.Context }
 
 func (slowContext) Done() <-chan struct{} {

@@ -74,7 +74,7 @@ func TestCallersWaitForADirectCallAsForOthers(t *testing.T) {
 }
 
 // A direct call that takes too long is repeated by a worker, and its caller need not wait for the
-// end.
+// repetition.
 func TestADirectCallIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		ctx  func(t *testing.T) context.Context
@@ -113,7 +113,7 @@ func TestADirectCallThatHangsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A caller that sends until it leaves does so once, and under its own context.
+// With UntilItLeaves a caller sends once, and under its own context.
 func TestADirectCallMayLastUntilItsCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -153,7 +153,7 @@ func TestTheContextOfADirectCallEnds(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			for range 10 { // the first of them hangs, and is made again
+			for range 10 { // the first of them hangs, and is repeated
 				began := time.Now()
 				hung := hang
 				op := &number{n: 7, repeatable: true}

@@ -23,8 +23,8 @@ func newWaiting[T Operation](ctx context.Context, room int) *waiting[T] {
 	return w
 }
 
-// await returns when the request is done, or ctx has ended. Most requests are done soon, so it asks few contexts for their Done
-// channel. Many contexts allocate that channel, and a timer, only when asked.
+// await returns when the request is done, or ctx has ended. Most requests are done soon, so it rarely calls Done of the
+// context. Many contexts allocate that channel, and a timer, only on the first call.
 func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	if !b.slow.Load() {
 		w.timer.Reset(min(prompt, time.Until(w.By)))
@@ -42,7 +42,7 @@ func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	}
 	withdrawn := b.withdraw(&w.Request)
 	select {
-	case <-w.done: // it was done at the same moment
+	case <-w.done: // the request was done at the same moment
 		return nil
 	default:
 		return left(ctx, withdrawn)
@@ -58,14 +58,14 @@ func left(ctx context.Context, withdrawn bool) error {
 	return err
 }
 
-// Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; and the operation may still be under
+// Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed, and the operation may still be under
 // way. Otherwise the operation has its reply or has failed. ctx needs a deadline.
 func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	by, _ := ctx.Deadline()
 	if b.direct > 0 && op.Repeatable() && b.sendDirectly(ctx, by, op) {
 		return nil
 	}
-	before := op.Err() // it may have been sent before
+	before := op.Err() // the operation may have been sent before
 	w, _ := b.spare.Get().(*waiting[T])
 	if w == nil {
 		w = newWaiting[T](ctx, 1)
@@ -129,8 +129,9 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// DoAll runs operations, each with the Batcher that of returns, in as few calls as possible, in parallel. An operation
-// whose error is nil has its reply or has failed. The others may still be under way. ctx needs a deadline.
+// DoAll runs operations in parallel, in as few calls as possible. of returns the Batcher of an operation. An
+// operation whose error is nil has its reply or has failed. The others may still be under way. ctx needs a
+// deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)
@@ -159,7 +160,7 @@ type part[T Operation] struct {
 // split divides operations among calls, in their order.
 func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T) (*Batcher[T], error)) []*part[T] {
 	var parts []*part[T]
-	open := map[*Batcher[T]]*part[T]{} // that have room
+	open := map[*Batcher[T]]*part[T]{} // parts with room
 	for at, op := range ops {
 		b, err := of(op)
 		if errs[at] = err; err != nil {

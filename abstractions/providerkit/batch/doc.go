@@ -13,8 +13,7 @@
 //   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.
 //   - A call that hangs delays others for at most 250 ms; then another call is sent in parallel. At most [MaxCalls] calls are
 //     in flight.
-//   - A call ends at the latest deadline among its senders. A sender that leaves earlier does not shorten
-//     the call.
+//   - A call ends at the latest of its senders' deadlines. A sender that leaves earlier does not shorten the call.
 //   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
 //     send function obeys these.
 package batch
@@ -25,8 +24,8 @@ import (
 )
 
 const (
-	// MaxOperations is the most operations in one call: during a call the server does no other work, for a quarter of a
-	// millisecond with this number.
+	// MaxOperations bounds the operations in one call. With this number a call occupies a server for a quarter of a
+	// millisecond, in which the server does no other work.
 	MaxOperations = 256
 	// MaxCalls bounds the calls in flight, if most of them hang.
 	MaxCalls = 64

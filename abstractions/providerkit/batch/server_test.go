@@ -31,7 +31,7 @@ func (op *number) Fail(err error) {
 	op.reply = 0
 }
 
-// outcome is the reply, or the error.
+// outcome returns the reply, or the error.
 func (op *number) outcome(err error) (int, error) {
 	if err == nil {
 		err = op.err
@@ -50,7 +50,7 @@ func numbers(n int) []*number {
 	return ops
 }
 
-// server stands in for the server of the calls. Time is virtual.
+// server is a fake for the server of the calls. Time is virtual.
 type server struct {
 	*Batcher[*number]
 	t *testing.T
@@ -59,7 +59,7 @@ type server struct {
 
 	mu    sync.Mutex
 	calls [][]int // the numbers in each
-	last  bool    // the last call was said to be a direct one
+	last  bool    // the last call was marked as direct
 }
 
 func newServer(t *testing.T) *server {
@@ -130,7 +130,7 @@ func (s *server) hang(n int) (gate chan struct{}) {
 		select {
 		case <-gate:
 			return nil
-		case <-timer.C: // as a connection does that was given the deadline
+		case <-timer.C: // like a connection with that deadline
 			return context.DeadlineExceeded
 		}
 	}

@@ -104,7 +104,7 @@ func TestCallsThatHungDoNotStay(t *testing.T) {
 				assert.NoError(t, err)
 			})
 		}
-		for n := range usualCalls + 1 { // the last is beside those that hang
+		for n := range usualCalls + 1 { // the last is sent beside the calls that hang
 			begin(n)
 			synctest.Wait()
 		}

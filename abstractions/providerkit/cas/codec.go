@@ -15,8 +15,8 @@ import (
 // format is a version of stored records, with the steps from each earlier version. A reader refuses a version that it does not know.
 type format struct {
 	version int // of the records that are written
-	// steps bring the fields of a record up to date: the first those of version 1 to version 2, and so on. They change the
-	// record in memory. The next write of a verb replaces the old record, if that is unchanged.
+	// steps bring the fields of a record up to date: the first step from version 1 to version 2, and so on. They change
+	// the record in memory. The next write of a verb replaces the old record, if the old record is unchanged.
 	steps []func(fields map[string]json.RawMessage) error
 }
 
@@ -28,22 +28,22 @@ var present = &format{version: 1}
 type stored struct {
 	Version int `json:"v"`
 	providerkit.Record
-	TTL      int64 `json:"ttl_us,omitempty"` // 0 for ever
+	TTL      int64 `json:"ttl_us,omitempty"` // 0 if infinite
 	Acquired int64 `json:"acquired_us,omitempty"`
 	Idle     int64 `json:"idle_us,omitempty"`
 	deadline
 }
 
-// deadline is the end of a lease. A store on one host has the host's deadline, and
-// any other store has the other fields.
+// deadline is the end of a lease. A record in a store on one host has Host, and a
+// record in any other store has the other fields.
 type deadline struct {
-	// Write tells the writes that set a deadline apart. It is random, so that no
-	// earlier write can be taken for one whose outcome is ambiguous.
+	// Write identifies the write that set the deadline. It is random, so that no
+	// earlier write can be mistaken for a write whose outcome is ambiguous.
 	Write string `json:"write,omitempty"`
-	// Lasts is from the latest of them on; 0 for ever.
+	// Lasts is the time from that write to the end; 0 for an infinite lease.
 	Lasts int64 `json:"lasts_us,omitempty"`
-	// Ends, unless 0, is the end by the service's clock, of a record that was written
-	// since for another reason.
+	// Ends, unless 0, is the end by the service's clock, if the record was written
+	// again since for another reason.
 	Ends int64               `json:"ends_us,omitempty"`
 	Host *hostclock.Deadline `json:"host,omitempty"`
 }
@@ -52,8 +52,8 @@ func (f *format) encode(r *providerkit.Record, d deadline) ([]byte, error) {
 	return json.Marshal(stored{f.version, *r, micros(r.TTL), unixMicro(r.AcquiredAt), unixMicro(r.IdleSince), d})
 }
 
-// decode reads records that encode wrote, in this version or an earlier version. It refuses a record of another name, and a record
-// that this code does not understand.
+// decode reads records that encode wrote, in this version or an earlier version. It refuses a record of another name, and a
+// record that this code does not understand.
 func (f *format) decode(data []byte, name string) (providerkit.Record, deadline, error) {
 	var s stored
 	err := json.Unmarshal(data, &s)
@@ -106,7 +106,7 @@ func (f *format) update(data []byte, name string, into *stored) error {
 	return json.Unmarshal(updated, into)
 }
 
-// same reports whether data is the record that is encoded, whatever the store has done to the form of the JSON.
+// same reports whether data and encoded are the same record, even if the store has reformatted the JSON.
 func (f *format) same(data, encoded []byte) bool {
 	r, d, err := f.decode(data, "")
 	if err != nil {
@@ -135,7 +135,7 @@ func fromMicros(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// unixMicro is 0 for the zero time.
+// unixMicro returns 0 for the zero time.
 func unixMicro(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -10,8 +10,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// TestConformanceOfRecords is of leases over a store with compare-and-set, whose
-// service tells whole seconds, tells no time of writes, or has leases of its own.
+// TestConformanceOfRecords checks leases over a store with compare-and-set whose
+// service reports whole seconds, reports no time of writes, or has leases of its
+// own.
 func TestConformanceOfRecords(t *testing.T) {
 	for name, open := range map[string]func() (*providerkit.Provider, *cas.Records, *providerkit.Provider){"Times": cas.Shelf, "Undated": cas.Undated, "Leases": cas.Rack} {
 		t.Run(name, func(t *testing.T) {

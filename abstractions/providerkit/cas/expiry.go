@@ -9,11 +9,11 @@ import (
 
 const (
 	// maxWatched bounds the number of names that are watched at a time. A name that is
-	// left out is freed by the service's time alone, a few seconds later, or by a later
-	// watch if the service tells no time.
+	// not watched is freed by the service's time alone, a few seconds later, or by a
+	// later watch if the service reports no time.
 	maxWatched = 1 << 14
-	// A lease has been watched for long enough after its TTL, a hundredth of it for
-	// clocks that run at different rates, and a tenth of a second.
+	// A lease has been watched for long enough after its TTL, plus a hundredth of
+	// the TTL for clocks that run at different rates, plus a tenth of a second.
 	watchRate  = 100
 	watchFloor = 100 * time.Millisecond
 )
@@ -22,13 +22,14 @@ const (
 // has two ways, and the first that finds the lease over decides. Neither way uses a
 // client's wall clock.
 //
-// By the service's times: of the holder's last write, and of the reply to a read.
-// They are cut down to the service's resolution, and may come from two clocks, which
-// disagree by Skew at most. Let a holder write at w and any client read at r. Then
-// written > w - resolution - skew and now <= r, so now - written >= TTL + resolution +
-// skew says that r - w >= TTL: the holder, who counts from before its write was sent,
-// has stopped trusting its lease. The decision is late by that time, and by as much
-// again if the clocks disagree the other way: see Lateness.
+// By the service's times: the time of the holder's last write, and the time of the
+// reply to a read. The times are truncated to the service's resolution, and may come
+// from two clocks, which disagree by Skew at most. Let a holder write at w and any
+// client read at r. Then written > w - resolution - skew and now <= r, so now -
+// written >= TTL + resolution + skew says that r - w >= TTL: the holder, who counts
+// from before its write was sent, has stopped trusting its lease. The decision is
+// late by resolution + skew, and by as much again if the clocks disagree the other
+// way: see Lateness.
 //
 // By watching: if this process saw a holder's write a TTL ago, on its monotonic
 // clock, and that write is still the latest when it is replaced under its version,
@@ -52,14 +53,14 @@ type observation struct {
 // sighting is the state of a holder in one read.
 type sighting struct {
 	Name string
-	// Write tells the holder's writes apart: an ETag, or an ID that each of them makes
-	// up and no other write changes.
+	// Write distinguishes the holder's writes: an ETag, or a random ID that each of
+	// them sets and no other write changes.
 	Write string
 	TTL   time.Duration // from its last write
 	// Ends is the end of the TTL by the clock of the service's writes: the time of the
-	// last write plus TTL. Zero if the service tells no time.
+	// last write plus TTL. Zero if the service reports no time.
 	Ends time.Time
-	Now  time.Time // of the reply; zero if the service tells no time
+	Now  time.Time // of the reply; zero if the service reports no time
 }
 
 // Grace returns the time for which a lease still counts as held after its TTL, by
@@ -71,7 +72,7 @@ func (e *Expiry) Lateness() abstractions.Lateness {
 	return abstractions.Lateness{Fixed: 2 * e.Grace()}
 }
 
-// left returns the Left and Slack of a Record, of a lease that was just read.
+// left returns Left and Slack for the Record of a lease that was just read.
 func (e *Expiry) left(l sighting) (left, slack time.Duration) {
 	if l.TTL == abstractions.Infinite {
 		return abstractions.Infinite, 0
@@ -95,7 +96,7 @@ func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
 		e.seen = make(map[string]observation)
 	}
 	if !known && len(e.seen) >= maxWatched {
-		for other := range e.seen { // any
+		for other := range e.seen { // any other name
 			delete(e.seen, other)
 			break
 		}

@@ -31,9 +31,9 @@ func TestALeaseIsOverByTheServicesTimes(t *testing.T) {
 	}
 }
 
-// Whatever the moments within their seconds, and the disagreement of clocks that is
-// allowed: a lease is never over before its TTL, and always after Lateness. Left
-// never says less than what the lease has, and by Slack more at most.
+// At any moment within a second, and with any allowed disagreement of clocks, a
+// lease is never over before its TTL, and always after Lateness. Left is never less
+// than the time that the lease has left, and at most Slack more.
 func TestExpiryIsNeverEarlyNorTooLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		milliseconds := func(name string, least, most int64) time.Duration {
@@ -58,15 +58,15 @@ func TestExpiryIsNeverEarlyNorTooLate(t *testing.T) {
 	})
 }
 
-// A write that was seen a TTL ago, and is still the latest, is of a lease that is
-// over, whether or not the service tells any time.
+// If a write was seen a TTL ago and is still the latest, its lease is over,
+// whether or not the service reports times.
 func TestAWatchedLeaseIsOver(t *testing.T) {
 	for _, clock := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &Expiry{Resolution: time.Second, Skew: 2 * time.Second}
 			seen := func(write string) time.Duration {
 				l := sighting{Name: "n", Write: write, TTL: time.Minute}
-				if clock { // of which one is half an hour behind
+				if clock { // the service's two clocks differ by half an hour
 					l.Ends, l.Now = noon.Add(time.Hour), noon.Add(30*time.Minute)
 				}
 				left, slack := e.left(l)

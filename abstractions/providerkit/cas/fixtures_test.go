@@ -12,7 +12,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// held is the record of a lease that mine has for another minute.
+// held returns the record of a lease that claim "mine" holds for another
+// minute.
 func held() providerkit.Record {
 	return providerkit.Record{Name: "n", Token: 7, ID: "mine", Owner: "me", TTL: time.Minute, AcquiredAt: noon.Add(-time.Hour), Now: noon, Left: time.Minute}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Floor is a key that no name has, for Records.FloorKey.
+// Floor returns a key that no name has, for Records.FloorKey.
 func (n Naming) Floor() string { return n.Prefix + hashMark + "floor" }
 
-// floorVersion is that of the item under Records.FloorKey.
+// floorVersion is the version of the item under Records.FloorKey.
 const floorVersion = 1
 
 // storedFloor is the JSON of that item.
@@ -22,7 +22,7 @@ type storedFloor struct {
 	Floor   int64 `json:"floor"`
 }
 
-// aboveFloor reads a record for a call that may give it a token. A record without a
+// aboveFloor reads a record for a call that may set a token. A record without a
 // token gets the stored floor as its Floor: the name may have been forgotten.
 func (s *Records) aboveFloor(ctx context.Context, name string) (*snapshot, error) {
 	found, err := s.read(ctx, name)

@@ -42,8 +42,8 @@ func (a *ahead) List(ctx context.Context, query ListQuery) ([]Item, string, erro
 	return items, next, err
 }
 
-// T127: the clock is ahead while names are used and forgotten, and is set right later. No later token of any name is as low as one
-// that was forgotten, although two processes sweep at the same time.
+// T127: the clock is ahead while names are used and forgotten, and is corrected later. Every later token of any name is greater
+// than all forgotten tokens, although two processes sweep at the same time.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}
@@ -78,7 +78,7 @@ func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 		}
 		store.by = 0
 		late := open()
-		untaken := claim("untaken") // whose release makes a record without a token
+		untaken := claim("untaken") // its release makes a record without a token
 		require.NoError(t, late.Release(ctx, abstractions.ReleaseRequest{Name: untaken.Name, ID: abstractions.NewID()}))
 		for _, req := range []abstractions.AcquireRequest{claim("n0"), claim("other"), untaken} {
 			g, err := late.Acquire(ctx, req)
@@ -114,7 +114,7 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	})
 }
 
-// stopped is a Store whose reader stands still after its next read of a key.
+// stopped is a Store that stops its reader after the next read of key, and calls while.
 type stopped struct {
 	*shelf
 	key   string

@@ -12,7 +12,7 @@ type Foreign struct {
 	ID    string        // of the term, made up by the Store; "" if the name is free
 	Owner string        // the name that the client gives itself
 	TTL   time.Duration // from the client's last write on
-	Write string        // tells the client's writes apart
+	Write string        // distinguishes the client's writes
 	// Terms is the number of times that the name has changed hands since the record was
 	// written. A number below 1 counts as 1.
 	Terms int64
@@ -21,7 +21,7 @@ type Foreign struct {
 
 // Record returns data, the latest record of a name, changed as if the other library kept records. Without a record data
 // is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well, which no client
-// uses: so an earlier token shows that the lease was taken, and the next token is greater.
+// uses. So a renewal with an earlier token is refused as taken, and the next token is greater.
 func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := providerkit.Record{Name: name}
 	if data != nil {
@@ -44,7 +44,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 }
 
 // DeadlineOf returns the end of a lease in a record that a Store puts, for a Store that shows
-// this end to other clients: the duration from a write on, and the mark that tells these writes apart.
+// this end to other clients: the duration from the write that set the end, and the ID of that write.
 func DeadlineOf(data []byte) (lasts time.Duration, write string) {
 	var d deadline
 	_ = json.Unmarshal(data, &d) // data that is no record has no deadline

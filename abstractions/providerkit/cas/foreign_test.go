@@ -10,7 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// A term of others ends what was there, as any other lease would, and has a token.
+// A term of a foreign client ends the lease before it, as any other lease would,
+// and has a token.
 func TestTermsOfOthers(t *testing.T) {
 	r := providerkit.Record{Name: "n", Token: 7, ID: "ours", Owner: "o", TTL: time.Minute, Metadata: map[string]string{"a": "b"}}
 	ours, err := present.encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})

@@ -40,7 +40,7 @@ var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 	},
 }}
 
-// releases are two processes on one store: of the present release, and of a later release.
+// releases returns the Records of two processes on one store: of the present release, and of a later release.
 func releases() (earlier, newer *Records, store *shelf) {
 	earlier, store = shelved(time.Second)
 	newer = &Records{Store: store, Key: earlier.Key, Expiry: &Expiry{Resolution: time.Second, Skew: 2 * time.Second}, format: later}
@@ -103,7 +103,7 @@ func TestTrap_T253_ARecordIsBroughtUpToDate(t *testing.T) {
 	})
 }
 
-// The write of a later release is conditional on the old bytes: it starts again after a write of an earlier release.
+// The write of a later release is conditional on the old bytes: the call starts over after a write of an earlier release.
 func TestTrap_T253_AnUpdateReplacesNothingUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		earlier, newer, store := releases()
@@ -161,7 +161,7 @@ func TestARecordThatNoStepCanReadIsRefused(t *testing.T) {
 	}
 }
 
-// The records of release 0.1.0. A later release reads them, and this one writes them byte by byte.
+// The records of release 0.1.0. A later release must read them, and this release writes exactly these bytes.
 func TestGoldenRecords(t *testing.T) {
 	at := time.UnixMicro(1789000000123456).UTC()
 	free := providerkit.Record{Name: "jobs/daily", Token: 1789000000123456, IdleSince: at, Ended: providerkit.Ended{{ID: "released", At: at.Unix()}, {ID: "broken", Broken: true, At: at.Unix()}}}

@@ -19,7 +19,7 @@ type rack struct {
 	*shelf
 	taken  sync.Mutex // a request sees an item and its lease at one moment
 	leases map[string]native
-	// fail, unless nil, is asked before a lease follows.
+	// fail, unless nil, is called before a lease follows.
 	fail func() error
 }
 
@@ -141,8 +141,8 @@ func (rackDriver) Capabilities() abstractions.Capabilities {
 func (rackDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 func (rackDriver) Close() error                       { return nil }
 
-// Rack is a provider over a store whose service has leases of its own, what it is made of, and a second
-// client of the store.
+// Rack returns a provider over a store whose service has leases of its own, the provider's Records, and
+// a second client of the store.
 func Rack() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
 	s, store := racked()
 	other, _ := racked()
@@ -167,8 +167,8 @@ func TestALeaseOfTheServicesIsRenewedWithoutAWrite(t *testing.T) {
 	})
 }
 
-// T16: a process dies between a write and the lease that follows. The next call has it
-// follow, and the one which met the failure promises nothing.
+// T16: a process dies after a write and before the lease follows. The next call makes
+// the lease follow, and the call that failed leaves its outcome unknown.
 func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
 	reset := abstractions.ErrThrottled
 	for what, end := range map[string]func(s *Records, g abstractions.Grant) error{
@@ -194,7 +194,7 @@ func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
 			store.fail = nil
 			require.Equal(t, abstractions.Infinite, store.leases["k/n"].left(), what)
 			_, err = s.Acquire(t.Context(), acquire("other", time.Minute))
-			if what == "break" { // it runs out
+			if what == "break" { // the broken lease runs out
 				require.ErrorIs(t, err, abstractions.ErrHeld)
 				time.Sleep(time.Second)
 				_, err = s.Acquire(t.Context(), acquire("other", time.Minute))
@@ -217,8 +217,8 @@ func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 	})
 }
 
-// A call that meets a lease that has not followed its record, and can't make the lease follow since another call was
-// faster, reads the lease a second time before it decides.
+// If a call finds that a lease has not followed its record, and another call makes the lease follow first, the call
+// reads the lease a second time before it decides.
 func TestALeaseThatOthersHaveFollowIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := racked()

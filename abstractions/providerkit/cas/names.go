@@ -7,7 +7,7 @@ import (
 )
 
 // Naming turns names of leases into names that a store accepts. Different names never
-// become the same. After Prefix stand
+// become the same. After Prefix follow
 //
 //	A-Z a-z 0-9 - _ .   as they are
 //	/                   Slash, or as anything else
@@ -29,13 +29,13 @@ const (
 	upperHex = "0123456789ABCDEF"
 )
 
-// Encode returns the store's name.
+// Encode returns the name that a lease called name has in the store.
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
 // EncodePrefix returns a prefix of the store's names of all leases whose names
 // begin with prefix. The store's names of other leases may begin with it as well.
 func (n Naming) EncodePrefix(prefix string) string {
-	encoded := strings.TrimSuffix(n.escape(prefix), ".") // it may be the last, and be written otherwise
+	encoded := strings.TrimSuffix(n.escape(prefix), ".") // the last dot of a name is written as ~2E
 	return n.Prefix + encoded[:n.cut(encoded)]
 }
 

@@ -29,8 +29,8 @@ func TestNamesAsDocumented(t *testing.T) {
 	require.Regexp(t, `^(~C3~A9)*(~C3)?~~[0-9a-f]{64}$`, stored)
 }
 
-// T25: two names never become one, and none breaks out of the characters that a store
-// takes.
+// T25: two names are never encoded alike, and the result has only characters that a
+// store accepts.
 func TestTrap_T25_NamesAreInjective(t *testing.T) {
 	name := rapid.OneOf(rapid.StringN(1, 120, 512), rapid.StringMatching(`[aA./~:2E]{1,12}`), rapid.StringMatching(`[a./~é]{90,400}`))
 	rapid.Check(t, func(t *rapid.T) {

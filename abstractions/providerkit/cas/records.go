@@ -1,5 +1,5 @@
-// Package cas makes a provider of a store with compare-and-set: Records implement the verbs over a Store of four
-// methods, alone or together with a service's own Leases, and Naming encodes names of leases for the store.
+// Package cas makes a provider from a store with compare-and-set: Records implement the verbs over a Store of
+// four methods, alone or together with a service's own Leases, and Naming encodes names of leases for the store.
 package cas
 
 import (
@@ -37,23 +37,23 @@ type Records struct {
 	// state.
 	Expiry *Expiry
 	Leases Leases
-	// Lagging says that a Get may show an earlier version than the latest. Each
-	// conclusion that a stale read could falsify is then confirmed by a conditional
-	// write. A wait, and a conclusion that stays true for ever, need no confirmation.
+	// Lagging says that a Get may show an earlier version than the latest. Each conclusion
+	// that a stale read could falsify is then confirmed by a conditional write. The answer
+	// ErrHeld, and a conclusion that stays true for ever, need no confirmation.
 	Lagging bool
 	// Classify returns the meaning of an error of a Put, like providerkit.Driver.Classify. A class
 	// other than Unknown saves a read of the stored item. Default: all errors are Unknown.
 	Classify func(error) providerkit.Meaning
-	// Retention is the time for which a name is remembered: see providerkit.Record.Forgettable. It is
-	// longer than a write may be on its way: one that was sent before a name is used, and creates the
-	// record after the name was forgotten, would give an earlier token. 0 is for ever.
+	// Retention is the time for which a name is remembered: see providerkit.Record.Forgettable. It must
+	// be longer than a write may be in flight: a write that was sent before the name was used, and that
+	// creates the record after the name was forgotten, would set an earlier token. 0 means for ever.
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
 	// SweepPage has deleted, for providerkit.Record.Floor: Naming.Floor, or another key that belongs
 	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
 	FloorKey string
-	// ManualSweep leaves sweeping to the function Sweep, where requests cost, or a
-	// listing can't begin at a key. Otherwise some releases sweep a little.
+	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
+	// money, or whose listings can't begin at a key. Otherwise some releases sweep a little.
 	ManualSweep bool
 
 	format   *format // present unless a test sets another
@@ -71,11 +71,11 @@ type snapshot struct {
 	item   Item
 	behind bool // see Leases.Complete
 	host   hostclock.Time
-	// at is the time of the read, or of the sending, on this process's monotonic clock.
+	// at is the time of the read, or just before the write was sent, on this process's monotonic clock.
 	at time.Time
 }
 
-// Acquire makes one attempt to take a name: see abstractions.Provider.
+// Acquire makes one attempt to acquire a name: see abstractions.Provider.
 func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	after, err := s.change(ctx, req.Name, nil, s.aboveFloor, func(r *providerkit.Record) change { return s.confirm(r.Acquire(req)) })
 	if err != nil {
@@ -111,17 +111,17 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 }
 
 // Break ends the claim of any holder: see abstractions.Provider. It ends the lease that
-// it meets first, and no lease that follows during the call.
+// it reads first, and no lease that follows during the call.
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
-	var met providerkit.Record // the lease that is meant, once a write has failed
+	var met providerkit.Record // the lease that the first read found
 	after, err := s.change(ctx, req.Name, nil, s.read, func(r *providerkit.Record) change {
 		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
-			if s.Lagging && r.Held() { // perhaps all the time
+			if s.Lagging && r.Held() { // perhaps since before the call
 				err := fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, met.Token, r.Token)
 				return change{Change: providerkit.Change{Err: err}}
 			}
-			_, broken := r.Ended.Find(met.ID) // by our own write, perhaps, whose reply was lost
+			_, broken := r.Ended.Find(met.ID) // perhaps by our own write, whose reply was lost
 			result = abstractions.BreakResult{WasHeld: broken, Token: met.Token}
 			return s.confirm(providerkit.Change{})
 		}
@@ -148,7 +148,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	return result, nil
 }
 
-// Inspect shows a record: see abstractions.Provider.
+// Inspect returns a record: see abstractions.Provider.
 func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	found, err := s.read(ctx, req.Name)
 	if err != nil {
@@ -163,8 +163,8 @@ func (s *Records) Ping(ctx context.Context) error {
 	return err
 }
 
-// List returns a page of records: see abstractions.Lister. An item that is no record
-// is left out; Inspect returns the error of that item.
+// List returns a page of records: see abstractions.Lister. An item that is not a
+// record is left out; Inspect returns the error of that item.
 func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	query := ListQuery{Prefix: req.Prefix, After: req.After, Limit: req.PageLimit()}
 	items, next, err := s.Store.List(ctx, query)
@@ -224,18 +224,18 @@ func pauseAfter(ctx context.Context, conflicts int) error {
 // change is the result of a rule.
 type change struct {
 	providerkit.Change
-	confirms bool // that the write changes nothing: see Records.Lagging
+	confirms bool // the write changes nothing: see Records.Lagging
 }
 
-// change applies a rule to the record that read returns. known, unless nil, saves the first
-// read: the caller takes it for the latest version. A conflict may be with this call's own write, if
-// the client library has sent it twice: an error that follows is Partial.
+// change applies a rule to the record that read returns. known, unless nil, replaces the first read:
+// the caller expects known to be the latest version. A conflict may be with this call's own write,
+// if the client library has sent the write twice, so an error after a conflict is Partial.
 func (s *Records) change(
 	ctx context.Context, name string, known *snapshot, read func(context.Context, string) (*snapshot, error), rule func(*providerkit.Record) change,
 ) (after *snapshot, err error) {
-	var begun bool    // the write before may have been applied
-	var creations int // how often a write was to create the record
-	var behind string // the version that a lease has not followed
+	var begun bool    // an earlier write may have been applied
+	var creations int // the number of attempts to create the record
+	var behind string // the version of the record that its lease has not followed
 	conflicts := 0
 	for range maxConflicts {
 		found, began := known, hostclock.Time{}
@@ -286,11 +286,11 @@ func (s *Records) change(
 	return nil, errContended
 }
 
-// leastOutlasting is the least time for outlasts: retentions are shorter in tests alone.
+// leastOutlasting is a lower bound for outlasts, since tests have very short retentions.
 const leastOutlasting = 10 * time.Second
 
-// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, as while a
-// process was stopped or its host suspended. The floor that was read is then too low.
+// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, because
+// the process was stopped or its host suspended. The floor that was read may then be too low.
 func (s *Records) outlasts(read hostclock.Time) bool {
 	now := hostclock.Now()
 	passed := now.Wall.Sub(read.Wall)
@@ -305,7 +305,7 @@ func (s *Records) outlasts(read hostclock.Time) bool {
 const maxCreations = 3
 
 // errUnreadable ends a loop that would not end by itself: some stores hide an item that
-// has expired and not been deleted yet.
+// has expired but is not deleted yet.
 var errUnreadable = fmt.Errorf("%w: the record can neither be created nor read", abstractions.ErrUnavailable)
 
 func partialIf(begun bool, err error) error {
@@ -316,8 +316,8 @@ func partialIf(begun bool, err error) error {
 }
 
 // confirm adds a write to a conclusion of a read that may lag. The write changes
-// nothing, and is refused if the read did lag. A wait needs no such write, nor does a
-// fact that stays true: that an ID has ended, or that a later token was given.
+// nothing, and is refused if the read did lag. ErrHeld needs no such write, nor does
+// a fact that stays true: that an ID has ended, or that a later token was granted.
 func (s *Records) confirm(c providerkit.Change) change {
 	var lost *abstractions.LostError
 	switch {
@@ -368,14 +368,14 @@ func (s *Records) ambiguous(err error) bool {
 	return s.Classify == nil || s.Classify(err).Class == providerkit.Unknown
 }
 
-// setDeadline makes the deadline of a record that is about to be written. A write
-// without a new deadline prolongs nothing, although its time is later.
+// setDeadline sets the deadline of a record that is about to be written. A write without
+// a new deadline prolongs nothing, although the service's time of that write is later.
 func (s *Records) setDeadline(found *snapshot, changed bool) {
 	d, r := &found.deadline, &found.record
 	switch {
 	case r.ID == "":
 		found.deadline = deadline{}
-	case changed && s.Leases != nil: // the same in each renewal, which needs no write then
+	case changed && s.Leases != nil: // equal in each renewal, which then needs no write
 		d.Lasts = micros(r.Left)
 	case changed && s.Expiry == nil:
 		host := found.host.Deadline(r.Left)
@@ -430,7 +430,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		l.Ends = item.Written.Add(l.TTL)
 	}
 	watch := s.Expiry
-	if name == "" && !s.Expiry.watches(r.Name) { // one of many
+	if name == "" && !s.Expiry.watches(r.Name) { // an item of a list starts no watch
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
 	r.Left, r.Slack = watch.left(l)
@@ -456,7 +456,7 @@ func (s *Records) grant(after *snapshot, ttl time.Duration) abstractions.Grant {
 	return grant
 }
 
-// stateOf returns the snapshot in a grant's State, or nil if the State is of no grant to that claim.
+// stateOf returns the snapshot in a grant's State, or nil if the State is not from a grant to that claim.
 func stateOf(state any, name, id string) *snapshot {
 	known, ok := state.(*snapshot)
 	if !ok || known == nil || known.record.Name != name || known.record.ID != id {

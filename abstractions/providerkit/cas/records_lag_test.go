@@ -14,7 +14,7 @@ import (
 )
 
 // A client library that sends a request twice may get a conflict with its own first
-// request: a later error says nothing of the call.
+// request, so a later error leaves the outcome of the call unknown.
 func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 	for _, refusal := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
 		s, store := shelved(time.Second)
@@ -54,7 +54,7 @@ func TestARefusedPutIsNotReadBack(t *testing.T) {
 	}
 }
 
-// A store that hides an item and keeps its key busy leads to an error, and not to endless attempts.
+// A store that hides an item but keeps its key occupied causes an error, and not endless attempts.
 func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
 	s, store := shelved(time.Second)
 	var again func() error
@@ -65,8 +65,8 @@ func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
 	require.Equal(t, maxCreations+1, store.gets)
 }
 
-// T20, T63: a read that lags shows an earlier state, and no call concludes anything from
-// it but a wait.
+// T20, T63: a read that lags shows an earlier state. The only conclusion that a call may
+// draw from it is ErrHeld.
 func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
 	lagging := func() (*Records, *shelf) {
 		s, store := shelved(time.Second)
@@ -141,7 +141,7 @@ func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
 	})
 }
 
-// T25: Records that share a store neither list nor sweep those of each other.
+// T25: Records that share a store neither list nor sweep each other's items.
 func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
 	s, store := shelved(time.Second)
 	s.mustAcquire(t, "mine", time.Minute)
@@ -154,7 +154,7 @@ func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
 	require.Len(t, page.Records, 1)
 }
 
-// Where requests cost, a release makes none but its own.
+// With ManualSweep a release sends only its own requests.
 func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := shelved(time.Second)
@@ -175,8 +175,8 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	})
 }
 
-// T20, T14: a read after a write that changes nothing, and whose outcome is ambiguous,
-// may lag as the first read. It confirms nothing.
+// T20, T14: a read after a write that changes nothing and whose outcome is ambiguous
+// may lag like the first read. It confirms nothing.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := shelved(time.Second)
@@ -203,8 +203,8 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	require.ErrorIs(t, err, lost, "the lease there is was not met")
 }
 
-// A claim that has run out while its reply was on the way is not renewed after a break,
-// or any other call, has found the name free.
+// A claim has run out while its reply was in flight. When a break, or any other call,
+// has found the name free, the claim can't be renewed.
 func TestALateReplyProlongsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := shelved(time.Second)

@@ -26,7 +26,7 @@ type shelf struct {
 	puts      int
 	gets      int
 	clockless bool
-	undated   bool // it tells no time of a Put
+	undated   bool // it reports no time of a Put
 	// before and after, unless nil, run once, around the next Put.
 	before, after func() error
 	// lag is the number of Gets that show the state from the call of stale.
@@ -54,7 +54,7 @@ func (s *shelf) Get(_ context.Context, key string) (Item, error) {
 	return item, nil
 }
 
-// stale keeps what there is now for Gets that lag.
+// stale keeps the present state for Gets that lag.
 func (s *shelf) stale() { s.old = maps.Clone(s.items) }
 
 func (s *shelf) Put(_ context.Context, old Item, _ *providerkit.Record, data []byte) (Item, error) {
@@ -126,7 +126,7 @@ func renewal(grant abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: grant.Name, ID: grant.ID, Token: grant.Token, TTL: grant.TTL, State: grant.State}
 }
 
-// T13, T14: a Put whose reply was lost was applied, or was not: a look tells.
+// T13, T14: after a Put has lost its reply, a read shows whether the Put was applied.
 func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := shelved(time.Second)
@@ -147,7 +147,7 @@ func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 }
 
 // A client library that sends a request twice may get a conflict with its own first
-// request. No verb takes that conflict for a write of another client.
+// request. No verb mistakes that conflict for a write of another client.
 func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	for _, verb := range []string{"acquire", "renew", "release", "break", "break now"} {
 		t.Run(verb, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	}
 }
 
-// T63: a break ends the lease that it met, and no lease that follows during the call.
+// T63: a break ends the lease that it has read, and no lease that follows during the call.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	s, store := shelved(time.Second)
 	first := s.mustAcquire(t, "mine", time.Minute)
@@ -201,7 +201,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	require.False(t, record.Breaking)
 }
 
-// An immediate break of a lease that runs out already frees it, also at the second try.
+// An immediate break of a lease that is already running out frees the name, even at the second attempt.
 func TestImmediateBreakAfterAnother(t *testing.T) {
 	s, store := shelved(time.Second)
 	s.mustAcquire(t, "mine", time.Minute)
@@ -275,8 +275,8 @@ func TestAClaimThatRanOut(t *testing.T) {
 	}
 }
 
-// A write of another client, with a later time of the service's, prolongs no lease: by
-// the service's times, and to a watcher without a clock.
+// A write of another client, with a later service time, prolongs no lease, neither by
+// the service's times nor for a watcher without a clock.
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,8 @@ func TestForeignWritesProlongNothing(t *testing.T) {
 	}
 }
 
-// swept uses n names, of which every second one runs out instead of being released,
-// an hour ago.
+// swept returns a store in which n names were used an hour ago. Every second lease
+// ran out instead of being released.
 func swept(t *testing.T, n int) (*Records, *shelf) {
 	s, store := shelved(time.Second)
 	s.Retention = time.Hour
@@ -334,8 +334,8 @@ func TestSweepForgetsWhatIsIdle(t *testing.T) {
 	})
 }
 
-// T73: a process sweeps with its first release, where that is and where the records
-// begin.
+// T73: a process sweeps with its first release, both the names after the released
+// one and the first names of the store.
 func TestTrap_T73_ShortLivedProcessesSweepToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store := swept(t, 300)
@@ -372,8 +372,8 @@ func TestAContendedRecordIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
-// T181: a store that shows an old version, as a cache before it does, is asked without a pause: one attempt is dozens of requests
-// within milliseconds, and the error accuses others.
+// T181: without pauses, one attempt on a store that returns an old version, as a cache before the store does, was dozens of
+// requests within milliseconds, and the error blamed other clients.
 func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for conflicts, least := range map[int]time.Duration{1: 0, 2: 0, 3: time.Millisecond, 8: 30 * time.Millisecond, maxConflicts: time.Second} {
@@ -412,7 +412,7 @@ func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 	})
 }
 
-// used has a record that is free.
+// used returns Records with one free record.
 func used(t *testing.T) (*Records, *shelf) {
 	s, store := shelved(time.Second)
 	g := s.mustAcquire(t, "before", time.Minute)
@@ -459,7 +459,7 @@ func TestTheFieldsOfAStoredRecord(t *testing.T) {
 	require.Equal(t, deadline{Write: "w", Lasts: 3, Ends: 4, Host: &hostclock.Deadline{Wall: 1, Boot: "b", SinceBoot: 2}}, d)
 }
 
-// T84: a state of an earlier grant of the claim says nothing of a later grant.
+// T84: the state of an earlier grant of the claim says nothing about a later grant.
 func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := shelved(time.Second)
@@ -504,8 +504,7 @@ func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
 	require.Empty(t, s.Expiry.seen)
 }
 
-// T21: a name that was deleted and taken again within a second of the service's has a
-// greater token.
+// T21: a name that was deleted and acquired again within a second of the service's clock has a greater token.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := shelved(time.Second)
@@ -515,7 +514,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 			require.Greater(t, grant.Token, last)
 			last = grant.Token
 			require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: grant.ID}))
-			if i%3 != 0 { // otherwise the record gives the next one, which the clock has to know
+			if i%3 != 0 { // otherwise the next token follows from the record, and the tokenClock must record it
 				clear(store.items)
 			}
 			if i == 4 {
@@ -545,12 +544,12 @@ func (d shelfDriver) Ping(context.Context) error         { return nil }
 func (d shelfDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 func (d shelfDriver) Close() error                       { return nil }
 
-// Shelf is a provider over a store with compare-and-set, what it is made of, and a second client of the store.
+// Shelf returns a provider over a store with compare-and-set, the provider's Records, and a second client of the store.
 func Shelf() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
 	return shelfOf(false)
 }
 
-// Undated is the same over a store that tells no time of a write.
+// Undated is Shelf over a store that reports no time of a write.
 func Undated() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
 	return shelfOf(true)
 }

@@ -15,8 +15,8 @@ var ErrConflict = errors.New("another version is stored")
 // Store is a backend that can compare and set. A driver supplies a Store to Records.
 type Store interface {
 	// Get returns the item that is stored under a key, or an Item without a Version if
-	// the key is absent. Both have the service's times. It shows every Put that was
-	// acknowledged before Get began, unless Records.Lagging is set.
+	// the key is absent. Both have the service's times. Get shows every Put that was
+	// acknowledged before it began, unless Records.Lagging is set.
 	Get(ctx context.Context, key string) (Item, error)
 	// Put stores data, the encoded form of r, in place of an item that Get, List or Put
 	// has returned, if that item is still stored, and otherwise returns ErrConflict.
@@ -35,7 +35,7 @@ type Store interface {
 type ListQuery struct {
 	Prefix string        // of the names of leases
 	Idle   time.Duration // only items whose last Put is at least that long ago
-	After  string        // the place where the page before ended; unless Records.ManualSweep also a key
+	After  string        // the place where the previous page ended; also a key, unless Records.ManualSweep is set
 	Limit  int           // of the items in a page
 }
 
@@ -45,9 +45,9 @@ type Item struct {
 	Data    []byte
 	Version string // such as an ETag; "" if no record is stored
 	// Written is the service's time of the last Put, and Now that of the reply. Both
-	// are zero if the service tells no time.
+	// are zero if the service reports no time.
 	Written, Now time.Time
-	State        any // of the store's own
+	State        any // for the store's own use
 }
 
 // Leases are a service's own leases, one for each item. They provide the exclusion,
@@ -56,12 +56,12 @@ type Item struct {
 // the lease follow. A Put returns ErrConflict if another client has taken the lease
 // since the item was read, because the record would name the wrong holder.
 type Leases interface {
-	// Complete completes a record that was just read: Breaking if the service takes the
-	// lease for broken, Unconfirmed, Slack, and Left, which is the stored TTL before. It
-	// reports whether the lease has not followed a release or a break yet.
+	// Complete sets fields of a record that was just read: Breaking if the service's
+	// lease is broken, Unconfirmed, Slack, and Left, which is the stored TTL before the
+	// call. It reports whether the lease has not followed a release or a break yet.
 	Complete(item Item, r *providerkit.Record) (behind bool)
-	// Reconcile makes the lease agree with the record, if that is still what is stored
-	// and the lease belongs to the claim. Otherwise it returns ErrConflict, or a
-	// *HeldError if another claim has the lease. It sets Left if it learns the time left.
+	// Reconcile makes the lease agree with the record, if the record is still stored and
+	// the lease belongs to the claim. Otherwise it returns ErrConflict, or a *HeldError
+	// if another claim has the lease. It sets Left if it learns the time left.
 	Reconcile(ctx context.Context, item Item, r *providerkit.Record) (Item, error)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// takes gives a token to a new holder, like a provider.
+// takes returns the token of a new holder, like a provider.
 func (c *tokenClock) takes(stored int64, date, local time.Time) int64 {
 	r := providerkit.Record{Name: "n", Token: stored, Now: date, Floor: c.Floor(date, local)}
 	r.Acquire(acquire("mine", time.Minute))
@@ -26,7 +26,7 @@ func TestTokensOfOneProcessRiseWithinTheServicesSecond(t *testing.T) {
 		var last int64
 		for i := range 1000 {
 			stored := int64(0)
-			if i%3 == 0 { // a record that is there this time, and deleted the next
+			if i%3 == 0 { // the record exists this time, and is deleted the next time
 				stored = last
 			}
 			token := c.takes(stored, noon, local)
@@ -54,7 +54,8 @@ func TestTokensBesideTheServicesSecond(t *testing.T) {
 	require.Greater(t, c.takes(0, back, back), first)
 }
 
-// Two hosts whose clocks agree order their tokens within a second of the service's.
+// Within a second of the service's clock, the tokens of two hosts whose clocks
+// agree are in order.
 func TestHostsOrderTheirTokensWithinASecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a, b tokenClock

@@ -1,4 +1,5 @@
-// Package disk tells the disks of this host from file systems that other hosts may see.
+// Package disk distinguishes the disks of this host from file systems that other hosts
+// may see.
 package disk
 
 import (
@@ -13,8 +14,8 @@ import (
 var ErrNetwork = errors.New("leases need a disk of this host, but other hosts may see this file system, or a program serves it: " +
 	"use a server, or set OneHost (one_host=true in a URL) if no other host uses the file system")
 
-// LocalFile is Local for a file, which need not exist, and for its siblings: symbolic
-// links are followed to the real file, beside which locks and logs lie.
+// LocalFile is Local for a file, which need not exist, and for the locks and logs
+// beside the file. Symbolic links are followed to the real file.
 func LocalFile(path string) error {
 	const most = 40 // links in a row, as on Linux
 	for range most {
@@ -30,7 +31,7 @@ func LocalFile(path string) error {
 	if err := Local(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := localDisk(path); !errors.Is(err, fs.ErrNotExist) { // a mount of the file alone
+	if err := localDisk(path); !errors.Is(err, fs.ErrNotExist) { // the file itself may be a mount
 		return err
 	}
 	return nil

@@ -28,7 +28,7 @@ func TestLocalDiskTellsNetworkFileSystems(t *testing.T) {
 	}
 }
 
-// A link leads to the real file, whether that is there or not.
+// A link is followed to the real file, whether the file exists or not.
 func TestLocalFileFollowsLinks(t *testing.T) {
 	folder := t.TempDir()
 	link, second := filepath.Join(folder, "link"), filepath.Join(folder, "second")

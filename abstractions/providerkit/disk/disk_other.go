@@ -4,7 +4,8 @@ package disk
 
 import "os"
 
-// Local returns nil if a folder exists: this system does not show the kind of its disk.
+// Local returns nil if a folder exists: this system does not report the kind of its
+// disk.
 func Local(path string) error { return localDisk(path) }
 
 func localDisk(path string) error {

@@ -12,8 +12,8 @@ import (
 // one host share. See Now.
 type Time struct {
 	Wall time.Time // without Go's monotonic reading
-	// Boot names the present boot of the host, and of the time namespace, in which
-	// alone SinceBoot can be compared. It is "" where there is no such clock.
+	// Boot identifies the present boot of the host, and the time namespace. SinceBoot
+	// can be compared only within one Boot. Boot is "" on a host without such a clock.
 	Boot string
 	// SinceBoot is CLOCK_BOOTTIME, which can't be set, and which counts the time
 	// while the host is suspended.
@@ -21,14 +21,14 @@ type Time struct {
 }
 
 // Deadline is the end of a lease on both clocks, in microseconds and rounded
-// up. The zero value is of a lease that never ends.
+// up. The zero value belongs to a lease that never ends.
 type Deadline struct {
 	Wall      int64  `json:"wall_us,omitempty"` // since 1970
 	Boot      string `json:"boot,omitempty"`
 	SinceBoot int64  `json:"boot_us,omitempty"` // meaningful if Boot isn't ""
 }
 
-// Deadline returns the end of a lease that has so much left now.
+// Deadline returns the end of a lease that has the given time left now.
 func (t Time) Deadline(left time.Duration) Deadline {
 	if left == abstractions.Infinite {
 		return Deadline{}
@@ -64,7 +64,7 @@ func (d Deadline) Left(now Time) time.Duration {
 
 // OtherBoot reports whether the deadline was written before the host's present
 // boot, or without a BOOTTIME clock: see providerkit.Record.Unsettled. Another time namespace of
-// the same boot does not count; two of them would rewrite the deadline in turns.
+// the same boot does not count, since two namespaces would rewrite the deadline in turns.
 func (d Deadline) OtherBoot(now Time) bool {
 	written, _, _ := strings.Cut(d.Boot, " ")
 	present, _, _ := strings.Cut(now.Boot, " ")

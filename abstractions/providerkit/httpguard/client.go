@@ -17,8 +17,8 @@ type Doer interface {
 	Do(req *http.Request) (*http.Response, error)
 }
 
-// Client sends requests and checks that answers are whole and its own: see the package. It is
-// safe for concurrent use.
+// Client sends requests and checks that answers are complete and belong to the requests: see
+// the package. It is safe for concurrent use.
 type Client struct {
 	send func(*http.Request) (*http.Response, error)
 	own  *Transport // nil if the client is the application's
@@ -31,12 +31,12 @@ func New() *Client {
 	return &Client{own.RoundTrip, own, MaxBody}
 }
 
-// Wrap makes a client that sends requests through the application's. nil, or a nil
-// *http.Client, stands for New.
+// Wrap makes a client that sends requests through the application's client. For
+// nil, or a nil *http.Client, it returns New().
 //
 // An *http.Client is copied and follows no redirect. Every client is watched: a second
-// connection for a write, or one to another host, ends the request with an error. So does a
-// transport that changes the URL or the method of the request.
+// connection for a write, or a connection to another host, ends the request with an error.
+// So does a transport that changes the URL or the method of the request.
 func Wrap(users Doer) *Client {
 	client, plain := users.(*http.Client)
 	switch {
@@ -54,7 +54,8 @@ func Wrap(users Doer) *Client {
 // request.
 func (c *Client) Transport() *Transport { return c.own }
 
-// CloseIdleConnections closes those of New. It does nothing to the application's client.
+// CloseIdleConnections closes the idle connections of a client of New. It does nothing
+// to the application's client.
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
@@ -107,7 +108,7 @@ func Body(response *http.Response) []byte {
 	return nil
 }
 
-// memory is a body that was read.
+// memory is a body that was read to its end.
 type memory struct {
 	bytes.Reader
 	whole []byte
@@ -136,7 +137,7 @@ var errStrayed = errors.New("the application's HTTP client has followed a redire
 
 // strayed reports whether an answer is to another request than the one that was sent.
 func strayed(sent, answered *http.Request) bool {
-	if answered.Response != nil || method(answered) != method(sent) { // Response is a redirect's
+	if answered.Response != nil || method(answered) != method(sent) { // Response is set after a redirect
 		return true
 	}
 	a, b := answered.URL, sent.URL
@@ -150,7 +151,7 @@ func method(req *http.Request) string {
 	return req.Method
 }
 
-// conceal is an error without the URL and the credentials of its request.
+// conceal returns err without the URL and the credentials of the request.
 func conceal(req *http.Request, err error) error {
 	if quoting, ok := errors.AsType[*url.Error](err); ok {
 		err = quoting.Err

@@ -23,14 +23,16 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(req *http.Request) (*http.Response, error) { return d(req) }
 
-// untraced is a client that follows redirects and hides its requests from the context's trace.
+// untraced returns a client that follows redirects and hides its requests from the context's
+// trace.
 func untraced(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		return client.Do(req.WithContext(context.WithoutCancel(context.Background()))) //nolint:contextcheck // on purpose
 	}
 }
 
-// rewriting is a client that follows redirects by itself and keeps no track of the redirects.
+// rewriting returns a client that follows redirects by itself and keeps no track of the
+// redirects.
 func rewriting(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		response, err := client.Transport.RoundTrip(req)
@@ -47,7 +49,7 @@ func rewriting(client *http.Client) doer {
 	}
 }
 
-// clients are the ways to send a request: the guard's own, and clients of an application.
+// clients returns a client of New, and clients of Wrap over several clients of an application.
 func clients(t *testing.T) map[string]*Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	plain := &http.Client{Transport: transport}
@@ -67,7 +69,7 @@ func request(t *testing.T, method, at string) *http.Request {
 	return req
 }
 
-// answer is an answer that was closed.
+// answer is an answer whose body was closed.
 type answer struct{ of *http.Response }
 
 func do(client *Client, req *http.Request) (answer, error) {
@@ -78,8 +80,8 @@ func do(client *Client, req *http.Request) (answer, error) {
 	return answer{response}, response.Body.Close()
 }
 
-// No client counts an answer of the page that a redirect names, and only a transporter without a
-// trace can send a request to the page.
+// No client accepts an answer of the page that a redirect names, and only a transporter that
+// hides from the trace can send a request to the page.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for name, client := range clients(t) {
@@ -108,7 +110,7 @@ func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A transporter that repeats requests repeats no write.
+// A write is sent once, even by a transporter that repeats requests.
 func TestAWriteIsSentOnce(t *testing.T) {
 	var arrived atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -154,7 +156,7 @@ func TestRequestsBeforeAreNoRepetition(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, answer.of.StatusCode)
 }
 
-// raw is a server that answers with a text and closes the connection.
+// raw starts a server that answers with a text and closes the connection.
 func raw(t *testing.T, text string) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -3,17 +3,16 @@
 //
 // # What it promises
 //
-// [Client.Do] returns an answer only if the server that the request names gave it, whole:
+// [Client.Do] returns an answer only if it is complete and comes from the server that the request names:
 //
-//   - It follows no redirect. 301, 302, 303, 307 and 308 are a [RedirectError].
-//   - It sends a request once. net/http alone may repeat a read, or a request of which it has
-//     written no byte.
+//   - It follows no redirect. For 301, 302, 303, 307 and 308 it returns a [RedirectError].
+//   - It sends a request once. Only net/http may repeat a read, or a request of which it has written no byte.
 //   - A body that is shorter than its Content-Length, that ends in the middle of a chunk, or
 //     that is longer than [MaxBody], is an error.
 //   - The same holds for the application's own client or transporter: see [Wrap]. A client that
-//     follows a redirect or repeats a write is stopped where net/http shows the attempt, and
-//     noticed by the answer's Request otherwise.
-//   - A request that its context ends does not affect other requests: see [Transport].
+//     follows a redirect or repeats a write is stopped if net/http traces the attempt, and
+//     otherwise detected by the answer's Request.
+//   - A request that is ended by its context does not affect other requests: see [Transport].
 //   - Link-local addresses and metadata services are never reached through a proxy: see [Proxy].
 //   - Error texts have one line. They show neither the URL nor a credential of the request.
 //
@@ -22,13 +21,13 @@
 //
 // # What it does not promise
 //
-// It can't tell the service's answer from that of a proxy or gateway before the service. A provider counts an answer
-// only by the service's own mark, such as an ETag or a resourceVersion, and makes an error of
-// every other answer with [Foreign]. That holds for refusals too: a 404 without the mark does
-// not say that a lease is lost.
+// It can't distinguish the service's answer from that of a proxy or gateway before the service. A provider accepts
+// an answer only with the service's own mark, such as an ETag or a resourceVersion, and turns every other answer
+// into an error with [Foreign]. That holds for refusals too: a 404 without the mark does not say that a lease is
+// lost.
 //
 // # How a provider uses it
 //
-// [New] makes a client with a transport of its own, which the provider closes. [Wrap] takes the
-// application's. A Client is the Transporter of Azure's SDK and the HTTPClient of AWS's.
+// [New] makes a client with a transport of its own, which the provider closes. [Wrap] uses the
+// application's client. A Client is the Transporter of Azure's SDK and the HTTPClient of AWS's.
 package httpguard

@@ -17,20 +17,22 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// shared sends requests through the application's client. Their contexts have no cause, which
-// may be an error of a lease and which Go may report to others: see Transport.
+// shared sends requests through the application's client. The contexts of the sent requests
+// have no cause, since a cause may be an error of a lease, and Go may report it to other
+// requests: see Transport.
 type shared func(*http.Request) (*http.Response, error)
 
-// Do sends a request. An error says no more of a context than that the request's own has ended.
+// Do sends a request. If the error reports the end of a context, that context is
+// the request's own.
 func (send shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
 
-// lateEnd bounds the time for which a request goes on after the end of its context, if that ends
-// between the first byte and the end of the answer's header.
+// lateEnd bounds the time for which a request continues after its context has ended, if the
+// context ends between the first byte and the end of the answer's header.
 const lateEnd = 2 * time.Second
 
-// exchange sends a request. conns has the requests that use HTTP/1 connections, by
-// connection, each as a channel that is closed when it has an answer; nil if send may make
-// several requests of one request.
+// exchange sends a request. conns maps each HTTP/1 connection to its latest request: a
+// channel that is closed when the request has an answer. It is nil if send may make
+// several requests for a single call.
 func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,7 +78,7 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	}
 	trace.GotFirstResponseByte = func() {
 		if !first.CompareAndSwap(0, answered) && first.Load() == ended {
-			<-returned // with the connection closed
+			<-returned // until the request has returned with its connection closed
 		}
 	}
 	response, err := send(req.WithContext(httptrace.WithClientTrace(own, trace)))
@@ -102,7 +104,8 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// ownEnd is err, which speaks of the end of ctx and of no other context.
+// ownEnd replaces an error that reports the end of a context: by the end of ctx, or,
+// if ctx has not ended, by an error that leaves the outcome unknown.
 func ownEnd(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err

@@ -11,9 +11,9 @@ import (
 
 var errSentAgain = errors.New("the application's HTTP client was about to send the request again, or to another host, and was stopped")
 
-// fence ends a request when net/http is asked for a connection after the request was written:
-// for a write, or to another host. That is a repetition or a redirect. Before the request the
-// application's client may send others, for a credential, say.
+// fence ends a request if net/http is asked for another connection after the request was
+// written, for a write or to another host: that is a repetition or a redirect. Before the
+// request, the application's client may send other requests, for example for a credential.
 type fence struct {
 	at                     string // the host and port of the request
 	read                   bool

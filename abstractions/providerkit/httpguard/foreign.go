@@ -17,7 +17,8 @@ type RedirectError struct {
 	Body   []byte
 }
 
-// Error shows scheme and host of the new address alone, since the rest may quote the request.
+// Error shows only the scheme and host of the new address, since the rest may quote the
+// request.
 func (e *RedirectError) Error() string {
 	to := "nowhere"
 	if u, err := url.Parse(e.Header.Get("Location")); err == nil && u.Host != "" {
@@ -31,24 +32,24 @@ func (e *RedirectError) Error() string {
 // ForeignError is the error of an answer without the service's mark. The outcome of the request
 // is unknown: a proxy or gateway before the service may have answered in its place.
 type ForeignError struct {
-	Service string // as in "Consul"
+	Service string // such as "Consul"
 	Status  int
 	said    string
 }
 
-// Error has the beginning of the answer's body, on one line.
+// Error shows the beginning of the answer's body, on one line.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("an answer that is not from %s: %s; a proxy or gateway may stand before the service", e.Service, e.said)
 }
 
-// Foreign makes a ForeignError of an answer that Client.Do has returned, or that an SDK keeps
-// of the answer. body is the part of the body that was read.
+// Foreign makes a ForeignError from an answer that Client.Do has returned, or that an SDK has
+// kept. body is the part of the body that was read.
 func Foreign(service string, response *http.Response, body []byte) error {
 	return &ForeignError{service, response.StatusCode, Said(response, body)}
 }
 
-// Said is an answer for an error: status, type and the beginning of the body, on one line and
-// without the credentials of the request.
+// Said describes an answer for an error text: status, type and the beginning of the body, on
+// one line and without the credentials of the request.
 func Said(response *http.Response, body []byte) string {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	said := oneLine(response.Request, string(body[:min(len(body), longest*4)]))
@@ -58,7 +59,7 @@ func Said(response *http.Response, body []byte) string {
 // longest bounds the part of a text that an error shows, in bytes.
 const longest = 300
 
-// oneLine is a text without line breaks, control characters and the request's credentials.
+// oneLine returns a text without line breaks, control characters and the request's credentials.
 func oneLine(req *http.Request, text string) string {
 	if req != nil {
 		for _, secret := range secrets(req) {
@@ -72,7 +73,7 @@ func oneLine(req *http.Request, text string) string {
 	return text
 }
 
-// visible is a text on one line, without the characters that can't be printed.
+// visible returns a text on one line, without the characters that can't be printed.
 func visible(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 	return strings.Map(func(r rune) rune {
@@ -83,11 +84,11 @@ func visible(text string) string {
 	}, text)
 }
 
-// secrets are the credentials of a request, in its header, its query and its URL.
+// secrets returns the credentials of a request, in its header, its query and its URL.
 func secrets(req *http.Request) []string {
 	var all []string
 	add := func(text string) {
-		if len(text) > 3 { // less would hide words, and no secret
+		if len(text) > 3 { // a shorter text is a word rather than a secret
 			all = append(all, text, url.QueryEscape(text), url.PathEscape(text))
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// RetryAfter returns how long an answer with this header asks to wait, in the form of
-// Azure's services; 0 if it does not say, or not by the service's own clock.
+// RetryAfter returns the pause that an answer with this header asks for, in the forms
+// of Azure's services; 0 if it asks for none, or gives a date without the service's
+// own time.
 func RetryAfter(header http.Header) time.Duration {
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 		if ms, err := strconv.ParseFloat(header.Get(name), 64); err == nil && ms >= 0 && ms <= float64(time.Hour.Milliseconds()) {
@@ -29,8 +30,8 @@ func RetryAfter(header http.Header) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// Date is the service's time of the reply with a header: see Item.Now. Without one there
-// is nothing to be said of a lease.
+// Date returns the service's time of the reply with this header: see cas.Item.Now.
+// Without a Date header nothing can be concluded about a lease.
 func Date(header http.Header) (time.Time, error) {
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {

@@ -29,7 +29,7 @@ func Direct(host string) bool {
 }
 
 var (
-	// metadata are the metadata services whose addresses are not link-local.
+	// metadata lists the metadata services whose addresses are not link-local.
 	metadata = []netip.Addr{
 		// docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 		netip.MustParseAddr("fd00:ec2::254"),

@@ -7,15 +7,16 @@ import (
 )
 
 var (
-	// ids begin what Azure's services put behind a message: IDs and a time.
+	// ids matches the start of the IDs and the time that Azure's services append to a message.
 	ids = regexp.MustCompile(`\s*(RequestId|ActivityId|Time):\s?\S`)
-	// signed is of a sentence that quotes what was signed, or may quote a signature, a key or a token: in quotes, or by its form.
+	// signed matches a sentence that quotes the signed text, or that may quote a signature, a key or a token, in quotes or by its
+	// form.
 	signed = regexp.MustCompile(`(?i)to[-_ ]?sign\b|\bsignature\b.*['"]|\b(computed|expected) signature|[\w+/-]{40,}(=|%3d)|\beyJ[\w-]{10,}|\bsig=`)
 )
 
-// Sentences is a service's message about a refusal, for an error: on one line, without the credentials
-// of the request, which may be nil. A service that refuses a signature may quote the signature, or what was
-// signed. The text ends before the first such sentence, and may be "".
+// Sentences returns a service's message about a refusal, for an error text: on one line, without the
+// credentials of the request, which may be nil. A service that refuses a signature may quote the signature,
+// or the signed text. The text ends before the first such sentence, and may be "".
 func Sentences(req *http.Request, message string) string {
 	if at := ids.FindStringIndex(message); at != nil {
 		message = message[:at[0]]

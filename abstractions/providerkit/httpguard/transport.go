@@ -12,10 +12,11 @@ import (
 // Transport is an http.Transport in which an abandoned request does not affect other
 // requests.
 //
-// Go puts an HTTP/1 connection back before the caller has an answer without a body. If that
-// caller's context ends just then, or that of the next one, Go closes the connection under
-// the other, and reports the cause of that context to it: golang.org/issue/41600. Its request
-// may have arrived, so it can't be sent again, and the cause may be an error of a lease.
+// If an answer has no body, Go returns its HTTP/1 connection to the pool before the caller
+// has the answer. If the context of that caller, or of the next user of the connection, ends
+// just then, Go closes the connection under the other request, and reports the cause of that
+// context to the other caller: golang.org/issue/41600. The other request may have arrived, so
+// it can't be sent again, and the cause may be an error of a lease.
 //
 // So a context that ends before the first byte of the answer closes the connection before Go
 // reads on; one that ends later ends the request when the header has been read. And a
@@ -37,8 +38,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip sends a request, once. An error says no more of a context than that the
-// request's own has ended.
+// RoundTrip sends a request, once. If the error reports the end of a context, that context is
+// the request's own.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.live != nil {
 		return exchange(t.live.RoundTrip, &t.conns, req)
@@ -46,10 +47,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return exchange(t.Transport.RoundTrip, &t.conns, req)
 }
 
-// NewTransport makes a transport for a service that leases are renewed at. Go's own
-// keeps two idle connections to a host: the renewals of some hundred leases would
-// open new ones all the time. Without pings a dead HTTP/2 connection would take all
-// requests until TCP times out.
+// NewTransport makes a transport for a service at which leases are renewed. Go's
+// default transport keeps two idle connections to a host: the renewals of some
+// hundred leases would open new ones all the time. Without pings a dead HTTP/2
+// connection would take all requests until TCP times out.
 func NewTransport() *Transport {
 	return &Transport{Transport: http.Transport{
 		Proxy:                 Proxy,

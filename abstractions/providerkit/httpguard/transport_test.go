@@ -43,8 +43,8 @@ func ask(ctx context.Context, t *testing.T, send shared, method, url string) err
 // harm is the time in which a request would harm another.
 const harm = 50 * time.Millisecond
 
-// T66: one request has put its connection back, and does not have its answer, when the next
-// one has the connection. One of the two is given up.
+// T66: a request has returned its connection to the pool, but has no answer yet, when the
+// next request gets the connection. One of the two requests is given up.
 func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T) {
 	for _, given := range []string{"before", "next"} {
 		arrived := make(chan struct{}, 1)
@@ -85,8 +85,8 @@ func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T)
 	}
 }
 
-// T66: Go reads no answer to a request that was given up before, so that it does not put the
-// connection back, which it is about to close.
+// T66: Go reads no answer to a request that was given up before, so that it does not return
+// to the pool a connection that it is about to close.
 func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	read := make(chan struct{})
@@ -155,7 +155,8 @@ func TestTrap_T66_RequestsGivenUpHarmNoOthers(t *testing.T) {
 	}
 }
 
-// A request is given up before the answer, in the middle of its header, and in that of its body.
+// A request is given up before the answer, in the middle of its header, and in the middle of its
+// body.
 func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 	for _, text := range []string{"", "HTTP/1.1 200 OK\r\nContent-", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -175,7 +176,8 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 	}
 }
 
-// The error of another request's context, by an application's transport, says nothing of this lease.
+// The error of another request's context, from an application's transport, says nothing about this
+// lease.
 func TestForeignEndsAreUnknown(t *testing.T) {
 	for _, foreign := range []error{context.Canceled, abstractions.ErrLost} {
 		send := shared(func(*http.Request) (*http.Response, error) { return nil, foreign })

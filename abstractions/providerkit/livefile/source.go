@@ -10,17 +10,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Source returns the secret for the next request. It is safe for concurrent use. The context bounds a
-// function of the application's. The error is a *providerkit.CredentialError.
+// Source returns the secret for the next request. It is safe for concurrent use. The context bounds
+// the application's function. The error is a *providerkit.CredentialError.
 type Source func(ctx context.Context) (string, error)
 
 // NewSource makes the Source of the options Secret and SecretFile, of which one is set. check refuses a
 // text that can't be a secret of the service.
 //
-// ask is called for each request, and is not called here. check sees a text when it differs from the one before.
+// ask is called for each request, and is not called here. check is called for a text that differs from the last
+// valid text.
 //
-// file is read here, and again when it changes, as a Value. A file that can't be read now is
-// leasing.ErrNotSetUp.
+// file is read here, and again when it changes, as a Value. If the file can't be read now,
+// the error is leasing.ErrNotSetUp.
 func NewSource(ask func(context.Context) (string, error), file string, check func(text string) error) (Source, error) {
 	if ask != nil {
 		return asked(ask, check), nil
@@ -33,7 +34,7 @@ func NewSource(ask func(context.Context) (string, error), file string, check fun
 	return func(context.Context) (string, error) { return value.Get() }, err
 }
 
-// asked is the Source of a function.
+// asked returns the Source of a function.
 func asked(ask func(context.Context) (string, error), check func(string) error) Source {
 	var good atomic.Pointer[string]
 	return func(ctx context.Context) (string, error) {

@@ -22,7 +22,7 @@ func notBad(text string) error {
 	return nil
 }
 
-// T182: a secret is asked for each time, and one that can't work is not sent.
+// T182: the function is called for each secret, and an invalid secret is not sent.
 func TestTrap_T182_ASecretOfAFunction(t *testing.T) {
 	text, failure := "first", error(nil)
 	source, err := NewSource(func(context.Context) (string, error) { return text, failure }, "", notBad)

@@ -16,14 +16,14 @@ type TLS struct {
 	pair  *Value[*tls.Certificate]
 
 	mu      sync.Mutex
-	current *tls.Config // of the two values below
+	current *tls.Config // made from the two values below
 	pool    *x509.CertPool
 	cert    *tls.Certificate
 }
 
 // NewTLS reads the certificates of the authorities to trust, and the client's certificate and key. An
-// empty name leaves out its part: the system's authorities, or no certificate. Files that can't work
-// are leasing.ErrInvalid.
+// empty name leaves out its part: the system's authorities, or no certificate. For invalid files the
+// error is leasing.ErrInvalid.
 func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 	t := &TLS{roots: New(parseRoots), pair: New(parsePair)}
 	if caFile != "" {
@@ -41,13 +41,14 @@ func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 	return t, nil
 }
 
-// Config returns the configuration for the next connection, after a look at the files. The same
-// configuration is returned until the files change. A caller clones it before a change of its own.
+// Config checks the files for changes, and returns the configuration for the next connection. The same
+// configuration is returned until the files change. A caller must clone the configuration before
+// changing it in any way.
 //
 // The configuration verifies servers as crypto/tls does by itself, with the name or the IP address that
 // the client sets: a hook for verification would not see an IP address (tls.ConnectionState.ServerName).
 func (t *TLS) Config() *tls.Config {
-	pool, _ := t.roots.Get() // there is one, by NewTLS
+	pool, _ := t.roots.Get() // there is a value since NewTLS
 	cert, _ := t.pair.Get()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,8 +62,8 @@ func (t *TLS) Config() *tls.Config {
 	return t.current
 }
 
-// Explain adds to the error of a connection why the newest contents of the files were not used, if they
-// were not. err stays in the chain.
+// Explain returns the error of a connection with the reason why the newest contents of the
+// files are not in use, if there is such a reason. err stays in the chain.
 func (t *TLS) Explain(err error) error {
 	if stale := errors.Join(t.roots.Stale(), t.pair.Stale()); err != nil && stale != nil {
 		return fmt.Errorf("%w (the newest TLS files are not in use: %v)", err, stale)

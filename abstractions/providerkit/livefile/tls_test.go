@@ -25,7 +25,8 @@ func authority(t *testing.T) *servertest.Authority {
 	return a
 }
 
-// mutual is a server that wants a client's certificate of the same authority. Its authority may be replaced.
+// mutual is a server that requires a client certificate of the same authority. Its authority may be
+// replaced.
 type mutual struct {
 	*httptest.Server
 	config atomic.Pointer[tls.Config]
@@ -87,7 +88,7 @@ func TestTransportFollowsItsFiles(t *testing.T) {
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "not in use")
 
-		// The authority comes alone at first, beside a certificate that does not belong to the key.
+		// At first the authority is replaced, and the certificate without its key.
 		certificate, _, err := second.Issue("client")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(files.CA, second.PEM(), 0o600))
@@ -103,7 +104,7 @@ func TestTransportFollowsItsFiles(t *testing.T) {
 	}
 }
 
-// A server with a certificate of the newest authority still has to be the one that is asked for.
+// A server with a certificate of the newest authority must still have the name that the client asks for.
 func TestTheNameIsVerified(t *testing.T) {
 	first := authority(t)
 	server := newMutual(t, first)
@@ -146,7 +147,7 @@ func TestFilesThatCantWork(t *testing.T) {
 	require.Same(t, initial, live.Config())
 }
 
-// newProxy is a proxy that connects to where it is asked to.
+// newProxy starts a proxy that connects to any host that a client asks for.
 func newProxy(t *testing.T) *url.URL {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		far, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", r.Host)

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Transport sends requests by an http.Transport of the newest files. It is safe for concurrent use.
+// Transport sends requests through an http.Transport with the newest files. It is safe for
+// concurrent use.
 type Transport struct {
 	files *TLS
 	base  *http.Transport
@@ -16,9 +17,9 @@ type Transport struct {
 	current *http.Transport
 }
 
-// Transport makes a transport with the settings of base, but for TLSClientConfig. When the files change
-// it makes another, since an http.Transport that is in use must not change, and closes the idle
-// connections of the one before. base must not change after the first request.
+// Transport makes a transport with the settings of base, except for TLSClientConfig. When the files
+// change it makes another http.Transport, since one that is in use must not change, and closes the
+// idle connections of the previous http.Transport. base must not change after the first request.
 func (t *TLS) Transport(base *http.Transport) *Transport { return &Transport{files: t, base: base} }
 
 // RoundTrip sends a request, once.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// racy is the age at which a time of modification tells two changes apart on every file system. FAT
-	// counts in steps of two seconds.
+	// racy is the age from which the time of modification distinguishes two changes on every file
+	// system. FAT counts in steps of two seconds.
 	racy = 2 * time.Second
-	// longest is more than any of these files has, in bytes.
+	// longest bounds the size of a file, in bytes.
 	longest = 16 << 20
 )
 
@@ -41,8 +41,8 @@ type file struct {
 	racy bool        // a later change may look the same
 }
 
-// New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. Its
-// error keeps the last value.
+// New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. If
+// it fails, the last value stays.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {
@@ -65,8 +65,8 @@ func NewText(name string, check func(text string) error) *Value[string] {
 	}, name)
 }
 
-// Get returns the value of the newest contents that are good. The error tells why there have been none
-// yet.
+// Get returns the value of the newest contents that are good. The error is the reason why there are
+// none yet.
 func (v *Value[T]) Get() (T, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,7 +79,8 @@ func (v *Value[T]) Get() (T, error) {
 	return v.value, nil
 }
 
-// Stale tells why the last call of Get returned the value of earlier contents; nil if it did not.
+// Stale returns the reason why the last call of Get returned the value of earlier contents; nil
+// if it returned that of the newest.
 func (v *Value[T]) Stale() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -56,7 +56,7 @@ func TestTextFollowsItsFile(t *testing.T) {
 	require.NoError(t, v.Stale())
 }
 
-// A change within the resolution of the file system's times shows in nothing but the contents.
+// A change within the resolution of the file system's times shows only in the contents.
 func TestAChangeThatLooksTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	now := time.Now()

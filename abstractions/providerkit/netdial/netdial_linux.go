@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// unconfirmed is after how long a connection fails whose other end confirms no byte that was sent.
+// unconfirmed is the time after which a connection fails if its other end has confirmed no byte.
 const unconfirmed = 10 * time.Second
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the name.
 const tcpUserTimeout = 18
 
-// userTimeout sets the option, if the system allows the option.
+// userTimeout sets TCP_USER_TIMEOUT, if the system allows the option.
 func userTimeout(network, _ string, raw syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

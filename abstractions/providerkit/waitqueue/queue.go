@@ -4,8 +4,8 @@
 // The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins the queue. When the
 // name becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must
 // then acquire, since a reservation is no grant. A head that is dead or hangs loses its reservation and its place. Other waiters
-// learn in advance the time of their turn, for the case that all waiters before them hang. A [Queue] knows which claims of this
-// process wait, and receives their turns.
+// learn in advance the time of their turn, for the case that all waiters before them hang. A [Queue] has the waiting claims of
+// this process, and receives their turns.
 package waitqueue
 
 import (
@@ -42,7 +42,7 @@ type Queue[K any] struct {
 // waiter is a registration.
 type waiter[K any] struct {
 	key    K
-	queued bool        // an acquire has joined, so the claim may be in the queue, and has not acquired the name
+	queued bool        // set by Join, reset by Served: the claim may be in the queue
 	later  *time.Timer // wakes the waiter when the reservation for its predecessor ends
 }
 
@@ -71,7 +71,7 @@ func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if before := q.byID[id]; before != nil {
-		w.queued = before.queued // its place is the new registration's now
+		w.queued = before.queued // the new registration keeps the claim's place
 	}
 	q.byID[id] = w
 	q.some.Store(true)
@@ -83,7 +83,7 @@ func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan 
 func (q *Queue[K]) Waits() bool { return q.some.Load() }
 
 // Join returns the key for which a claim waits, if it is registered and this process listens. The claim's acquire may then
-// put it into the queue.
+// put the claim into the queue.
 func (q *Queue[K]) Join(id string) (key K, ok bool) {
 	if !q.Waits() || !q.Wakeups.Listening() {
 		return key, false
@@ -124,7 +124,7 @@ func (q *Queue[K]) Waiting() (ids []string, keys []K) {
 func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	last := q.byID[id] == w // it has no later registration
+	last := q.byID[id] == w // the claim has no later registration
 	if last {
 		delete(q.byID, id)
 		q.some.Store(len(q.byID) > 0)
@@ -151,9 +151,9 @@ func (q *Queue[K]) handOn(key K, id string) {
 	}, nil)
 }
 
-// Due handles the notification that a claim must send its acquire after the given time, and reports whether that is now. A
-// claim that has left, but has a key, passes its turn on: its acquire was in flight, and put the claim back into the queue
-// after its removal.
+// Due handles the notification that a claim must send its acquire after the given time, and reports whether it must do so
+// now. If the claim has left and key is set, the turn passes to the next claim: the acquire of the claim was in flight,
+// and put it back into the queue after its removal.
 func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

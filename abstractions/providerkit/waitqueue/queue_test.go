@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connection brings the messages of a test.
+// connection delivers the messages of a test.
 type connection struct{ messages chan string }
 
 func (c connection) Receive(ctx context.Context) (string, error) {
@@ -44,7 +44,7 @@ type process struct {
 	*Queue[string]
 	t    *testing.T
 	left []left
-	gate chan struct{} // unless nil, leaving takes until it is closed
+	gate chan struct{} // unless nil, each removal from the queue waits until gate is closed
 }
 
 func run(t *testing.T, test func(p *process)) {
@@ -78,7 +78,7 @@ func (p *process) register(id string) (hints abstractions.Wakeups, leave func())
 	}
 }
 
-// ask is an acquire that is refused: the claim joins the queue.
+// ask stands for an acquire that is refused: the claim joins the queue.
 func (p *process) ask(id string) {
 	p.t.Helper()
 	key, ok := p.Join(id)
@@ -165,7 +165,7 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 				var leave [2]func()
 				_, leave[0] = p.register("a")
 				p.ask("a")
-				_, leave[1] = p.register("a") // and never asks
+				_, leave[1] = p.register("a") // and sends no acquire after that
 				leave[first]()
 				if first == 0 {
 					require.Empty(t, p.left)
@@ -190,7 +190,7 @@ func TestATurnComesWhenItIsDue(t *testing.T) {
 			require.Equal(t, after, time.Since(began))
 		}
 		p.Due("a", Grace, nil)
-		p.Due("a", 3*Grace, nil) // the latest word counts
+		p.Due("a", 3*Grace, nil) // the latest call counts
 		began := time.Now()
 		<-hints.C
 		require.Equal(t, 3*Grace, time.Since(began))

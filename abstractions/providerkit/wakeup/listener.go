@@ -12,14 +12,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Listener delivers wake-ups to the waiters of this process. They come from its method
-// Wake, and, if Connect is set, from one connection that listens for all
-// waiters. The connection is opened for the first waiter, reopened whenever it
-// fails, and closed when there have been no waiters for a while. Set the fields
-// before the first use. The zero Listener works within the process.
+// Listener delivers wake-ups to the waiters of this process. The wake-ups come from
+// the method Wake, and, if Connect is set, from one connection that listens for all
+// waiters. The connection is opened for the first waiter, reopened whenever it fails,
+// and closed when there have been no waiters for a while. Set the fields before the
+// first use. The zero Listener works within the process.
 type Listener struct {
-	// Connect opens a connection that listens: a message is the key to Wake. ctx bounds
-	// the opening, and no more.
+	// Connect opens a connection that listens: each message is a key for Wake. ctx bounds only the opening.
 	Connect func(ctx context.Context) (Connection, error)
 	// Silence is the time without a message after which the connection is pinged.
 	// Default 15s.
@@ -36,18 +35,17 @@ type Listener struct {
 // Connection listens for the messages to this process. Its methods are called by
 // one goroutine.
 type Connection interface {
-	// Receive returns the next message. It ends when ctx does, and then the
-	// connection is still good.
+	// Receive returns the next message. It returns when ctx ends, and the connection stays usable.
 	Receive(ctx context.Context) (message string, err error)
-	// Ping returns nil once the other end has answered. A message that comes
-	// before the answer is Receive's next.
+	// Ping returns nil once the other end has answered. The next Receive
+	// returns a message that comes before the answer.
 	Ping(ctx context.Context) error
 	Close()
 }
 
-// Wait registers a waiter under a key until ctx ends, and returns its hints. It
-// fails if the connection can't be made at present, without a wait for the next
-// attempt, so that the waiter polls.
+// Wait registers a waiter under a key until ctx ends, and returns its wake-ups.
+// If no connection can be made at present it fails at once, without waiting for
+// the next attempt, so that the waiter polls.
 func (w *Listener) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
 	me := make(chan struct{}, 1)
 	if err := w.WaitOn(ctx, key, me); err != nil {
@@ -100,7 +98,7 @@ func (w *Listener) add(key string, me chan struct{}) (*state, error) {
 	return w.loop.state, nil
 }
 
-// remove ends a registration. A hint that was not taken goes to the next waiter.
+// remove ends a registration. A wake-up that was not received goes to the next waiter.
 func (w *Listener) remove(key string, me chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,9 +118,9 @@ func (w *Listener) remove(key string, me chan struct{}) {
 	}
 }
 
-// Wake wakes the longest waiter under a key, among those that have received their
-// earlier wake-ups; a waiter that has not is stuck, and would starve the others.
-// Wake costs almost nothing without waiters.
+// Wake wakes the waiter that has waited longest under a key, but skips waiters
+// that have not received an earlier wake-up: a waiter that is stuck must not
+// block the others. Wake costs almost nothing without waiters.
 func (w *Listener) Wake(key string) {
 	if w.count.Load() == 0 {
 		return
@@ -132,7 +130,7 @@ func (w *Listener) Wake(key string) {
 	w.hint(key)
 }
 
-// hint hints to the first of a queue that has no hint yet. Caller holds mu.
+// hint wakes the first waiter of a queue that has no pending wake-up. Caller holds mu.
 func (w *Listener) hint(key string) {
 	for _, waiter := range w.queues[key] {
 		select {
@@ -143,7 +141,7 @@ func (w *Listener) hint(key string) {
 	}
 }
 
-// wakeAll hints to the head of each queue: messages may have been missed.
+// wakeAll wakes the head of each queue, since messages may have been missed.
 func (w *Listener) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

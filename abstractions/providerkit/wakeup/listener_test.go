@@ -54,7 +54,8 @@ func TestWakeHintsToTheHead(t *testing.T) {
 	})
 }
 
-// T60: the hint of a waiter that leaves without having taken it goes to the next.
+// T60: the wake-up of a waiter that leaves without receiving it goes to the next
+// waiter.
 func TestTrap_T60_HintOfALeavingWaiterIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
@@ -68,7 +69,7 @@ func TestTrap_T60_HintOfALeavingWaiterIsHandedOn(t *testing.T) {
 	})
 }
 
-// T93: a waiter that is stuck and takes no hint is passed over.
+// T93: a waiter that is stuck and receives no wake-up is passed over.
 func TestTrap_T93_WaiterThatTakesNoHintIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
@@ -171,7 +172,8 @@ func TestMessagesWake(t *testing.T) {
 	})
 }
 
-// T32: after a connection was lost all waiters ask, since hints may have been missed.
+// T32: after a connection was lost all waiters are woken, since wake-ups may have
+// been missed.
 func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s server
@@ -202,7 +204,7 @@ func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A connection whose other end is gone without a word is found out.
+// A connection whose other end has disappeared silently is detected.
 func TestSilentConnectionIsPinged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s server
@@ -239,7 +241,7 @@ func TestConnectionEndsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// A waiter is not held up by a server that hangs, nor is Close.
+// Neither a waiter nor Close is delayed by a server that hangs.
 func TestHungConnectHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &Listener{Connect: func(ctx context.Context) (Connection, error) { <-ctx.Done(); return nil, ctx.Err() }}

@@ -26,8 +26,8 @@ type loop struct {
 	state *state // guarded by w.mu
 }
 
-// state records whether the loop listens. It is known, and no longer changes, when
-// settled is closed.
+// state records whether the loop listens. err is valid, and no longer changes,
+// after settled is closed.
 type state struct {
 	settled chan struct{}
 	err     error // nil if it listens
@@ -121,7 +121,7 @@ func (l *loop) settle(err error) {
 	close(l.state.settled)
 }
 
-// idle reports whether the loop has no waiters, and if so makes way for another loop.
+// idle reports whether the loop has no waiters, and if so lets another loop start.
 func (l *loop) idle() bool {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()

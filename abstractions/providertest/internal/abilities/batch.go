@@ -6,7 +6,8 @@ import (
 )
 
 var batchChecks = []suite.Check{
-	// It sends a batch larger than the core's usual 256, and an empty batch.
+	// The check sends a batch larger than the core's usual 256, and an empty
+	// batch.
 	{Name: "Batch_RenewsAll", Run: func(e *suite.Env) {
 		renewBatch(e)
 		prefix := e.Name()
@@ -40,8 +41,8 @@ var batchChecks = []suite.Check{
 		}
 		holder.IsHeld()
 	}},
-	// It shows that an item of a batch has the same answer as a
-	// renewal of its own. Only the first and the last can be renewed.
+	// The check compares each item of a batch with a single renewal: the
+	// answers must be equal. Only the first and the last can be renewed.
 	{Name: "Trap_T66_ItemIsNeitherSuccessNorLossByAccident", Run: func(e *suite.Env) {
 		first, last := e.Take(e.Name()), e.Take(e.Name())
 		released, broken, taken := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())

@@ -37,7 +37,7 @@ var historyChecks = []suite.Check{
 	{Name: "History_HasTheLatest", Run: func(e *suite.Env) {
 		reader := suite.Ability[abstractions.HistoryReader](e, e.P)
 		name := e.Name()
-		for range 60 { // which may be more than it keeps
+		for range 60 { // which may be more than the history keeps
 			e.Take(name).Release()
 		}
 		last := e.Take(name)

@@ -24,7 +24,7 @@ var listerChecks = []suite.Check{
 		e.Equal(namesOfClaims(claims), namesOf(e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
 		e.Equal(namesOfClaims(claims[4:]), namesOf(e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
 	}},
-	// It lists everything, which may be much on a shared backend.
+	// The check lists everything, which may be a lot on a shared backend.
 	{Name: "List_PagesAreBounded", Run: func(e *suite.Env) {
 		lister, _, claims := listing(e, 3)
 		page, err := suite.Send(e, lister.List, abstractions.ListRequest{})
@@ -54,7 +54,7 @@ var listerChecks = []suite.Check{
 				break
 			}
 			req.After = result.Next
-			if page < 5 { // a listing ends only if the names do
+			if page < 5 { // a listing ends only when no more names are added
 				for _, end := range []string{"!", "05a", "~"} { // before, between, after
 					e.Take(fmt.Sprintf("%s%s%d", prefix, end, page)).Release()
 				}

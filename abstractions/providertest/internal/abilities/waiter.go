@@ -56,7 +56,7 @@ var waiterChecks = []suite.Check{
 		head := e.Wait(e.Peer, holder.Req.Name)
 		next := e.Wait(e.Peer, holder.Req.Name)
 		head.Leave()
-		if e.Virtual { // then that is known when time has passed
+		if e.Virtual { // in virtual time the waiter has left after Soon
 			e.Soon()
 		}
 		holder.Release()
@@ -75,19 +75,19 @@ var waiterChecks = []suite.Check{
 		holder := e.Take(e.Name())
 		head, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
 		holder.Release()
-		if e.Virtual { // in virtual time the wake-up has arrived after soon
+		if e.Virtual { // in virtual time the wake-up has arrived after Soon
 			e.Soon()
 		}
 		head.Leave()
 		next.Hinted()
 		next.Served().IsHeld()
 	}},
-	// A waiter that gets the wake-up takes the name, gives it back, and waits again, behind the others.
+	// A waiter that gets the wake-up acquires the name, releases it, and waits again, behind the others.
 	{Name: "Wait_NobodyIsPassedOverForEver", Needs: "Virtual", Run: func(e *suite.Env) {
 		last := e.Take(e.Name())
 		first := e.Wait(e.Peer, last.Req.Name)
 		others := []*suite.Waiting{e.Wait(e.P, last.Req.Name), e.Wait(e.Peer, last.Req.Name)}
-		for range 64 { // enough also where the next waiter is drawn by lot
+		for range 64 { // enough even if the next waiter is chosen at random
 			last.Release()
 			e.Soon()
 			if len(first.Hints) > 0 {
@@ -101,7 +101,7 @@ var waiterChecks = []suite.Check{
 		}
 		e.Fail("others who came later are hinted again and again")
 	}},
-	// It has the first waiter ignore its wake-up, while others take the name repeatedly.
+	// The check makes the first waiter ignore its wake-up, while others acquire the name repeatedly.
 	{Name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", Needs: "Virtual", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Wait(e.Peer, holder.Req.Name)
@@ -112,12 +112,12 @@ var waiterChecks = []suite.Check{
 			if len(next.Hints) > 0 {
 				return
 			}
-			e.Pause(e.Slack) // whatever is kept for the first
+			e.Pause(e.Slack) // longer than any reservation for the first waiter
 			holder = e.Take(holder.Req.Name)
 		}
 		e.Fail("who waits behind it is never hinted")
 	}},
-	// It has the first waiter hear of the release, and do nothing.
+	// The check makes the first waiter get a wake-up and do nothing.
 	{Name: "Trap_T78_HungWaiterBlocksNobody", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Wait(e.Peer, holder.Req.Name)
@@ -125,8 +125,8 @@ var waiterChecks = []suite.Check{
 		holder.Release()
 		next.Served().IsHeld()
 	}},
-	// It releases around the moment in which a waiter registers. The waiter
-	// either finds the name free when it asks after its registration, or gets a wake-up.
+	// The check releases a lease around the moment in which a waiter registers. The waiter
+	// either finds the name free by an acquire after its registration, or gets a wake-up.
 	{Name: "Trap_T32_NothingIsMissedAfterRegistration", Run: func(e *suite.Env) {
 		suite.Ability[abstractions.Waiter](e, e.Peer)
 		for round := range 10 {
@@ -153,8 +153,8 @@ var waiterChecks = []suite.Check{
 			c.Release()
 		}
 	}},
-	// It asks right after a release. A reservation is short, and may end before another
-	// claim has asked, so the check has to see a reservation in one of several rounds.
+	// The check sends acquires right after a release. A reservation is short, and may end
+	// before another claim's request, so only one of several rounds must show a reservation.
 	{Name: "Queue_AFreeNameIsKeptForTheFirst", Run: func(e *suite.Env) {
 		queues(e)
 		for range 10 {
@@ -203,7 +203,7 @@ var waiterChecks = []suite.Check{
 		}
 		e.Fail("those who wait are not served in the order in which they came")
 	}},
-	// It checks which waiters have a wake-up when the first waiter has its own.
+	// The check counts the waiters that have a wake-up when the first waiter has its own.
 	{Name: "Queue_OneIsWoken", Run: func(e *suite.Env) {
 		queues(e)
 		for range 10 {
@@ -216,7 +216,7 @@ var waiterChecks = []suite.Check{
 		}
 		e.Fail("a release wakes others than the first who waits")
 	}},
-	// It compares the shortest of several waits behind a waiter that leaves, and behind a waiter that hangs.
+	// The check compares the shortest of several waits behind a waiter that leaves, and behind a waiter that hangs.
 	{Name: "Queue_WhoLeavesPassesItsTurnOn", Run: func(e *suite.Env) {
 		queues(e)
 		shortest := func(first func(*suite.Waiting)) time.Duration {
@@ -244,7 +244,7 @@ var waiterChecks = []suite.Check{
 		}
 		e.Less(shortest(func(w *suite.Waiting) { w.Leave() }), hung/2, "until the next is hinted; behind one that hangs it takes %v", hung)
 	}},
-	// It has some waiters in front that never ask for the name.
+	// In this check the waiters in front never try to acquire the name.
 	{Name: "Trap_T78_AHungWaiterCostsItsReservation", Run: func(e *suite.Env) {
 		queues(e)
 		const hung = 3
@@ -258,7 +258,7 @@ var waiterChecks = []suite.Check{
 	}},
 }
 
-// registerPeer registers a waiter and says when that is done, or has failed.
+// registerPeer registers a waiter, and closes done when that has succeeded or failed.
 func registerPeer(e *suite.Env, name string, done chan<- struct{}) *suite.Waiting {
 	defer close(done)
 	return e.Register(e.Peer, e.Request(name))
@@ -272,7 +272,7 @@ func queues(e *suite.Env) {
 	}
 }
 
-// queue has waiters of both clients wait for a name that another claim holds.
+// queue makes waiters of both clients wait for a name that another claim holds.
 func queue(e *suite.Env, waiters int) (holder *suite.Claim, queue []*suite.Waiting) {
 	holder = e.Take(e.Name())
 	for i := range waiters {

@@ -67,13 +67,14 @@ var waitersChecks = []suite.Check{
 		holder := e.Take(e.Name())
 		first, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
 		holder.Release()
-		served := first.Get() // its registration goes on
+		served := first.Get() // its registration continues
 		listed(e, holder.Req.Name, next)
 		served.Release()
 		next.Served()
 		listed(e, holder.Req.Name)
 	}},
-	// A reservation is short, and may end before the question: one has to be seen in one of several rounds.
+	// A reservation is short, and may end before the list is read, so only one of several rounds must show
+	// the waiter.
 	{Name: "Waiters_OneWhoseTurnItIsIsListed", Run: func(e *suite.Env) {
 		queues(e)
 		for range 10 {
@@ -106,7 +107,8 @@ var waitersChecks = []suite.Check{
 		e.NoError(gone.Close())
 		listed(e, holder.Req.Name, second)
 	}},
-	// It has another come and ask so often that whatever a backend does now and then is done.
+	// The check makes another waiter register and send so many requests that the backend does
+	// all its periodic work.
 	{Name: "Waiters_AreNotForgottenWhileTheyWait", Waits: true, Run: func(e *suite.Env) {
 		suite.Ability[abstractions.WaiterLister](e, e.Peer)
 		holder := e.Take(e.Name())
@@ -120,7 +122,7 @@ var waitersChecks = []suite.Check{
 	}},
 }
 
-// clockUnit is by how much two readings of a backend's clock may be rounded differently.
+// clockUnit bounds the difference that rounding makes between two readings of a backend's clock.
 const clockUnit = 2 * time.Millisecond
 
 // waiters lists the waiters for a name.

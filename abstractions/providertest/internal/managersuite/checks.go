@@ -18,12 +18,12 @@ var Checks = slices.Concat(
 	inRealTime(false, realSettingChecks, realErrorChecks, realOperatorChecks, realObserverChecks, realClosingChecks),
 )
 
-// computing are the checks that compute for seconds.
+// computing lists the checks that compute for seconds.
 var computing = []string{
 	"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody",
 }
 
-// managing gives each check a manager with default options.
+// managing passes a manager with default options to each check.
 func managing(all ...[]managerCheck) (checks []suite.Check) {
 	for _, c := range slices.Concat(all...) {
 		checks = append(checks, suite.Check{Name: c.name, Needs: "Virtual", Long: slices.Contains(computing, c.name), Run: func(e *suite.Env) {
@@ -33,7 +33,8 @@ func managing(all ...[]managerCheck) (checks []suite.Check) {
 	return checks
 }
 
-// inRealTime gives each check a manager without batches, whose leases outlive short stalls. waits is that of the checks.
+// inRealTime passes a manager without batches, whose leases outlive short stalls, to each check. waits is the field
+// Waits of the checks.
 func inRealTime(waits bool, all ...[]managerCheck) (checks []suite.Check) {
 	for _, c := range slices.Concat(all...) {
 		checks = append(checks, suite.Check{Name: "Manager_RealTime_" + c.name, Waits: waits, Long: true, Repeats: true, Run: func(e *suite.Env) {
@@ -49,8 +50,8 @@ func inRealTime(waits bool, all ...[]managerCheck) (checks []suite.Check) {
 }
 
 var otherChecks = []suite.Check{
-	// It works as an application does, in virtual and in real time: of two managers,
-	// one waits for the name that the other holds.
+	// The check works as an application does, in virtual and in real time: of two
+	// managers, one waits for the name that the other holds.
 	{Name: "Manager_OverThisProvider", Run: func(e *suite.Env) {
 		ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
 		defer cancel()

@@ -45,7 +45,7 @@ var eventChecks = []managerCheck{
 		e.Equal([]string{"operator", "it hangs"}, []string{broken.BrokenBy, broken.BreakReason}, "who broke it, and why")
 		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
-	// It has observers that are slow, that panic, and that have left.
+	// The check has observers that are slow, that panic, and that have unsubscribed.
 	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *suite.Env, m *managed) {
 		var slow, left eventLog
 		m.Subscribe(func(event leasing.Event) {
@@ -96,7 +96,7 @@ var eventChecks = []managerCheck{
 		m.bend(renews, lostReply)
 		m.bend(releases, lostRequest)
 		<-lost.Done()
-		e.Pause(e.Short / 50) // until the backend would have freed it
+		e.Pause(e.Short / 50) // until the backend would have freed the name
 		counts.are(e, 0, 0, 1)
 		m.bend(releases, nil)
 		e.Pause(2 * e.Short)
@@ -199,7 +199,7 @@ func (*count) Enabled(context.Context) bool { return true }
 
 func (n *count) Add(_ context.Context, by int64, _ ...metric.AddOption) { n.sum.Add(by) }
 
-// of returns the count of an instrument.
+// of returns the sum of the named instrument.
 func (c *counted) of(name string) int64 {
 	n, ok := c.counts.Load(name)
 	if !ok {
@@ -208,7 +208,7 @@ func (c *counted) of(name string) int64 {
 	return n.(*count).sum.Load()
 }
 
-// are requires the counts, once all that happens at once has happened.
+// are requires the counts after all immediate work is done.
 func (c *counted) are(e *suite.Env, active, waiters, cleanups int64) {
 	e.Soon()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {

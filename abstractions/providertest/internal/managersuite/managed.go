@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// managerCheck is one promise of a manager, to which it gets one with default options.
+// managerCheck checks one promise of a manager. run gets a manager with default options.
 type managerCheck struct {
 	name string
 	run  func(ctx context.Context, e *suite.Env, m *managed)
@@ -242,13 +242,13 @@ func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...fu
 	return m
 }
 
-// told returns the events so far, once all that happens at once has happened.
+// told waits until all immediate work is done, and returns the events so far.
 func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 	m.e.Soon()
 	return m.eventLog.told(kinds...)
 }
 
-// with is the manager with the options of an acquire, which may be nil.
+// with returns the manager with the options of an acquire, which may be nil.
 func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
 	if o == nil {
 		return m.Manager
@@ -280,11 +280,11 @@ func goroutines(e *suite.Env) int {
 }
 
 // window bounds how long a lease of a TTL may be trusted: the default margin is a
-// hundredth of it, and a little.
+// hundredth of the TTL, and a little more.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
-// isLostBy waits for the loss of a lease. It must come when the trust is over that began
-// at from, and hardly sooner.
+// isLostBy waits for the loss of a lease. The loss must come when the trust that began
+// at from is over, and hardly sooner.
 func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)
@@ -323,7 +323,7 @@ func isTaken(e *suite.Env, name, why string) {
 	e.Held(err, why)
 }
 
-// begin runs f beside the check and returns a channel with f's result.
+// begin runs f concurrently with the check and returns a channel with f's result.
 func begin[T any](e *suite.Env, f func() T) <-chan T {
 	done := make(chan T, 1)
 	e.T.Go(func() { done <- f() })

@@ -19,7 +19,7 @@ func manageAlone(e *suite.Env, p abstractions.Provider) *managed {
 	return manage(e, p, leasing.Options{}, hiding(batches))
 }
 
-// heldLong are the options of a lease that does not run out during a check.
+// heldLong returns the options of a lease that does not run out during a check.
 func heldLong(e *suite.Env) *leasing.AcquireOptions {
 	return &leasing.AcquireOptions{TTL: e.Long, NoAutoRenew: true}
 }
@@ -63,7 +63,8 @@ func (m *managed) learnsOfItsLoss(lease *leasing.Lease) {
 }
 
 // calm runs a scenario that needs the machine to run without long stalls. It repeats a scenario that fails while
-// the process or the backend stalls for a twentieth of the TTL, and fails if there was no such stall twice.
+// the process or the backend stalls for a twentieth of the TTL, and fails if the scenario has failed twice
+// without such a stall.
 func calm(e *suite.Env, scenario func() error) {
 	quiet := 0
 	for try := 1; ; try++ {
@@ -97,7 +98,7 @@ func calm(e *suite.Env, scenario func() error) {
 	}
 }
 
-// trustIs says how long a lease is trusted whose request was sent between begun and sent.
+// trustIs checks the trust that is left of a lease whose request was sent between begun and sent.
 func (m *managed) trustIs(lease *leasing.Lease, begun, sent time.Time, ttl time.Duration) {
 	e := m.e
 	before := time.Now()
@@ -111,7 +112,7 @@ func (m *managed) trustIs(lease *leasing.Lease, begun, sent time.Time, ttl time.
 }
 
 var realTrustChecks = []managerCheck{
-	// It has slow replies, which trust does not wait for.
+	// The check delays replies, which must not prolong the trust.
 	{"TrustCountsFromTheSending", func(ctx context.Context, e *suite.Env, m *managed) {
 		slow := slowReply(e.Short / 8)
 		half := e.Short / 2
@@ -166,7 +167,7 @@ var realTrustChecks = []managerCheck{
 		e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrLost)
 		m.isLost(lease, abstractions.LostExpired)
 	}},
-	// It has renewals hang that heed no context, and another client that asks for the name all along.
+	// In this check renewals hang and ignore their contexts, while another client tries to acquire the name all the time.
 	{"LossComesBeforeTheTakeOver", func(_ context.Context, e *suite.Env, _ *managed) {
 		calm(e, func() error {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless, hiding(batches))
@@ -199,7 +200,7 @@ var realTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// It loses and refuses some renewals, and delays the reply to the first request.
+	// The check loses and refuses some renewals, and delays the reply to the first request.
 	{"RenewalsKeepTheLease", func(_ context.Context, e *suite.Env, m *managed) {
 		calm(e, func() error {
 			lease, err := m.TryAcquire(e.T.Context(), e.Name())
@@ -246,7 +247,7 @@ var realTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// It has the first attempts end with their contexts.
+	// In this check the first attempts end with their contexts.
 	{"AHungRenewalLeavesTimeForOthers", func(_ context.Context, e *suite.Env, _ *managed) {
 		for _, with := range [][]func(*line){{hiding(batches)}, nil} {
 			calm(e, func() error {
@@ -281,7 +282,7 @@ var realTrustChecks = []managerCheck{
 		m.ends(lease, e.Slack)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 
-		// A definite loss ends the lease before its trust does, and ends the requests.
+		// A definite loss ends the lease before its trust has run out, and ends the requests.
 		calm(e, func() error {
 			m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
 			lease, err := m.TryAcquire(e.T.Context(), e.Name())
@@ -299,7 +300,7 @@ var realTrustChecks = []managerCheck{
 		})
 		e.Await("an event for each loss", func() bool { return len(m.eventLog.told(leasing.EventLost)) >= 2 })
 	}},
-	// It has a renewal succeed whose reply comes after the loss.
+	// In this check a renewal succeeds, but its reply comes after the loss.
 	{"NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
 			calm(e, func() error {
@@ -340,7 +341,7 @@ var realTrustChecks = []managerCheck{
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
 		m.bend(renews, lostRequest)
 		lease := m.get(e.Name(), infinite)
-		m.ends(lease, e.Short+e.Slack) // it begins as a finite one
+		m.ends(lease, e.Short+e.Slack) // an infinite lease begins as a finite one
 		m.isLost(lease, abstractions.LostExpired)
 
 		m.bend(renews, nil)
@@ -362,7 +363,7 @@ var realTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// It renews some leases at once, of which one is broken.
+	// The check renews some leases at once. One of them is broken.
 	{"ABatchTellsOfEachLease", func(ctx context.Context, e *suite.Env, _ *managed) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		calm(e, func() error {
@@ -390,7 +391,8 @@ var realTrustChecks = []managerCheck{
 	}},
 }
 
-// takesOver has another client ask for a name until it gets it, which must not take longer than the capabilities say.
+// takesOver makes another client try to acquire a name until it succeeds, which must not take longer than the
+// capabilities allow.
 func takesOver(e *suite.Env, name, what string) *suite.Claim {
 	most := 2*e.Short + e.Caps.Lateness.After(e.Short) + e.Slack
 	req := e.Request(name)

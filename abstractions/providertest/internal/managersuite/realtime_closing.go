@@ -36,7 +36,7 @@ func (m *managed) outlastedClose(lease *leasing.Lease) {
 }
 
 var realClosingChecks = []managerCheck{
-	// It closes a manager that holds leases, releases a lease, and cleans up behind two claims.
+	// The check closes a manager that holds leases, is releasing a lease, and is cleaning up two claims.
 	{"CloseSaysWhatItLeaves", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		second, first, releasing := m.get(e.Name(), nil), m.get(e.Name(), nil), m.get(e.Name(), nil)
@@ -136,7 +136,7 @@ var realClosingChecks = []managerCheck{
 		other := manage(e, e.P, leasing.Options{TTL: e.Long})
 		e.NotEqual(other.get(e.Name(), nil).Owner(), m.get(e.Name(), nil).Owner(), "managers of one process have different owners")
 	}},
-	// The first of some callers leaves while the renewal is under way.
+	// The first of several callers leaves while the renewal is under way.
 	{"CallersShareARenewal", func(ctx context.Context, e *suite.Env, m *managed) {
 		lease, sent, answer := m.get(e.Name(), heldLong(e)), make(chan struct{}), make(chan struct{})
 		m.bend(renews, first(1, func(x *exchange) error {
@@ -179,7 +179,8 @@ var realClosingChecks = []managerCheck{
 		e.False(called, "the function is not called without a lease")
 		holder.Release()
 
-		// A Do within a Do of the same name waits for itself. Inside Do nothing is handed over.
+		// A Do within a Do of the same name waits for itself. Inside Do a lease can't be handed
+		// over.
 		e.ErrorIs(m.Manager.Do(ctx, name, func(work context.Context, lease *leasing.Lease) error {
 			refuses(e, "lease", handsOver(work, lease))
 			hasty, cancel := context.WithTimeout(work, 100*time.Millisecond)
@@ -192,7 +193,8 @@ var realClosingChecks = []managerCheck{
 		}), errMine)
 		getsFree(e, name)
 
-		// The function is told that the manager is closed, and Close waits until it has returned.
+		// The context tells the function that the manager is closed, and Close waits until the
+		// function has returned.
 		finished := false
 		started := make(chan *leasing.Lease, 1)
 		worked := begin(e, func() error {
@@ -213,7 +215,7 @@ var realClosingChecks = []managerCheck{
 }
 
 var realTrustedCloseChecks = []managerCheck{
-	// Its holder does not release the lease, and Close has no deadline.
+	// The holder does not release its lease, and Close has no deadline.
 	{"CloseEndsWithTheTrust", func(ctx context.Context, e *suite.Env, _ *managed) {
 		log := newLog()
 		request := 1300 * time.Millisecond

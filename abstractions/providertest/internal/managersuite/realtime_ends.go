@@ -25,7 +25,7 @@ var realEndingChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
 		e.Zero(lease.Remaining())
 
-		// It is sent again until there is an answer.
+		// A release is sent again until there is an answer.
 		for _, lost := range []bend{lostRequest, lostReply} {
 			lease = get()
 			m.bend(releases, first(1, lost))
@@ -95,7 +95,7 @@ var realEndingChecks = []managerCheck{
 		})
 		e.ErrorIs(err, errMine)
 
-		// The function is told of a loss, and so is the caller.
+		// The context tells the function of a loss, and Do returns the loss to its caller.
 		m.bend(releases, refused(abstractions.ErrDenied))
 		e.ErrorIs(m.Manager.Do(ctx, e.Name(), func(context.Context, *leasing.Lease) error { return nil }), abstractions.ErrDenied)
 		m.bend(releases, nil)
@@ -108,7 +108,7 @@ var realEndingChecks = []managerCheck{
 		e.ErrorIs(err, errMine)
 		e.ErrorIs(err, abstractions.ErrLost)
 	}},
-	// It is renewed while its holder winds up.
+	// A lease is renewed while its holder finishes its work.
 	{"CloseWaitsForTheHolders", func(ctx context.Context, e *suite.Env, m *managed) {
 		calm(e, func() error {
 			m := manageAlone(e, e.P)
@@ -174,7 +174,7 @@ var realEndingChecks = []managerCheck{
 			getsFree(e, name)
 		}
 
-		// It arrives when its caller has left.
+		// An acquire arrives when its caller has left.
 		late := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, heedless)
 		name, arrived := e.Name(), make(chan struct{})
 		late.bend(acquires, func(x *exchange) error {
@@ -187,7 +187,7 @@ var realEndingChecks = []managerCheck{
 		within(e, e.Slack, arrived, "the request")
 		getsFree(e, name)
 
-		// A copy of it may arrive after its release, which is repeated.
+		// A copy of an acquire may arrive after the release, so the release is repeated.
 		brief := manage(e, e.P, leasing.Options{})
 		brief.bend(acquires, lostRequest)
 		e.Error(brief.try(ctx, e.Name()))
@@ -221,7 +221,7 @@ var realEndingChecks = []managerCheck{
 		e.NoError(m.Close(ctx))
 		holder.Renew(e.Long)
 	}},
-	// It passes a lease from one manager to the next.
+	// The check passes a lease from one manager to another.
 	{"HandOverAndAdopt", func(ctx context.Context, e *suite.Env, _ *managed) {
 		calm(e, func() error {
 			giver, receiver := manageAlone(e, e.P), manageAlone(e, e.Peer)
@@ -276,7 +276,7 @@ var realEndingChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// Its backend does not answer, and does not heed contexts.
+	// In this check the backend does not answer, and one client ignores contexts.
 	{"NothingHangs", func(_ context.Context, e *suite.Env, _ *managed) {
 		deaf := func(*exchange) error {
 			<-e.T.Context().Done()
@@ -295,11 +295,11 @@ var realEndingChecks = []managerCheck{
 			for _, v := range []verb{acquires, renews, releases} {
 				m.bend(v, c.hangs)
 			}
-			e.Soon() // HandOver renews what was not renewed in this instant
+			e.Soon() // HandOver renews a lease that was not renewed in this instant
 			calls := map[string]<-chan error{}
 			for _, c := range []struct {
 				what    string
-				bounded bool // by a context, beside the manager's own limit for a request
+				bounded bool // by a context, in addition to the manager's limit for a request
 				call    func(context.Context) error
 			}{
 				{"TryAcquire", false, func(ctx context.Context) error { return m.try(ctx, e.Name()) }},

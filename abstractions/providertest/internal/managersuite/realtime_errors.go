@@ -61,7 +61,7 @@ var realErrorChecks = []managerCheck{
 			m.bend(releases, nil)
 		}
 	}},
-	// It asks for leases that ended in each way.
+	// The check inspects leases that ended in each way.
 	{"AnEndedLeaseTellsHowItEnded", func(ctx context.Context, e *suite.Env, m *managed) {
 		over := func(lease *leasing.Lease, want error) {
 			for _, sentinel := range []error{abstractions.ErrReleased, abstractions.ErrHandedOver, abstractions.ErrClosed, abstractions.ErrLost} {
@@ -135,7 +135,7 @@ var realErrorChecks = []managerCheck{
 			e.Empty(m.eventLog.told(leasing.EventAcquired))
 		}
 	}},
-	// Its renewals hang and heed no context.
+	// In this check renewals hang and ignore their contexts.
 	{"NothingFollowsAHandOver", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
 		lease := m.getInTime(e.Name())
@@ -151,7 +151,7 @@ var realErrorChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 	}},
-	// It has batches hang that heed no context. One lease is in two of the batches, and another lease in each.
+	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each with another lease.
 	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *suite.Env, _ *managed) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		cadence := time.Second / 2
@@ -162,7 +162,7 @@ var realErrorChecks = []managerCheck{
 				hangs, back := hangs(e)
 				both := []*leasing.Lease{lease, m.getInTime(e.Name())}
 				errs := make([]error, len(both))
-				suite.SideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about one time
+				suite.SideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about the same time
 				if err := errors.Join(errs...); err != nil {
 					return err
 				}
@@ -180,7 +180,7 @@ var realErrorChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// It has earlier requests for the lease hang.
+	// In this check earlier requests for the lease hang.
 	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
 		lease := m.getInTime(e.Name())
@@ -243,7 +243,7 @@ var realErrorChecks = []managerCheck{
 }
 
 var realLossChecks = []managerCheck{
-	// It has the last renewals get no answer, after a renewal that was refused.
+	// In this check the last renewals get no answer, after a renewal that was refused.
 	{"ALossTellsTheLastAnswer", func(_ context.Context, e *suite.Env, _ *managed) {
 		calm(e, func() error {
 			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, hiding(batches))
@@ -287,8 +287,8 @@ var realLossChecks = []managerCheck{
 	}},
 }
 
-// getInTime acquires a free name, where requests have little time. The claim of an attempt that is cut off may hold the name
-// until its clean-up.
+// getInTime acquires a free name with a manager whose RequestTimeout is short. The claim of an attempt that is cut off may
+// hold the name until its clean-up.
 func (m *managed) getInTime(name string) (lease *leasing.Lease) {
 	m.e.Await("a lease of a free name", func() (granted bool) {
 		acquired, err := m.TryAcquire(m.e.T.Context(), name)
@@ -298,7 +298,7 @@ func (m *managed) getInTime(name string) (lease *leasing.Lease) {
 	return lease
 }
 
-// hangs returns a bend whose calls heed no context. They return once the channel is closed, or the check ends.
+// hangs returns a bend whose calls ignore their contexts. They return when the channel is closed or the check ends.
 func hangs(e *suite.Env) (b bend, back chan struct{}) {
 	back = make(chan struct{})
 	return func(*exchange) error {

@@ -12,8 +12,8 @@ import (
 
 // realKeepingChecks are about AcquireOptions.AtLeast.
 var realKeepingChecks = []managerCheck{
-	// A lease is released, its manager is closed, before its holder returns or after that, or its process exits, which
-	// then sends nothing more.
+	// In this check a lease is released, or its manager is closed before or after its holder returns, or its process
+	// exits and sends nothing more.
 	{"AtLeastKeepsTheName", func(ctx context.Context, e *suite.Env, _ *managed) {
 		least := e.Short
 		released := func(_ *managed, lease *leasing.Lease) { e.NoError(lease.Release(ctx)) }

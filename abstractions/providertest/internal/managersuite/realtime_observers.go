@@ -21,7 +21,7 @@ type logged struct {
 
 func newLog() *logged { return &logged{Handler: slog.DiscardHandler} }
 
-// Enabled has the manager log everything.
+// Enabled makes the manager log everything.
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
 
 // WithAttrs drops the attributes of all lines.
@@ -52,7 +52,7 @@ func (l *logged) warnings(key, value string) (lines []map[string]string) {
 	return lines
 }
 
-// held is an observer that is busy with its first event until it is let go.
+// held is an observer that is busy with its first event until back is closed.
 type held struct {
 	eventLog
 	busy, back chan struct{}
@@ -86,7 +86,7 @@ var realObserverChecks = []managerCheck{
 		m.learnsOfItsLoss(lost)
 		e.NoError(m.Close(ctx))
 
-		last := begun.Add(-time.Millisecond) // a clock that is read as text is cut off
+		last := begun.Add(-time.Millisecond) // event times may be truncated
 		for _, event := range m.eventLog.told() {
 			of := map[string]*leasing.Lease{lease.Name(): lease, lost.Name(): lost, moved.Name(): moved}[event.Name]
 			e.Equal([]any{abstractions.FingerprintOf(of.ID()), "owner", of.Token(), e.Long}, []any{event.Fingerprint, event.Owner, event.Token, event.TTL}, event.Kind)
@@ -124,7 +124,7 @@ var realObserverChecks = []managerCheck{
 		e.ErrorIs(ends[0].Err, abstractions.ErrLost)
 		e.WithinDuration(lost.AcquiredAt(), ends[0].LastRenewal, time.Millisecond)
 	}},
-	// It has an observer that is busy while a lease is renewed.
+	// In this check an observer is busy while a lease is renewed.
 	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		observer := newHeld()
@@ -156,7 +156,8 @@ var realObserverChecks = []managerCheck{
 		e.Equal([]int{1, 3, 4, 1, 1}, counts)
 		e.Equal(4, observer.told(leasing.EventRenewalFailed)[0].Attempt, "the latest of those that were merged")
 	}},
-	// It unsubscribes observers that are busy, inside an observer, and twice.
+	// The check unsubscribes busy observers, unsubscribes inside an observer,
+	// and unsubscribes twice.
 	{"NothingIsToldAfterTheEnd", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		busy := newHeld()
@@ -189,7 +190,7 @@ var realObserverChecks = []managerCheck{
 		}
 		e.NotPanics(func() { m.Subscribe(nil)() })
 	}},
-	// It has an observer that panics, and one that never returns.
+	// In this check one observer panics, and another never returns.
 	{"AnObserverHarmsNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
 		bound := 200 * time.Millisecond
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{ObserverTimeout: bound}})

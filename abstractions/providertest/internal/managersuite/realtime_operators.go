@@ -27,7 +27,8 @@ var realOperatorChecks = []managerCheck{
 		e.Equal([]string{"operator", "it hangs"}, []string{lost.BrokenBy, lost.BreakReason})
 		e.IsFree(lease.Name())
 
-		// A break of a free name finds nothing, and has no event. An infinite lease would have the default grace.
+		// A break of a free name finds nothing, and causes no event. The request has the default grace, which
+		// only an infinite lease would use.
 		for _, ttl := range []time.Duration{e.Short, e.Long} {
 			m := manage(e, e.P, leasing.Options{TTL: ttl, Owner: "breaker"})
 			m.bend(breaks, nil)
@@ -45,7 +46,7 @@ var realOperatorChecks = []managerCheck{
 			e.Empty(m.eventLog.told(leasing.EventBroken))
 		}
 
-		// IfToken leaves a newer lease alone. A break without Immediate is told to the manager's own holder soon.
+		// IfToken leaves a newer lease alone. The manager's own holder soon learns of a break without Immediate.
 		next := m.get(lease.Name(), nil)
 		tellsOf(e, suite.Second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
 		m.isAlive(next)
@@ -59,7 +60,7 @@ var realOperatorChecks = []managerCheck{
 		e.Len(broken, 2)
 		e.Equal([]any{lease.Name(), lease.Token(), "operator", "it hangs"}, []any{broken[0].Name, broken[0].Token, broken[0].BrokenBy, broken[0].BreakReason})
 	}},
-	// It breaks leases of which one has a newer holder, and one is refused.
+	// The check breaks some leases. One has a newer holder, and the break of another is refused.
 	{"ForceReleaseTellsOfEach", func(ctx context.Context, e *suite.Env, m *managed) {
 		theirs := manage(e, e.Peer, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "gone"})
 		prefix := e.Name()
@@ -122,7 +123,7 @@ var realOperatorChecks = []managerCheck{
 		refuses(e, "records[2].Token", err)
 		e.Empty(m.sendings(breaks), "nothing is sent")
 	}},
-	// Another client breaks leases at once and takes their names.
+	// In this check another client breaks leases with Immediate and acquires their names.
 	{"AnyAnswerShowsALoss", func(ctx context.Context, e *suite.Env, m *managed) {
 		asks := map[string]func(name string) error{
 			"TryAcquire": func(name string) error {
@@ -222,7 +223,7 @@ var realOperatorChecks = []managerCheck{
 		leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", nil))
 		e.Equal(http.StatusMethodNotAllowed, answer.Code)
 
-		// The ping has the time of HealthTimeout, a second.
+		// The ping may take HealthTimeout, a second by default.
 		calm(e, func() error {
 			m := manage(e, e.P, leasing.Options{TTL: e.Long})
 			m.bend(inspects, unanswered)
@@ -256,7 +257,7 @@ var realOperatorChecks = []managerCheck{
 		}
 		e.Await("all names are listed", func() bool { return slices.Equal(want, names(leasing.ListOptions{Prefix: prefix, HeldOnly: true})) })
 		for range m.List(ctx, leasing.ListOptions{Prefix: prefix}) {
-			break // a loop that ends early is left alone
+			break // a loop may end early
 		}
 		e.Empty(names(leasing.ListOptions{Prefix: prefix + "/none"}))
 	}},

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// pauses are the times between the first n+1 requests of a waiter.
+// pauses returns the times between the first n+1 requests of a waiter.
 func (m *managed) pauses(n int) (pauses []time.Duration) {
 	m.e.Await(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.sendings(acquires)) > n })
 	sent := m.sendings(acquires)
@@ -26,7 +26,7 @@ func (m *managed) pauses(n int) (pauses []time.Duration) {
 }
 
 var realPauseChecks = []managerCheck{
-	// Without jitter its pauses double, from 25 ms to a second.
+	// Without jitter the pauses of a waiter double, from 25 ms to a second.
 	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *suite.Env, _ *managed) {
 		calm(e, func() error {
 			m := manage(e, e.P, leasing.Options{TTL: e.Long}, hiding(waits))
@@ -48,7 +48,7 @@ var realPauseChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// Its bounds and its jitter were asked for.
+	// The options of the manager set the bounds and the jitter.
 	{"PollsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *managed) {
 		tuning := leasing.Tuning{MinPoll: 80 * time.Millisecond, MaxPoll: 160 * time.Millisecond, Random: func() float64 { return 0.99 }}
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, Tuning: tuning}, hiding(waits))
@@ -68,11 +68,11 @@ var realPauseChecks = []managerCheck{
 		defer leave()
 		m.acquire(patient, holder.Req.Name, nil)
 		e.Await("a registration", func() bool { return len(m.sendings(waits)) > 0 })
-		for _, pause := range m.pauses(3)[1:] { // the waiter asks again once it is registered
+		for _, pause := range m.pauses(3)[1:] { // the waiter sends another request when it is registered
 			e.GreaterOrEqual(pause, 200*time.Millisecond, "a pause of a waiter with wake-ups")
 		}
 	}},
-	// Its subscriptions fail, and end.
+	// In this check registrations fail, or end.
 	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *suite.Env, _ *managed) {
 		suite.Ability[abstractions.Waiter](e, e.P)
 		broken := func(x *exchange) error {
@@ -111,7 +111,7 @@ var realPauseChecks = []managerCheck{
 		e.Greater(len(m.sendings(acquires)), 2)
 		tellsOf(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
-		// After another answer the time begins again at zero.
+		// After any other answer the time begins again at zero.
 		holder := e.Take(name)
 		begun = time.Now()
 		var last time.Time
@@ -147,7 +147,7 @@ var realPauseChecks = []managerCheck{
 		}
 		e.Equal(1, obstacles, "the head has asked")
 
-		// So is an outage.
+		// The error of a wait also reports an outage.
 		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
 		hasty, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -158,7 +158,7 @@ var realPauseChecks = []managerCheck{
 		e.NotErrorIs(got.err, context.DeadlineExceeded, "the limit is no context of the caller's")
 		m.bend(acquires, nil)
 
-		// A lease of the manager itself is an obstacle.
+		// The error of a wait also reports a lease of the manager itself.
 		own := m.get(e.Name(), heldLong(e))
 		got = within(e, e.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
 		held := heldBy(e, got.err)
@@ -168,7 +168,7 @@ var realPauseChecks = []managerCheck{
 		e.NoError(own.Release(ctx))
 		e.NoError(within(e, e.Slack, waiting, "a waiter of the manager that has released").err)
 	}},
-	// Two managers poll, and take one name many times.
+	// In this check two managers poll, and acquire one name many times.
 	{"ALoopLetsOthersIn", func(ctx context.Context, e *suite.Env, _ *managed) {
 		ctx, cancel := context.WithTimeout(ctx, suite.Patience)
 		defer cancel()
@@ -266,7 +266,8 @@ var realPauseChecks = []managerCheck{
 		e.NoError(err, "HandOver needs no renewal that is used up")
 		e.Empty(m.sendings(renews))
 	}},
-	// Its renewals are slow, and more than may be sent at a time.
+	// In this check renewals are slow, and there are more than may be sent at a
+	// time.
 	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *managed) {
 		cadence := 300 * time.Millisecond
 		options := leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
@@ -305,7 +306,7 @@ var realPauseChecks = []managerCheck{
 			e.NoError(lease.Release(ctx))
 		}
 	}},
-	// It has some items of each batch answered otherwise.
+	// In this check some items of each batch have unexpected answers.
 	{"ABatchMayAnswerForSome", func(_ context.Context, e *suite.Env, _ *managed) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: 300 * time.Millisecond})
@@ -326,7 +327,7 @@ var realPauseChecks = []managerCheck{
 		}
 		var mu sync.Mutex
 		bent, unknown := 0, map[string]bool{}
-		leases := m.dueTogether(9) // before: the renewals here may be sent as a batch too
+		leases := m.dueTogether(9) // before the bend, since these renewals may be sent as a batch too
 		m.bend(batches, func(x *exchange) error {
 			err := x.pass()
 			results, reqs := x.reply.([]abstractions.RenewResult), x.req.([]abstractions.RenewRequest)
@@ -364,7 +365,7 @@ var realPauseChecks = []managerCheck{
 	}},
 }
 
-// dueTogether acquires leases whose renewals are due at about one time.
+// dueTogether acquires leases whose renewals are due at about the same time.
 func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
 	for range n {
 		leases = append(leases, m.get(m.e.Name(), nil))
@@ -373,7 +374,7 @@ func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
 	return leases
 }
 
-// areRenewed waits until each lease was renewed some times.
+// areRenewed waits until each lease was renewed the given number of times.
 func (m *managed) areRenewed(leases []*leasing.Lease, times int) {
 	m.e.Await(fmt.Sprintf("%d renewals of each lease", times), func() bool {
 		return !slices.ContainsFunc(leases, func(lease *leasing.Lease) bool { return lease.Renewals() < times })

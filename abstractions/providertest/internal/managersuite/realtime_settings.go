@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// refuses says that err names the field that can't work.
+// refuses requires that err names the invalid field.
 func refuses(e *suite.Env, field string, err error) {
 	var invalid *abstractions.InvalidError
 	e.ErrorIs(err, abstractions.ErrInvalid, field)
@@ -173,12 +173,13 @@ var realSettingChecks = []managerCheck{
 		e.ErrorIs(suite.Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
 		e.Empty(asked, "the policy is asked neither for an infinite lease nor by Adopt")
 
-		// A result is raised to the TTL that renewals need, and not beyond.
+		// A result of the policy is raised to the least TTL that renewals need, and not
+		// further.
 		for _, tuning := range []leasing.Tuning{{}, {DriftFloor: 1}, {DriftFloor: 10 * time.Second}, {DriftFloor: time.Second, DriftFactor: 0.3}} {
 			chosen = 1
 			options.TTL, options.Tuning = e.Long, tuning
 			if tuning.DriftFloor >= e.Long/5 {
-				continue // a TTL of the manager would not fit
+				continue // the TTL of the manager would be too short
 			}
 			m := manage(e, e.P, options)
 			ttl := m.asks(name, leasing.AcquireOptions{}).TTL
@@ -216,7 +217,7 @@ var realSettingChecks = []managerCheck{
 	}},
 }
 
-// trusts says that a lease that was just renewed is trusted for most of ttl, and no longer.
+// trusts requires that a lease that was just renewed is trusted for most of ttl, and no longer.
 func (m *managed) trusts(lease *leasing.Lease, ttl time.Duration) {
 	left := lease.Remaining()
 	m.e.LessOrEqual(left, window(ttl), "trust in a lease of %v", ttl)

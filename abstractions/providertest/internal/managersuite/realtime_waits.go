@@ -53,7 +53,7 @@ var realWaitingChecks = []managerCheck{
 			e.Await("nobody waits", func() bool { return counts.of("leasing.waiters") == 0 })
 		}
 	}},
-	// Its waiters poll hardly ever, so that only a release wakes a waiter.
+	// In this check waiters hardly ever poll, so only a release wakes a waiter.
 	{"AReleaseWakesAWaiter", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, patientOptions, hiding(waits))
 		lease := m.get(e.Name(), heldLong(e))
@@ -204,7 +204,7 @@ var realWaitingChecks = []managerCheck{
 }
 
 var realTellingChecks = []managerCheck{
-	// Its observers are slow, panic, and have left.
+	// In this check observers are slow, panic, or have unsubscribed.
 	{"EventsComeInOrder", func(ctx context.Context, e *suite.Env, _ *managed) {
 		calm(e, func() error {
 			m := manageAlone(e, e.P)
@@ -255,7 +255,7 @@ var realTellingChecks = []managerCheck{
 						e.True(event.WillRetry)
 					}
 				}
-				if kinds = slices.Compact(kinds); !slices.Equal(kinds, want) || attempts != 2 { // events of a kind may be told as one
+				if kinds = slices.Compact(kinds); !slices.Equal(kinds, want) || attempts != 2 { // events of a kind may be merged
 					return fmt.Errorf("told %v of %v, and %d failures of 2", kinds, want, attempts)
 				}
 			}
@@ -307,7 +307,7 @@ var realTellingChecks = []managerCheck{
 		}
 		shows(changed)
 
-		// The metadata goes with its holder.
+		// The metadata is removed with its holder's lease.
 		e.NoError(lease.Release(ctx))
 		next := m.get(lease.Name(), heldLong(e))
 		e.Empty(e.Inspect(next.Name()).Metadata)

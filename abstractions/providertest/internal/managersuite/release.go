@@ -25,7 +25,7 @@ var releaseChecks = []managerCheck{
 			e.NoError(m.Close(ctx))
 			e.Less(time.Since(begun), time.Second, "Close, when all was answered")
 		}
-		// It is repeated until it is answered, and then against late copies.
+		// The release is repeated until it is answered, and again later because of late copies.
 		name := e.Name()
 		m.bend(acquires, lostReply)
 		m.bend(releases, first(4, lostRequest))
@@ -33,7 +33,7 @@ var releaseChecks = []managerCheck{
 		e.Pause(e.Short / 2)
 		e.IsFree(name)
 
-		// Whatever ends the context that it ends with.
+		// An acquire is cleaned up whatever the cause of its context's end.
 		for _, cause := range []error{&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrInvalid} {
 			name := e.Name()
 			ended, cancel := context.WithCancelCause(ctx)
@@ -47,7 +47,7 @@ var releaseChecks = []managerCheck{
 			e.IsFree(name)
 		}
 
-		// A request that does not heed its context, and arrives when its caller has left.
+		// An acquire that ignores its context arrives when its caller has left.
 		late := manage(e, e.P, leasing.Options{}, heedless)
 		for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
 			_, err := late.Acquire(ctx, name)
@@ -174,7 +174,7 @@ var releaseChecks = []managerCheck{
 		}))
 		e.IsFree(name)
 	}},
-	// It also looks at when the function's context ends.
+	// The check also tests when the function's context ends.
 	{"Manager_Trap_T36_DoTellsOfAllThatFailed", func(ctx context.Context, e *suite.Env, m *managed) {
 		m.bend(releases, refused(abstractions.ErrDenied))
 		err := m.Manager.Do(ctx, e.Name(), func(context.Context, *leasing.Lease) error { return errMine })
@@ -208,8 +208,8 @@ var releaseChecks = []managerCheck{
 		})
 		e.IsFree(name)
 	}},
-	// It has the first copy of the acquire still on its way when the lease
-	// that the second copy got is released.
+	// In this check a second copy of an acquire gets the lease, which is
+	// released while the first copy is still in flight.
 	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *suite.Env, m *managed) {
 		m.bend(acquires, first(1, lostRequest))
 		lease, err := m.Acquire(ctx, e.Name())
@@ -273,7 +273,7 @@ var releaseChecks = []managerCheck{
 		m.get(e.Name(), nil)
 		e.Error(within(e, 4*e.Short, begin(e, func() error { return m.Close(context.WithoutCancel(ctx)) }), "Close, with a lease that was forgotten"))
 
-		// A lost lease holds nothing up.
+		// A lost lease does not delay Close.
 		m = manage(e, e.P, leasing.Options{})
 		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
 		e.Error(m.get(e.Name(), nil).Renew(ctx))
@@ -281,7 +281,7 @@ var releaseChecks = []managerCheck{
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
-	// It has the clean-ups of other names hang, so that they occupy every worker for clean-ups.
+	// In this check the clean-ups of other names hang, and occupy every worker for clean-ups.
 	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m, name := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}), e.Name()
 		m.bend(releases, unanswered)
@@ -324,7 +324,7 @@ var releaseChecks = []managerCheck{
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
-	// It passes a lease from one manager to the next.
+	// The check passes a lease from one manager to another.
 	{"Manager_HandOver", func(ctx context.Context, e *suite.Env, _ *managed) {
 		giver, receiver := manage(e, e.P, leasing.Options{}), manage(e, e.Peer, leasing.Options{})
 		lease := giver.get(e.Name(), nil)
@@ -357,13 +357,13 @@ var releaseChecks = []managerCheck{
 		<-renewed
 		giver.bend(renews, nil)
 
-		// An adoption that fails takes nothing from the holder of the lease.
+		// A failed adoption does not affect the holder of the lease.
 		receiver.bend(renews, lostRequest)
 		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrUnavailable)
 		e.Pause(e.Short / 10)
 		isTaken(e, lease.Name(), "the lease goes on")
-		// Of two at once one is refused before it sends anything.
+		// Of two concurrent adoptions one is refused before it sends anything.
 		receiver.bend(renews, slowReply(time.Second))
 		var adopted *leasing.Lease
 		done := begin(e, func() (err error) {

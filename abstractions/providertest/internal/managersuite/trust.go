@@ -31,7 +31,8 @@ var trustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/8, "Remaining")
 		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 	}},
-	// It calls Err at the very instant in which trust ends. Err has to report the loss without an earlier event.
+	// The check calls Err at the very instant in which trust ends. Err has to report the loss without an earlier
+	// event.
 	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *suite.Env, m *managed) {
 		var told []<-chan error
 		for range 32 {
@@ -45,7 +46,7 @@ var trustChecks = []managerCheck{
 			e.ErrorIs(within(e, e.Short, err, "the end of trust"), abstractions.ErrLost)
 		}
 	}},
-	// It has the acquire arrive when its caller no longer trusts the grant.
+	// In this check the acquire arrives when its caller no longer trusts the grant.
 	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
 		name := e.Name()
@@ -64,7 +65,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 20)
 		e.IsFree(name)
 
-		// The same for an acquire that arrives when the name has long forgotten its release.
+		// The same holds for an acquire that arrives long after the backend has forgotten its release.
 		name = e.Name()
 		m.bend(acquires, first(1, slowRequest(time.Hour)))
 		begun := time.Now()
@@ -76,7 +77,7 @@ var trustChecks = []managerCheck{
 		e.Pause(time.Until(begun.Add(time.Hour + e.Short/4)))
 		e.IsFree(name)
 	}},
-	// It has a renewal that never comes back.
+	// In this check a renewal never returns.
 	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
 		m.bend(renews, func(*exchange) error {
@@ -88,13 +89,13 @@ var trustChecks = []managerCheck{
 		m.isLostBy(lease, before, e.Short, abstractions.LostExpired)
 
 		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
-		direct.bend(renews, slowRequest(2*e.Short)) // it does not heed its context
+		direct.bend(renews, slowRequest(2*e.Short)) // the call ignores its context
 		before = time.Now()
 		lease = direct.get(e.Name(), nil)
 		direct.isLostBy(lease, before, e.Short, abstractions.LostExpired)
-		e.Pause(2 * e.Short) // until it comes back
+		e.Pause(2 * e.Short) // until the call returns
 
-		// A lost lease leaves nothing behind.
+		// A lost lease leaves no goroutine behind.
 		quick := manage(e, e.P, leasing.Options{})
 		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
 		running := goroutines(e)
@@ -126,7 +127,7 @@ var trustChecks = []managerCheck{
 		m.isLost(lease, abstractions.LostTaken)
 		e.Len(m.told(leasing.EventLost), 1)
 	}},
-	// It has a backend that grants half of the requested TTL.
+	// In this check the backend grants half of the requested TTL.
 	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
 		half := e.Short / 2
 		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
@@ -145,9 +146,9 @@ var trustChecks = []managerCheck{
 		m.isAlive(lease)
 		e.Equal(half, lease.TTL())
 	}},
-	// It has slow replies, and checks the time at which each request is sent.
+	// The check delays replies, and checks the time at which each request is sent.
 	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *suite.Env, m *managed) {
-		var inner any // the provider's state of the latest grant, which the manager knows by a mark
+		var inner any // the provider's state of the latest grant; the manager gets a mark in its place
 		var mark *int
 		marked := func(x *exchange) error {
 			if req, ok := x.req.(abstractions.RenewRequest); ok {
@@ -193,7 +194,7 @@ var trustChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 
-		// Concurrent callers share a request, which goes on when one caller leaves.
+		// Concurrent callers share a request, which continues when one caller leaves.
 		lease = m.get(e.Name(), manual)
 		m.bend(renews, first(1, func(x *exchange) error {
 			e.Pause(time.Second)
@@ -215,8 +216,8 @@ var trustChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
 	}},
-	// It has a renewal succeed after the loss, and then looks for how long the
-	// name is taken.
+	// In this check a renewal succeeds after the loss. The check then tests for
+	// how long the name is taken.
 	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
@@ -233,7 +234,7 @@ var trustChecks = []managerCheck{
 			m.isLost(lease, abstractions.LostExpired)
 			e.IsFree(name)
 		}
-		// The name is left alone until the backend would have freed the name.
+		// The manager leaves the name alone until the backend would have freed the name.
 		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
 		name := e.Name()
 		lease := m.get(name, nil)
@@ -249,7 +250,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 10)
 		e.IsFree(name)
 
-		// Also by Close.
+		// Close waits for that time as well.
 		lease = m.get(e.Name(), nil)
 		m.bend(renews, lostReply)
 		<-lease.Done()
@@ -257,7 +258,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 20)
 		isTaken(e, lease.Name(), "who lost it may have noticed only now")
 	}},
-	// It has renewals that end with their context.
+	// In this check renewals end with their contexts.
 	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *suite.Env, _ *managed) {
 		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
@@ -270,7 +271,7 @@ var trustChecks = []managerCheck{
 			m.isLost(lease, abstractions.LostExpired)
 			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
 		}
-		// Hung renewals of some leases cost no others, and there are not many at a time.
+		// Hung renewals of some leases cost no other lease, and only a limited number hang at a time.
 		for _, bad := range []int{200, 700} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, hiding(batches))
 			hung := map[string]bool{}
@@ -286,7 +287,7 @@ var trustChecks = []managerCheck{
 				defer now.Add(-1)
 				return unanswered(x)
 			})
-			m.bend(acquires, func(x *exchange) error { // which the line grants: the backend never hears of them
+			m.bend(acquires, func(x *exchange) error { // granted without a request to the backend
 				req := x.req.(abstractions.AcquireRequest)
 				x.reply = abstractions.Grant{Name: req.Name, ID: req.ID, Token: 1, TTL: req.TTL}
 				return nil
@@ -303,7 +304,7 @@ var trustChecks = []managerCheck{
 				good = append(good, m.get(e.Name(), nil))
 			}
 			e.Pause(e.Short / 4)
-			last, begun := m.get(e.Name(), nil).Name(), time.Now() // due when the hung ones are tried again
+			last, begun := m.get(e.Name(), nil).Name(), time.Now() // due when the hung renewals are repeated
 			e.Pause(11 * e.Short / 4)
 			i := slices.IndexFunc(m.sendings(renews), func(s sent) bool { return s.req.(abstractions.RenewRequest).Name == last })
 			e.GreaterOrEqual(i, 0)
@@ -320,8 +321,8 @@ var trustChecks = []managerCheck{
 			}
 		}
 	}},
-	// It renews many leases, of which one is broken, and does so in batches
-	// if the provider is a BatchRenewer.
+	// The check renews many leases, in batches if the provider is a
+	// BatchRenewer. One lease is broken.
 	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *suite.Env, m *managed) {
 		leases := make([]*leasing.Lease, 300)
 		for i := range leases {
@@ -345,7 +346,7 @@ var trustChecks = []managerCheck{
 
 		if len(m.sendings(batches)) > 0 {
 			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
-				m.bend(batches, first(1, refused(err))) // it does not say whose
+				m.bend(batches, first(1, refused(err))) // the error does not say which lease
 				e.Pause(2 * e.Short)
 				alive(7)
 			}
@@ -375,7 +376,7 @@ var trustChecks = []managerCheck{
 			e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrUnavailable, what)
 		}
 	}},
-	// It loses the first renewals. The next one is slow.
+	// The check loses the first renewals. The next renewal is slow.
 	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *suite.Env, m *managed) {
 		for _, lost := range []bend{lostRequest, lostReply} {
 			lease := m.get(e.Name(), nil)
@@ -391,7 +392,7 @@ var trustChecks = []managerCheck{
 			<-lease.Done()
 			m.isLostBy(lease, m.sendings(renews)[2].at, e.Short, abstractions.LostExpired)
 
-			lease = m.get(e.Name(), nil) // without any success
+			lease = m.get(e.Name(), nil) // without a successful renewal
 			m.bend(renews, lost)
 			begun := time.Now()
 			m.isLostBy(lease, begun, e.Short, abstractions.LostExpired)
@@ -412,7 +413,7 @@ var trustChecks = []managerCheck{
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
 		sent := time.Now()
 		m.bend(renews, lostRequest)
-		m.isLostBy(m.get(e.Name(), infinite), sent, e.Short, abstractions.LostExpired) // it begins as a finite one
+		m.isLostBy(m.get(e.Name(), infinite), sent, e.Short, abstractions.LostExpired) // an infinite lease begins as a finite one
 
 		m.bend(renews, nil)
 		lease := m.get(e.Name(), infinite)
@@ -425,7 +426,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 	}},
-	// It has leases of different TTLs, some of which end on the way.
+	// In this check leases have different TTLs, and some end during the check.
 	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
 		held := map[*leasing.Lease]bool{}
 		for i := range 64 {
@@ -471,8 +472,7 @@ var trustChecks = []managerCheck{
 		e.NoError(lease.Renew(e.T.Context()))
 		e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrInvalid)
 	}},
-	// It has a backend that asks for a pause, longer and shorter than
-	// there is time for.
+	// In this check the backend asks for a pause: a short one, and one that is longer than trust lasts.
 	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *suite.Env, m *managed) {
 		for _, ask := range []time.Duration{e.Short / 10, time.Hour} {
 			lease := m.get(fmt.Sprint(e.Name(), ask), nil)

@@ -52,7 +52,8 @@ var waitingChecks = []managerCheck{
 		}
 	}},
 	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *suite.Env, _ *managed) {
-		// Of a release by the same manager, whether or not the provider sends wake-ups.
+		// A waiter learns of a release by the same manager, whether or not the provider
+		// sends wake-ups.
 		m := manage(e, e.P, patientOptions, hiding(waits))
 		lease := m.get(e.Name(), nil)
 		next := m.acquire(ctx, lease.Name(), nil)
@@ -60,7 +61,7 @@ var waitingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
-		// The same with a lease that runs out, if the provider knows the end.
+		// A waiter learns of a lease that runs out, if the provider reports the end.
 		if e.Caps.RemainingKnown {
 			holder := e.TakeShort()
 			got := within(e, 2*e.Short, m.acquire(ctx, holder.Req.Name, nil), "a lease that runs out")
@@ -68,7 +69,7 @@ var waitingChecks = []managerCheck{
 			e.Less(got.at.Sub(holder.Late()), time.Second, "after the lease has run out")
 		}
 
-		// Of another manager's release, where the provider sends wake-ups.
+		// A waiter learns of another client's release, if the provider sends wake-ups.
 		suite.Ability[abstractions.Waiter](e, e.P)
 		m = manage(e, e.P, patientOptions)
 		holder := e.Take(e.Name())
@@ -77,7 +78,7 @@ var waitingChecks = []managerCheck{
 		holder.Release()
 		e.NoError(within(e, time.Second, next, "a release").err)
 
-		// Also of a release that comes just before the waiter registers.
+		// A waiter also learns of a release just before its registration.
 		holder = e.Take(e.Name())
 		m.bend(waits, func(x *exchange) error {
 			holder.Release()
@@ -92,7 +93,7 @@ var waitingChecks = []managerCheck{
 		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
 		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
 
-		// With its limit: at the head of the queue, and behind the head waiter.
+		// A wait ends with its limit, at the head of the queue and behind the head waiter.
 		limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
 		m.bend(acquires, nil)
 		leaves, leave := context.WithCancel(ctx)
@@ -112,7 +113,7 @@ var waitingChecks = []managerCheck{
 		}
 		e.Len(asked, 3, "each has asked, at least once")
 
-		// With its context, also in the middle of a request.
+		// A wait ends with its context, also in the middle of a request.
 		for _, b := range []bend{nil, unanswered} {
 			m.bend(acquires, b)
 			hasty, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
@@ -129,7 +130,7 @@ var waitingChecks = []managerCheck{
 			cancel()
 		}
 
-		// With its context, as the answer comes.
+		// A wait ends with its context, as the answer comes.
 		ending, end := context.WithCancel(ctx)
 		m.bend(acquires, func(x *exchange) error {
 			defer end()
@@ -139,7 +140,7 @@ var waitingChecks = []managerCheck{
 		e.ErrorIs(err, context.Canceled)
 		e.Equal(holder.Token(), heldBy(e, err).Holder.Token, "what stood in the way")
 
-		// With the manager.
+		// A wait ends with the manager.
 		m.bend(acquires, nil)
 		own := m.get(e.Name(), nil)
 		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
@@ -224,7 +225,7 @@ var waitingChecks = []managerCheck{
 		e.Pause(time.Second)
 		holder.Release()
 		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
-		m.bend(waits, func(x *exchange) error { // the provider ends its wake-ups
+		m.bend(waits, func(x *exchange) error { // the provider ends the registration
 			err := x.pass()
 			ended := make(chan struct{})
 			close(ended)
@@ -243,8 +244,8 @@ var waitingChecks = []managerCheck{
 		holder.Release()
 		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
 	}},
-	// It has the first waiter leave in the middle of a request, which is applied
-	// all the same.
+	// In this check the first waiter leaves in the middle of a request, which is
+	// applied nevertheless.
 	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
 		m := manage(e, e.P, patientOptions, hiding(waits))
 		name := e.Name()
@@ -277,8 +278,7 @@ var waitingChecks = []managerCheck{
 		m.isAlive(lease)
 		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
 	}},
-	// It has two managers that poll, each of which takes the name in a
-	// loop.
+	// In this check two managers poll, and each acquires the name in a loop.
 	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *suite.Env, _ *managed) {
 		ctx, cancel := context.WithTimeout(e.T.Context(), 15*time.Second)
 		defer cancel()
@@ -305,7 +305,7 @@ var waitingChecks = []managerCheck{
 	}},
 }
 
-// acquire waits for a name beside the check.
+// acquire waits for a name in another goroutine.
 func (m *managed) acquire(ctx context.Context, name string, o *leasing.AcquireOptions) <-chan waited {
 	return begin(m.e, func() (got waited) {
 		got.lease, got.err = m.with(o).Acquire(ctx, name)

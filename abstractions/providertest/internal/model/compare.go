@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// answer is the part of an error that the rules decide.
+// answer returns the part of an error that the rules decide.
 func answer(err error) string {
 	lost, held := (*abstractions.LostError)(nil), (*abstractions.HeldError)(nil)
 	switch {
@@ -48,7 +48,7 @@ func (m *model) compareRecord() bool {
 	return true
 }
 
-// sameHolder compares the holder that a refusal names with the record.
+// sameHolder compares the record with the holder in a refusal.
 func (m *model) sameHolder(err error, sent, returned time.Time) {
 	var held *abstractions.HeldError
 	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.Fingerprint.IsZero() {
@@ -81,7 +81,7 @@ func (m *model) sameRecord(got abstractions.Record) {
 		got = abstractions.Record{Name: got.Name, Held: got.Held, Token: got.Token}
 	}
 	if maps.Equal(want.Metadata, got.Metadata) {
-		want.Metadata = got.Metadata // none is nil or empty
+		want.Metadata = got.Metadata // a missing map may be nil or empty
 	}
 	if !want.Held || m.acquired.IsZero() {
 		m.acquired = got.AcquiredAt
@@ -98,7 +98,7 @@ func (m *model) remains(left time.Duration, sent, returned time.Time) {
 	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.whole())
 }
 
-// compareHistory compares all but times and renewals, where a history is kept.
+// compareHistory compares all but times and renewals, if the provider has a history.
 func (m *model) compareHistory() {
 	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.P)
 	if !ok {
@@ -121,7 +121,7 @@ func (m *model) compareListing() {
 	}
 	records := m.e.List(lister, abstractions.ListRequest{Prefix: m.name})
 	if m.record.Token == 0 && len(records) == 0 {
-		return // IDs that ended before any was granted need not make a name
+		return // a name with ended IDs but without any grant need not be listed
 	}
 	m.e.Len(records, 1, m.whole())
 	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.Now().After(m.earliest) {

@@ -20,7 +20,7 @@ import (
 var Checks = []suite.Check{
 	{Name: "Model_RandomRequestsMeetTheRules", Run: func(e *suite.Env) {
 		atOnce := 4
-		if e.Virtual || e.Advance != nil { // time that is moved passes for all stories
+		if e.Virtual || e.Advance != nil { // moving the clock affects all stories
 			atOnce = 1
 		}
 		names := modelNames
@@ -36,7 +36,7 @@ var Checks = []suite.Check{
 }
 
 const (
-	modelNames = 12 // each with a story of its own
+	modelNames = 12 // each with a separate story
 	modelSteps = 60 // of a story
 	// modelClaims is the number of the latest claims that take part. The memory of ended
 	// IDs must reach back over all of them: see Provider.Acquire.
@@ -49,10 +49,10 @@ type model struct {
 	random *rand.Rand
 	name   string
 	record providerkit.Record
-	// The lease ends between these moments, by Env.Now, unless it is infinite.
+	// The lease ends between these times of Env.Now, unless it is infinite.
 	earliest, latest time.Time
-	acquired         time.Time     // by the backend's clock, once that was shown
-	slowest          time.Duration // the duration of the slowest request: a guess at the clocks of several servers may be off by as much
+	acquired         time.Time     // by the backend's clock, once a record has shown it
+	slowest          time.Duration // the duration of the slowest request: times from the clocks of several servers may differ by as much
 	claims           []*modelClaim // the latest last
 	notes            []abstractions.HistoryEntry
 	story            []string
@@ -61,7 +61,7 @@ type model struct {
 // modelClaim is a claim that takes part, whether or not it was ever granted.
 type modelClaim struct {
 	req    abstractions.AcquireRequest
-	token  int64 // as granted last; 1 before
+	token  int64 // as last granted; 1 before a grant
 	states []any // of its grants
 }
 
@@ -106,7 +106,7 @@ func (m *model) step() bool {
 	return m.compareRecord()
 }
 
-// look reads the clock for the rules.
+// look updates the record's time from the clock.
 func (m *model) look() {
 	m.record.Now = m.e.Now()
 	if m.record.ID != "" && m.record.Left != abstractions.Infinite {
@@ -136,7 +136,8 @@ func (m *model) claim() *modelClaim {
 	return c
 }
 
-// metadata draws a map. Its texts come back unchanged, even those that stores tend to change.
+// metadata draws a map. Providers must return its texts unchanged, even texts that stores
+// tend to change.
 func (m *model) metadata() map[string]string {
 	return pick(m.random, []map[string]string{
 		nil, {}, {"k": "v"},
@@ -159,7 +160,7 @@ func (m *model) ttl() time.Duration {
 
 func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
 
-// tell adds a line to the story that a failure shows.
+// tell adds a line to the story, which failures print.
 func (m *model) tell(format string, args ...any) {
 	m.story = append(m.story, fmt.Sprintf(format, args...))
 }
@@ -173,13 +174,12 @@ func duration(d time.Duration) string {
 
 func (m *model) whole() string { return strings.Join(m.story, "\n  ") }
 
-// client draws one of the two.
+// client draws one of the two clients.
 func (m *model) client() abstractions.Provider {
 	return pick(m.random, []abstractions.Provider{m.e.P, m.e.Peer})
 }
 
-// prolonged moves the end of the lease to ttl after a request, or leaves it
-// where it is if that is later.
+// prolonged moves the end of the lease to ttl after a request, unless the lease ends later already.
 func (m *model) prolonged(sent, returned time.Time, ttl time.Duration, anew bool) {
 	if m.record.Left == abstractions.Infinite {
 		return
@@ -220,7 +220,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.record.Token = grant.Token
 	m.granted(c, grant)
 	m.prolonged(sent, returned, ttl, !repeated)
-	if !repeated { // the rules have made up a token
+	if !repeated { // the provider chose another token than the rules
 		m.notes[len(m.notes)-1].Token = grant.Token
 		m.acquired = time.Time{}
 	}
@@ -230,8 +230,8 @@ func (m *model) granted(c *modelClaim, grant abstractions.Grant) {
 	c.token, c.states = grant.Token, append(c.states, grant.State)
 }
 
-// state draws the provider state of a request: the latest state, a state from before a lost reply, or
-// no state, like that of a claim that another process has adopted.
+// state draws the provider state of a request: the latest state, the state before that, as after a
+// lost reply, or no state, as after an adoption by another process.
 func (m *model) state(c *modelClaim) any {
 	if len(c.states) == 0 || m.random.IntN(4) == 0 {
 		return nil
@@ -259,7 +259,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = verb(ctx, req)
 		return err
 	})
-	if c.token != req.Token && req.Token >= m.record.Token { // the token of no claim, or of another claim: lost, for any reason
+	if c.token != req.Token && req.Token >= m.record.Token { // the token belongs to no claim, or to another one: the renewal is lost, for any reason
 		m.e.Lost(err)
 		return
 	}
@@ -313,7 +313,7 @@ func (m *model) breaks() {
 	m.e.Equal(result, got, m.whole())
 }
 
-// runOut lets the lease run out, where that takes no long time.
+// runOut lets the lease run out, if that does not take long.
 func (m *model) runOut(c *modelClaim) {
 	e := m.e
 	switch {
@@ -348,7 +348,7 @@ func (m *model) apply(c providerkit.Change) error {
 	return c.Err
 }
 
-// call makes a request by one of the two clients, again if the backend is busy.
+// call sends a request with one of the two clients, and repeats it while the backend is busy.
 func (m *model) call(request func(context.Context, abstractions.Provider) error) (sent, returned time.Time, err error) {
 	p := m.client()
 	sent = m.e.Now()

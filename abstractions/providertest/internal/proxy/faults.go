@@ -11,13 +11,13 @@ type Fault struct {
 	name       string
 	status     int // of the answer; 0 is none
 	kind, body string
-	Cut        bool // the server's answer, without its end
-	Writes     bool // reads pass
-	Applied    bool // the server has the request nevertheless
+	Cut        bool // the fault is the server's answer, without its end
+	Writes     bool // only writes get the fault
+	Applied    bool // the server gets the request nevertheless
 	Answered   atomic.Int64
 }
 
-// String says which.
+// String names the fault.
 func (f *Fault) String() string {
 	text := f.name
 	if f.Writes {
@@ -29,12 +29,12 @@ func (f *Fault) String() string {
 	return text
 }
 
-// Like returns a copy of the fault that has answered nothing, for writes alone or for all requests.
+// Like returns a copy of the fault with a count of 0, for writes only or for all requests.
 func (f *Fault) Like(writes, applied bool) *Fault {
 	return &Fault{name: f.name, status: f.status, kind: f.kind, body: f.body, Cut: f.Cut, Writes: writes, Applied: applied}
 }
 
-// Silent reports whether the fault gives no answer.
+// Silent reports whether the fault sends no answer.
 func (f *Fault) Silent() bool { return f.status == 0 && !f.Cut }
 
 // Redirects returns a redirect of each kind.
@@ -72,7 +72,7 @@ func Refusals() (all []*Fault) {
 	return all
 }
 
-// Torn returns half an answer, and silence.
+// Torn returns two faults: half an answer, and silence.
 func Torn() []*Fault {
 	return []*Fault{{name: "half an answer", Cut: true}, {name: "silence"}}
 }

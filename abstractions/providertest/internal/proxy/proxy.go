@@ -15,17 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands before a server.
+// Proxy is a proxy before a server.
 type Proxy struct {
 	*httptest.Server
 	transport http.RoundTripper
 	to        *url.URL
-	page      *httptest.Server      // that redirects name, which answers everything
-	Fault     atomic.Pointer[Fault] // nil has the server answer
+	page      *httptest.Server      // the target of redirects, which answers everything
+	Fault     atomic.Pointer[Fault] // nil: the server answers
 	Led       atomic.Int64          // requests that have followed a redirect
 }
 
-// New starts a proxy before a server. Without a transport it sends requests by a plain http.Transport.
+// New starts a proxy before a server. If transport is nil, it sends requests through a plain
+// http.Transport.
 func New(t testing.TB, server string, transport http.RoundTripper) *Proxy {
 	t.Helper()
 	to, err := url.Parse(server)
@@ -48,7 +49,7 @@ func New(t testing.TB, server string, transport http.RoundTripper) *Proxy {
 	return p
 }
 
-// ServeHTTP answers, or has the server answer.
+// ServeHTTP answers with the fault, or forwards the request to the server.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -98,7 +99,7 @@ type reply struct {
 	body   []byte
 }
 
-// head is the header of a reply, without the length of its body.
+// head returns the header of a reply, without the length of its body.
 func (a reply) head() string {
 	left := a.header.Clone()
 	left.Del("Content-Length")
@@ -107,9 +108,9 @@ func (a reply) head() string {
 	return text.String()
 }
 
-// send sends a request on.
+// send forwards a request.
 func (p *Proxy) send(req *http.Request, body []byte) (a reply, err error) {
-	next := req.Clone(context.WithoutCancel(req.Context())) // it arrives
+	next := req.Clone(context.WithoutCancel(req.Context())) // the request arrives even if the client leaves
 	next.RequestURI, next.URL.Scheme, next.URL.Host = "", p.to.Scheme, p.to.Host
 	next.Body, next.ContentLength, next.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	if len(body) == 0 {

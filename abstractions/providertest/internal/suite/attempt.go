@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A check in real time allows its machine to be slow by an amount. A machine that was slower than maxStall
-// during a check that failed gets up to maxAttempts.
+// A check in real time tolerates a slow machine to some extent. If the machine has stalled for longer than
+// maxStall during a check that failed, the check gets up to maxAttempts.
 const (
 	maxAttempts = 5
 	maxStall    = 50 * time.Millisecond
 )
 
-// TryOften runs a check in real time. It repeats a check that fails, if the machine has stalled meanwhile: see watchStalls.
+// TryOften runs a check in real time. It repeats a check that fails if the machine has stalled meanwhile: see WatchStalls.
 func TryOften(t testing.TB, watch func() (end func() time.Duration), run func(testing.TB) (leftOut string)) (leftOut string) {
 	for n := 1; ; n++ {
 		a := &attempt{TB: t}
@@ -52,7 +52,7 @@ func WatchStalls() (end func() time.Duration) {
 	}
 }
 
-// attempt is a test that keeps its failures to itself. Its methods may be called from any goroutine.
+// attempt is a test that collects its failures and its log. Its methods may be called from any goroutine.
 type attempt struct {
 	testing.TB
 

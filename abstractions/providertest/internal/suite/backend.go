@@ -25,7 +25,7 @@ type Backend struct {
 }
 
 // ttls returns two TTLs: short for leases that a check watches run out, and long
-// for leases that must not run out while a check uses the lease.
+// for leases that must not run out during a check.
 func (b Backend) ttls(c abstractions.Capabilities) (short, long time.Duration) {
 	short, long = b.TTL, time.Minute
 	if short == 0 {

@@ -2,7 +2,7 @@ package suite
 
 import "testing"
 
-// Check is one promise.
+// Check tests one promise.
 type Check struct {
 	Name string
 	// Waits says that the check spends its time waiting for leases to run out.
@@ -17,8 +17,8 @@ type Check struct {
 }
 
 // Run runs a check to its end, and returns the reason if the check has left itself out, else "". It
-// returns although FailNow has ended the check, so that the caller's goroutine goes on. A check that waits
-// frees its slot when its clients are open.
+// returns even if FailNow has ended the check, so that the caller's goroutine continues. A check that
+// waits frees its slot when its clients are open.
 func (b Backend) Run(t testing.TB, c Check, free func()) (leftOut string) {
 	g := newGuard(t)
 	done := make(chan struct{})

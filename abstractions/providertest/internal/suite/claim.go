@@ -13,9 +13,9 @@ type Claim struct {
 	P     abstractions.Provider
 	Req   abstractions.AcquireRequest
 	Grant abstractions.Grant
-	// sent and returned enclose the latest successful acquire or renewal.
+	// Sent and Returned enclose the latest successful acquire or renewal.
 	Sent, Returned time.Time
-	Ttl            time.Duration // of that
+	Ttl            time.Duration // the TTL of that request
 }
 
 // Request returns a new claim's request for a long lease.
@@ -29,7 +29,8 @@ func (e *Env) ShortRequest(name string) abstractions.AcquireRequest {
 	return req
 }
 
-// Try makes one attempt. The claim says when it was made, also after a refusal.
+// Try makes one attempt. The claim has the times of the attempt, also after a
+// refusal.
 func (e *Env) Try(p abstractions.Provider, req abstractions.AcquireRequest) (*Claim, error) {
 	c := &Claim{E: e, P: p, Req: req, Ttl: req.TTL, Sent: e.Now()}
 	var err error
@@ -38,7 +39,7 @@ func (e *Env) Try(p abstractions.Provider, req abstractions.AcquireRequest) (*Cl
 	return c, err
 }
 
-// Acquire must succeed, and grant the request.
+// Acquire makes one attempt, which must grant the request.
 func (e *Env) Acquire(p abstractions.Provider, req abstractions.AcquireRequest) *Claim {
 	c, err := e.Try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
@@ -76,7 +77,7 @@ func (c *Claim) RenewRequest(ttl time.Duration) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: c.Req.Name, ID: c.Req.ID, Token: c.Grant.Token, TTL: ttl, State: c.Grant.State}
 }
 
-// TryRenew makes one attempt, and takes note of a success.
+// TryRenew makes one attempt to renew, and records a success.
 func (c *Claim) TryRenew(ttl time.Duration) error {
 	sent := c.E.Now()
 	grant, err := Send(c.E, c.P.Renew, c.RenewRequest(ttl))
@@ -99,7 +100,7 @@ func (c *Claim) Renew(ttl time.Duration) {
 	c.E.NoError(c.TryRenew(ttl), "renew %q", c.Req.Name)
 }
 
-// IsLost says that a renewal is refused as lost for one of the reasons.
+// IsLost requires that a renewal is refused as lost for one of the reasons.
 func (c *Claim) IsLost(reasons ...abstractions.LostReason) {
 	c.E.Lost(c.TryRenew(c.Req.TTL), reasons...)
 }
@@ -117,7 +118,7 @@ func (e *Env) Release(p abstractions.Provider, req abstractions.ReleaseRequest) 
 	e.NoError(Second(Send(e, Releasing(p), req)), "release %q", req.Name)
 }
 
-// CleanUp releases an attempt of which only the request is known.
+// CleanUp releases the claim of an attempt whose outcome is unknown.
 func (e *Env) CleanUp(p abstractions.Provider, req abstractions.AcquireRequest) {
 	e.Release(p, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 }
@@ -133,7 +134,7 @@ func (e *Env) TryBreak(req abstractions.BreakRequest) (abstractions.BreakResult,
 	return Send(e, e.Peer.Break, req)
 }
 
-// Breaks must succeed; it is another client that breaks.
+// Breaks breaks a lease from the other client, and must succeed.
 func (e *Env) Breaks(req abstractions.BreakRequest) abstractions.BreakResult {
 	result, err := e.TryBreak(req)
 	e.NoError(err, "break %q", req.Name)
@@ -149,13 +150,14 @@ func (c *Claim) IsHeld() {
 	c.E.Refused(c.Req.Name)
 }
 
-// IsFree says that the name can be had at once; it gives it back.
+// IsFree requires that the name can be acquired at once, and then releases the
+// name.
 func (e *Env) IsFree(name string) {
 	e.False(e.Inspect(name).Held, "%q is free", name)
 	e.Acquire(e.Peer, e.Request(name)).Release()
 }
 
-// Refused says that a new claim for the name is refused, from either client.
+// Refused requires that a new claim for the name is refused, from either client.
 func (e *Env) Refused(name string) *abstractions.HeldError {
 	var held *abstractions.HeldError
 	for client, p := range e.Clients() {

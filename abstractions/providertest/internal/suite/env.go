@@ -75,19 +75,19 @@ func (e *Env) Clients() map[string]abstractions.Provider {
 // Name returns a new name, which no other claim uses.
 func (e *Env) Name() string { return "pt/" + e.check + "/" + e.Unique() }
 
-// Unique returns 16 bytes, a letter first: digits alone have no upper case.
+// Unique returns 16 bytes that begin with a letter, since digits alone have no upper case.
 func (e *Env) Unique() string {
 	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
 }
 
-// LeaveOut ends the check, whose subtest is then skipped: it is not about this provider. Only the
-// check's own goroutine may call LeaveOut.
+// LeaveOut ends the check, whose subtest is then skipped: the check does not apply to this
+// provider. Only the check's own goroutine may call LeaveOut.
 func (e *Env) LeaveOut(why string) {
 	e.T.leftOut = why
 	runtime.Goexit()
 }
 
-// Ability is one of a provider's. Without it the check is over.
+// Ability returns an ability of a provider. Without the ability the check is left out.
 func Ability[T any](e *Env, p abstractions.Provider) T {
 	a, ok := abstractions.As[T](p)
 	if !ok {
@@ -96,7 +96,7 @@ func Ability[T any](e *Env, p abstractions.Provider) T {
 	return a
 }
 
-// SideBySide does something n times at once.
+// SideBySide runs do n times concurrently.
 func SideBySide(n int, do func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -110,7 +110,7 @@ func SideBySide(n int, do func(i int)) {
 	all.Wait()
 }
 
-// Either is one of the two clients, in turn.
+// Either returns one of the two clients, in turn.
 func (e *Env) Either(i int) abstractions.Provider {
 	return []abstractions.Provider{e.P, e.Peer}[i%2]
 }
@@ -134,15 +134,15 @@ func Send[Q, R any](e *Env, verb func(context.Context, Q) (R, error), req Q) (re
 	return reply, err
 }
 
-// Sending is such a call, to be made.
+// Sending returns a function that makes one call of a verb.
 func Sending[Q, R any](verb func(context.Context, Q) (R, error), req Q) func(context.Context) error {
 	return func(ctx context.Context) error { return Second(verb(ctx, req)) }
 }
 
-// Second is the error of a call.
+// Second returns the error of a call.
 func Second[T any](_ T, err error) error { return err }
 
-// Releasing is Release as a verb like the others.
+// Releasing returns Release in the form of the other verbs.
 func Releasing(p abstractions.Provider) func(context.Context, abstractions.ReleaseRequest) (struct{}, error) {
 	return func(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 		return none, p.Release(ctx, req)
@@ -160,10 +160,10 @@ func RenewInBatch(batcher abstractions.BatchRenewer) func(context.Context, abstr
 	}
 }
 
-// Now is the time by which leases are watched.
+// Now returns the present time, moved by Advance.
 func (e *Env) Now() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
 
-// SleepUntil lets leases age until now is at least at.
+// SleepUntil lets time pass until Now is at least at.
 func (e *Env) SleepUntil(at time.Time) {
 	for {
 		left := at.Sub(e.Now())
@@ -179,7 +179,7 @@ func (e *Env) SleepUntil(at time.Time) {
 	}
 }
 
-// Tolerance is the most by which two correct clocks may disagree over d.
+// Tolerance returns the most by which two correct clocks may disagree over d.
 func (e *Env) Tolerance(d time.Duration) time.Duration {
 	if e.Virtual {
 		return 0
@@ -200,7 +200,7 @@ func (e *Env) Settled(call func(ctx context.Context) error) error {
 	return err
 }
 
-// Await waits until a condition holds, for at most a call's patience.
+// Await waits until a condition holds, for at most Patience.
 func (e *Env) Await(what string, is func() bool) {
 	ctx, cancel := context.WithTimeout(e.T.Context(), Patience)
 	defer cancel()
@@ -215,26 +215,26 @@ func (e *Env) Await(what string, is func() bool) {
 	}
 }
 
-// Soon waits until all that happens at once has happened.
+// Soon waits until all immediate work is done.
 func (e *Env) Soon() { e.Pause(time.Millisecond) }
 
 // Pause lets virtual time pass.
 func (e *Env) Pause(d time.Duration) { time.Sleep(d) }
 
-// Proxied is a client behind a proxy, beside Env.P, which is not.
+// Proxied is a client behind a proxy.
 type Proxied struct {
 	abstractions.Provider
 	*proxy.Proxy
 }
 
-// Proxied opens a client behind a proxy of its own. The check has a Harness.HTTP.
+// Proxied opens a client behind a proxy of its own. The check needs Harness.HTTP.
 func (e *Env) Proxied() *Proxied {
 	p, before := e.Behind(e.T, e.P)
 	e.T.Cleanup(func() { _ = p.Close() })
 	return &Proxied{p, before}
 }
 
-// Took notes how long a step has taken.
+// Took records how long a step has taken.
 func (e *Env) Took(from time.Time) {
 	took := int64(time.Since(from))
 	for {

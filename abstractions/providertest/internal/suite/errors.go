@@ -54,15 +54,15 @@ func (e *Env) Invalid(err error, what ...any) {
 	e.NotEmpty(invalid.Want, what...)
 }
 
-// Ended requires that err reports the end of a context, and leaves the outcome at the
-// backend open.
+// Ended requires that err reports the end of a context, and that the outcome at the
+// backend is unknown.
 func (e *Env) Ended(err, cause error, what ...any) {
 	e.ErrorIs(err, cause, what...)
 	e.Unknown(err, what...)
 }
 
-// Unknown requires that err leaves open whether the request was applied, or says
-// that the backend was too busy for the request.
+// Unknown requires an error that does not say whether the request was applied,
+// or that says that the backend was too busy.
 func (e *Env) Unknown(err error, what ...any) {
 	e.Error(err, what...)
 	for _, kind := range Kinds {
@@ -75,7 +75,7 @@ func (e *Env) Unknown(err error, what ...any) {
 	}
 }
 
-// OneOf says that err is nil, of one of the kinds, or unknown.
+// OneOf requires that err is nil, of one of the kinds, or unknown.
 func (e *Env) OneOf(err error, kinds ...error) {
 	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
 		return

@@ -16,7 +16,7 @@ type guard struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	helpers sync.WaitGroup
-	leftOut string // why the check is not about this provider; "" if it is
+	leftOut string // why the check does not apply to this provider; "" if it does apply
 }
 
 func newGuard(t testing.TB) *guard {
@@ -42,7 +42,7 @@ func (g *guard) Fatalf(format string, args ...any) {
 	g.FailNow()
 }
 
-// Go runs f beside the check. The check ends after f.
+// Go runs f concurrently with the check. The check ends after f.
 func (g *guard) Go(f func()) { g.helpers.Go(f) }
 
 // end ends the context, and waits for the goroutines. A goroutine that hangs fails the check.

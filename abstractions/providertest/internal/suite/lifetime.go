@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Late is the time from which the lease must be free to others.
+// Late returns the time from which others must be able to acquire the name.
 func (c *Claim) Late() time.Time {
 	return c.Returned.Add(c.Ttl + c.E.Caps.Lateness.After(c.Ttl) + c.E.Tolerance(c.Ttl))
 }
@@ -17,7 +17,7 @@ func (c *Claim) RunOut() {
 	c.E.SleepUntil(c.Late())
 }
 
-// Watch has both clients look at a name, where they have to: see Harness.Watched.
+// Watch makes both clients read a name, if they have to: see Harness.Watched.
 func (e *Env) Watch(name string) {
 	if e.Watched {
 		for who, p := range e.Clients() {
@@ -32,7 +32,7 @@ func (e *Env) TakeShort() *Claim {
 	return e.Acquire(e.P, e.ShortRequest(e.Name()))
 }
 
-// Expired is a claim to a new name whose lease has run out.
+// Expired returns a claim to a new name whose lease has run out.
 func (e *Env) Expired() *Claim {
 	holder := e.TakeShort()
 	holder.RunOut()
@@ -42,8 +42,8 @@ func (e *Env) Expired() *Claim {
 // Alive reports whether the lease can't have run out yet.
 func (c *Claim) Alive() bool { return c.E.Now().Before(c.Sent.Add(c.Ttl)) }
 
-// Contend asks for the name at a time, checks that the answer is allowed
-// at that time, and returns the new holder, or nil if the name is held.
+// Contend tries to acquire the name at a time, checks that the answer is
+// allowed at that time, and returns the new holder, or nil if the name is held.
 func (c *Claim) Contend(req abstractions.AcquireRequest, at time.Time) *Claim {
 	c.E.SleepUntil(at)
 	next, err := c.E.Try(c.E.Peer, req)
@@ -69,7 +69,7 @@ func (c *Claim) IsRemaining(left time.Duration, sent, returned time.Time) {
 	c.E.LessOrEqual(left, max(0, c.Returned.Add(c.Ttl).Sub(sent))+slack, "time left")
 }
 
-// RunsOutTo watches the lease run out, contending all along, and returns the
+// RunsOutTo contends for the name until the lease has run out, and returns the
 // next holder.
 func (c *Claim) RunsOutTo(req abstractions.AcquireRequest) *Claim {
 	for _, part := range []float64{0, 0.25, 0.5, 0.75, 0.9, 0.97} {
@@ -86,7 +86,7 @@ func (c *Claim) RunsOutTo(req abstractions.AcquireRequest) *Claim {
 }
 
 // Undisturbed repeats a scenario, which needs a lease to stay alive, until the
-// machine does not stall in the middle of the scenario.
+// scenario runs without a stall of the machine.
 func (e *Env) Undisturbed(scenario func() (done bool)) {
 	for range 20 {
 		if scenario() {

@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// pages reads all pages of something, each from where the one before has ended.
+// pages reads all pages of a list, each from the end of the one before.
 func pages[T any](e *Env, limit int, page func(after string) (items []T, next string, err error)) (all []T) {
 	after := ""
 	for range 1000 {

@@ -9,14 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Id makes an ID, which no answer may show from now on.
+// Id makes an ID. No later answer may show the ID.
 func (e *Env) Id() string {
 	id := abstractions.NewID()
 	e.ids.Store(id, true)
 	return id
 }
 
-// discreet fails the check if an answer shows an ID. A grant may, since the holder has the ID.
+// discreet fails the check if an answer shows an ID. A grant may show its own ID, since the
+// holder has that ID.
 func (e *Env) discreet(answer any) {
 	switch answer := answer.(type) {
 	case abstractions.Grant:
@@ -31,7 +32,7 @@ func (e *Env) discreet(answer any) {
 	e.hides(fmt.Sprintf("%v %+v %#v %s", answer, answer, answer, text))
 }
 
-// discreetError is discreet of an error and of all that it wraps.
+// discreetError is discreet for an error and all errors that it wraps.
 func (e *Env) discreetError(err error) {
 	if err == nil {
 		return
@@ -50,7 +51,7 @@ func (e *Env) discreetError(err error) {
 }
 
 func (e *Env) hides(text string) {
-	const before, length = 8, 36 // of an ID of NewID: the bytes before its first hyphen, and all
+	const before, length = 8, 36 // of an ID of NewID: the bytes before its first hyphen, and all bytes
 	for i := before; i+length-before <= len(text); i++ {
 		if text[i] != '-' {
 			continue

@@ -16,12 +16,13 @@ type Waiting struct {
 	Leave context.CancelFunc
 }
 
-// Wait registers a new claim as a waiter for a held name, and asks for that name.
+// Wait registers a new claim as a waiter for a held name, and sends an acquire,
+// which is refused.
 func (e *Env) Wait(p abstractions.Provider, name string) *Waiting {
 	return e.WaitFor(p, e.Request(name))
 }
 
-// WaitFor is Wait for a claim that is given.
+// WaitFor is Wait for a given claim.
 func (e *Env) WaitFor(p abstractions.Provider, req abstractions.AcquireRequest) *Waiting {
 	w := e.Register(p, req)
 	_, err := e.Try(p, w.Req)
@@ -53,13 +54,14 @@ func (w *Waiting) Hinted() {
 	}
 }
 
-// Served gets the name, and ends the registration.
+// Served acquires the name, and ends the registration.
 func (w *Waiting) Served() *Claim {
 	defer w.Leave()
 	return w.Get()
 }
 
-// Get waits for the name like the core, by wake-ups and by polling.
+// Get waits for the name and acquires it like the core, by wake-ups and by
+// polling.
 func (w *Waiting) Get() *Claim {
 	deadline := time.Now().Add(w.e.Slack)
 	for {
