@@ -17,9 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The whole suite while a minority of the servers is unwell. The queue of waiters is on the
-// first server, so mostly that server is spoiled. Only the first of these suites is part of
-// `make test`: in the others each client has to detect by itself that a server hangs.
+// These tests run the whole suite while a minority of the servers is down, hangs or has
+// lost its data. The queue of waiters is on the first server, so most tests spoil that
+// server. `make torture` runs them all, `make test-all` only the first and T44 on one
+// server: in the others each client has to detect by itself that a server hangs.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
 	servertest.Long(t)
@@ -162,16 +163,17 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetOn(well), aheadOn(well), nil // a renewal locks servers again
 	if len(well) == n {
-		// Afterwards the lease looks as if the first server, which has lost its data, and the last had granted the lease.
+		// Afterwards the lease looks as if only the first server, which has lost its data, and the last one had granted
+		// the lease.
 		h.Lose = func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, servers[1].Client(t).Del(t.Context(), keysOf(name).Name).Err())
 		}
 	}
-	h.TTL = 2 * time.Second // no spare server makes up for a slow one
+	h.TTL = 2 * time.Second // no other server can replace the vote of a slow one
 	providertest.Run(t, h)
 }
 
-// aheadOn raises a name's token by an hour: see redis' prelude.lua for its place.
+// aheadOn raises a name's token by an hour on the servers: see raiseToken.
 func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		for _, server := range servers {

@@ -57,8 +57,8 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 // soon is much less.
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
-// eachEnds makes every call with contexts that end after a while, by a deadline or by
-// a cancellation, of which no connection is notified.
+// eachEnds makes every call with contexts that end after a while, by a deadline or by a
+// cancellation. No connection is notified of a cancellation.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
 	require.True(t, p.Capabilities().HeedsContext)

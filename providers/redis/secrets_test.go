@@ -67,7 +67,7 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	s.Hides(t, "s3cret")
 }
 
-// tryEverything shows a provider and the errors of its calls, and closes the provider.
+// tryEverything makes every call, passes the provider and the errors to s.Show, and closes the provider.
 func tryEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -29,8 +29,8 @@ type Options struct {
 // the test does to the default user.
 const harness = "redistest"
 
-// configuration returns the file that redis-server reads, so that no secret
-// shows in the list of processes.
+// configuration returns the file that redis-server reads, so that no secret appears in
+// the list of processes.
 func (s *Server) configuration() string {
 	lines := []string{
 		"bind 127.0.0.1",

@@ -47,7 +47,7 @@ func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 }
 
 // latest returns the token that a majority has reached. Some records may be missing. Higher
-// tokens are from attempts that got their nodes in vain.
+// tokens are from attempts that won some nodes, but no majority.
 func (r *Redlock) latest(records []abstractions.Record) int64 {
 	rising := slices.SortedFunc(slices.Values(records), func(a, b abstractions.Record) int { return cmp.Compare(a.Token, b.Token) })
 	missing := len(r.nodes) - len(rising)

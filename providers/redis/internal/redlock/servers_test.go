@@ -81,8 +81,8 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepared makes a process know all servers, and listen on all of them, even on a slow
-// machine.
+// prepared makes a process get the admission of all servers, and subscribe on all of
+// them, even on a slow machine.
 func (p *process) prepared() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
@@ -123,8 +123,8 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 	}
 }
 
-// A newcomer that lists another server first learns whose turn it is from the server that
-// has the queue.
+// A new claim is refused by the server that has the queue while it is another's turn,
+// even if its process lists the servers in another order.
 func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
