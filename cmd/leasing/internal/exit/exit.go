@@ -1,7 +1,7 @@
 // Package exit has the exit codes of the command (docs/cli.md).
 package exit
 
-// Exit codes. A command that `leasing run` started passes its own on.
+// Exit codes. The exit code of a command that `leasing run` started is passed on.
 const (
 	No            = 1   // the answer is no: see each command
 	Busy          = 75  // EX_TEMPFAIL of sysexits.h: another holder has the name

@@ -57,7 +57,7 @@ func RecordOf(r leasing.Record) Record {
 	return s
 }
 
-// left is the time left, for a person.
+// left returns the time left as a text for people.
 func (s Record) left() string {
 	switch {
 	case !s.Held:
@@ -94,7 +94,7 @@ func (s Record) Holder() string {
 	return s.Owner
 }
 
-// metadata is on one line, in order.
+// metadata returns the metadata in one line, in order.
 func (s Record) metadata() string {
 	var pairs []string
 	for key, value := range s.Metadata {
