@@ -40,7 +40,7 @@ of their own, and by several that hand one name to each other.`,
 	return cmd
 }
 
-// measured is a line of the result, in seconds.
+// measured is a line of the result. Times are in seconds.
 type measured struct {
 	What    string  `json:"what"`
 	Clients int     `json:"clients"`
@@ -133,7 +133,7 @@ func (a *app) measure(ctx context.Context, where string, length time.Duration, c
 		})
 	}
 	group.Wait()
-	if err := cmp.Or(problems...); err != nil { // the clients fail for one reason
+	if err := cmp.Or(problems...); err != nil { // the clients fail for the same reason
 		return m, err
 	}
 	took, sorted := time.Since(begin), slices.Sorted(slices.Values(slices.Concat(cycles...)))

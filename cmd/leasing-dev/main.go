@@ -48,7 +48,7 @@ const (
 var errBroken = errors.New("a promise was broken")
 
 func main() {
-	logging.Disable() // each failed attempt to connect is a line otherwise
+	logging.Disable() // otherwise each failed attempt to connect prints a line
 	torture.WorkerMain(openForWorker)
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -135,7 +135,7 @@ func openForWorker(ctx context.Context) (leasing.Provider, error) {
 	return provider(ctx, os.Getenv(workerVariable))
 }
 
-// openers returns those of all backends that processes share.
+// openers returns the openers of all backends that processes can share.
 func openers() []abstractions.Opener {
 	return []abstractions.Opener{
 		postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(),
@@ -143,7 +143,7 @@ func openers() []abstractions.Opener {
 	}
 }
 
-// inFlags is the text of a command's error, in which the flag stands for the option that it sets.
+// inFlags returns the text of a command's error, with flags in place of the options that they set.
 func inFlags(cmd *cobra.Command, err error) string {
 	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "leasing: "), ": leasing: ", ": ")
 	invalid := (*leasing.InvalidError)(nil)
