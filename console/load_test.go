@@ -47,7 +47,7 @@ func drip(conn net.Conn) {
 	}
 }
 
-// T237: clients that send or read slowly cost the process no lease, and no other user a place.
+// T237: because of clients that send or read slowly, the process loses no lease, and no other user lacks a stream.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})
@@ -111,7 +111,7 @@ func TestTrap_T239_UsersShareTheStreams(t *testing.T) {
 	require.Len(t, ended, 200)
 }
 
-// reads counts the requests that read one name.
+// reads counts the requests that read each name.
 type reads struct {
 	leasing.Provider
 	mu    sync.Mutex
