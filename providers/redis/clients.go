@@ -74,7 +74,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
-	c.DisableRoutingPolicies = true // they ask each server for all its commands
+	c.DisableRoutingPolicies = true // the policies ask each server for all its commands
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 	c.Dialer = dialer(c.TLSConfig)

@@ -19,8 +19,9 @@ import (
 
 // These tests run the whole suite while a minority of the servers is down, hangs or has
 // lost its data. The queue of waiters is on the first server, so most tests spoil that
-// server. `make torture` runs them all, `make test-all` only the first and T44 on one
-// server: in the others each client has to detect by itself that a server hangs.
+// server. `make torture` runs all of these suites. `make test-all` runs only the first,
+// and T44 on one server: in the others each client has to detect by itself that a
+// server hangs.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
 	servertest.Long(t)
@@ -114,7 +115,7 @@ func forgetful(t *testing.T, servers ...*redistest.Server) {
 	}
 	meanwhile(t, func(ctx context.Context) {
 		for _, admin := range admins {
-			_ = admin.ScriptFlush(ctx).Err() // it fails at the end
+			_ = admin.ScriptFlush(ctx).Err() // the flush fails when the test ends
 		}
 	})
 }
@@ -182,9 +183,9 @@ func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Prov
 	}
 }
 
-// forgetOn deletes the servers' records of a name once its token is in the past. A server
-// whose clock was thought to be behind may have issued a token that is ahead, and
-// keeps the record for longer by that difference.
+// forgetOn deletes the servers' records of a name once its token is in the past. A token
+// may be ahead of a server's clock, and the server keeps the record for longer by that
+// difference.
 func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		key := keysOf(name).Name

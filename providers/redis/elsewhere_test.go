@@ -84,8 +84,8 @@ func readRequest(from *bufio.Reader) (words []string, err error) {
 }
 
 // T118: passwords go to the hosts of the URL, and beyond these only where the protocol names other hosts: a Cluster's
-// members name each other, and sentinels name the master and each other. A password of Redis never goes to a sentinel, nor
-// the sentinels' to a master.
+// members name each other, and sentinels name the master and each other. A password of Redis never goes to a sentinel, and
+// a password of sentinels never goes to a master.
 func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -239,7 +239,7 @@ func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 						defer cancel()
 						req := claimOf(abstractions.NewID())
-						req.TTL += time.Duration(i) * time.Second // a call of its own
+						req.TTL += time.Duration(i) * time.Second // so that each request has a call of its own
 						errs[i] = second(p.Acquire(ctx, req))
 					})
 				}
@@ -303,7 +303,7 @@ func idle(t *testing.T, admin *redis.Client) {
 	require.Eventually(t, func() bool {
 		list, err := admin.ClientList(t.Context()).Result()
 		require.NoError(t, err)
-		return strings.Count(list, " idle=0 ") == 1 && !strings.Contains(list, " idle=1 ") // its own
+		return strings.Count(list, " idle=0 ") == 1 && !strings.Contains(list, " idle=1 ") // the client of this CLIENT LIST
 	}, time.Minute, 50*time.Millisecond)
 }
 

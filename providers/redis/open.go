@@ -15,7 +15,7 @@ import (
 // Open makes a provider. It sends no request, so a server that refuses or can't be reached is reported only at the first
 // use. Invalid options are reported as leasing.ErrInvalid.
 //
-// Its Redis user needs only the rights in [ACLRules].
+// The provider's Redis user needs only the rights in [ACLRules].
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -123,6 +123,6 @@ func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 // MarshalJSON writes the fields that Format prints: secrets do not belong in a file.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
-// UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
-// durations that are not written as text.
+// UnmarshalJSON reads options. Unknown fields are an error, and so are durations that
+// are not written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }

@@ -242,7 +242,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	})
 }
 
-// everything returns the error of each verb.
+// everything makes each kind of call, and returns the errors.
 func everything(b *bed, name, id string) map[string]error {
 	_, acquire := b.Try(name, id, time.Minute)
 	_, now := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})

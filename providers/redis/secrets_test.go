@@ -72,7 +72,7 @@ func tryEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last err
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
-		if name != "wait" { // it retries
+		if name != "wait" { // wait retries
 			err := call(ctx)
 			require.Error(t, err, name)
 			s.Show(err, &abstractions.Error{Op: name, Err: err})

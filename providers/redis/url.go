@@ -19,7 +19,7 @@ type location struct {
 	scheme         string
 	user, password string
 	hosts          []string   // "host" or "host:port"; none for a socket
-	path           string     // "/0", or a socket's
+	path           string     // "/0", or the path of a socket
 	query          url.Values // go-redis' parameters
 }
 

@@ -274,7 +274,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	one := NewSingle(client, true, script.Naming{Prefix: "leasing"})
 	require.NoError(t, one.Do(ctx, ops[0]).Err)
 	one.Close()
-	for i := range ops { // including masters that it has not asked before
+	for i := range ops { // including masters that the node has not asked before
 		require.ErrorIs(t, one.Do(ctx, ops[i]).Err, abstractions.ErrClosed)
 	}
 }

@@ -48,9 +48,9 @@ func newLink(client redis.UniversalClient) *link {
 type connectionUse int
 
 const (
-	kept    connectionUse = iota // it is in the pool again
-	closed                       // the client library has closed it
-	useless                      // it is in the pool again, and leads to a server that can't be used
+	kept    connectionUse = iota // the connection is in the pool again
+	closed                       // the client library has closed the connection
+	useless                      // the connection is in the pool again, and leads to a server that can't be used
 )
 
 // begin counts a call. If the connection that the call would get has been idle for a while, begin checks a connection, and
@@ -120,7 +120,7 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 		}
 		l.used[others] = time.Now()
 	} else if others < len(l.used) {
-		l.used = slices.Delete(l.used, others, others+1) // the next call gets the connection below
+		l.used = slices.Delete(l.used, others, others+1) // the next call gets the next connection in the pool
 	}
 	again := l.ill
 	l.ill = use == useless

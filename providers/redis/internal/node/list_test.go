@@ -49,7 +49,7 @@ func TestListRefusesAStrangeAfter(t *testing.T) {
 	require.Len(t, page.Records, 1, "another prefix than the page before had")
 }
 
-// A page continues only at the masters of the page before.
+// A page continues only if the masters are those of the previous page.
 func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	t.Parallel()
 	p := opened(t, redistest.StartCluster(t, 3).Client(t))
@@ -119,8 +119,8 @@ func TestPageHasNoNameTwice(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// A page ends with the names of a bounded number of SCANs, however few, and is filled
-// past names that are not held.
+// A page ends after a bounded number of SCANs, however few names they find. Forgotten
+// names do not count towards the limit of a page.
 func TestPageHasABound(t *testing.T) {
 	scans := make([][]string, 3*maxScans)
 	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}

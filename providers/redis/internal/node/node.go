@@ -41,7 +41,7 @@ type Node struct {
 	sourced bool                 // the client has a function for its credentials
 	apart   bool                 // the client has a second pool for pipelines, which a link does not see
 	Waiters *waitqueue.Queue
-	after   Aftermath // requests other than the scripts'
+	after   Aftermath // requests that are not scripts
 	batches sync.Pool // of *several
 
 	known    atomic.Bool // the client has read the Cluster's slots
@@ -130,7 +130,7 @@ type several struct {
 }
 
 // DoAll runs n operations in as few calls as possible, concurrently. op returns the
-// i-th, and take gets its reply, or an error if there is none when ctx ends.
+// i-th, and take receives its reply, or an error if there is none when ctx ends.
 func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
 	s := d.several(n)
 	for i := range s.ops {
@@ -183,7 +183,7 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	cmds := make([]*redis.Cmd, len(calls))
 	use := kept
 	c, conn := caller(d.Client), l.begin(ctx, d)
-	defer func() { // also after a panic of a hook
+	defer func() { // even after a panic of a hook
 		if conn != nil {
 			_ = conn.Close()
 		}

@@ -143,8 +143,8 @@ func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 	})
 }
 
-// well returns nil for n servers of a kind that a sentinel reports without a further
-// flag, such as s_down, and with no broken link to the master.
+// well checks that a sentinel reports n servers of a kind, without further flags, such
+// as s_down, and without a broken link to the master.
 func well(servers []map[string]string, n int, kind string) error {
 	if len(servers) != n {
 		return fmt.Errorf("%d of kind %s, not %d", len(servers), kind, n)

@@ -90,7 +90,7 @@ func (s *Server) prepare() (err error) {
 			return err
 		}
 	}
-	s.closeAdmin() // its client was for a taken port
+	s.closeAdmin() // this client was for a taken port
 	s.admin = s.newClient(harness, s.secret)
 	return os.WriteFile(filepath.Join(s.Dir, "redis.conf"), []byte(s.configuration()), 0o600)
 }

@@ -51,7 +51,7 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	return s
 }
 
-// Put writes the record of a name, and keeps the expiry of its key, or sets one of an hour.
+// Put writes the record of a name, and keeps the expiry of its key, or sets one hour if the key has no expiry.
 func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	t.Helper()
 	keep := c.PTTL(context.Background(), key).Val()

@@ -242,14 +242,14 @@ func (a *attempt) win(token int64) {
 // error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
 	outnumbered := a.excluded()
-	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // they may hold the claim
+	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // these nodes may hold the claim
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also the votes for earlier attempts
 	}
 	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
 	left := a.stuck || a.count((*vote).ours) > 0
-	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // it is never wrapped
+	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // errNoMajority is never wrapped
 		return why
 	}
 	errs := make([]error, len(a.votes))
@@ -259,7 +259,7 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	return a.r.failed(ctx, errs, left || unsure)
 }
 
-// end ends the attempt, and settles all nodes. Their requests no longer end with the caller's context.
+// end ends the attempt, and settles all nodes. Later requests no longer end with the caller's context.
 func (a *attempt) end() {
 	a.ended, a.ctx = true, context.WithoutCancel(a.ctx)
 	for i := range a.votes {

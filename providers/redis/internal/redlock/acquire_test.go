@@ -263,8 +263,8 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	require.Greater(t, granted, 10)
 }
 
-// The undo of an attempt arrives after the claim has won with its next attempt. Of that
-// next attempt one node has received only the request for a vote.
+// The undo of an attempt arrives after the claim has won with its next attempt. From
+// that next attempt, one node has received only the request for a vote.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	r, p := three(t)
 	gate := make(chan struct{})
@@ -287,8 +287,8 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A copy of the acquire of a lease that is held fails half-way. Its undo takes
-// nothing from the holder.
+// A copy of a holder's acquire fails half-way. The undo of the copy takes nothing from
+// the holder.
 func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	t.Parallel()
 	for _, renewed := range []bool{false, true} {
@@ -394,7 +394,8 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// The first node's answer comes last. Others give way to the claim on that node, so the claim waits for the answer.
+// The first node's answer comes last. Other claims give way to the claim that has the first node, so this claim waits
+// for the node's answer.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})

@@ -21,10 +21,10 @@ package redlock
 //
 // Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier attempt
 // were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits until a
-// majority has the same token, or no majority can have one token. If too few of the nodes that have the token answer, the claim
-// gets the highest token, maybe a later one than before: a resource does not mistake it for the token of an earlier lease, and no
-// other claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which
-// the token of an earlier lease does not exceed.
+// majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim gets the
+// highest token, maybe a later one than before: a resource does not mistake it for the token of an earlier lease, and no other
+// claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which the
+// token of an earlier lease does not exceed.
 //
 // Late requests. A request for a vote that arrives after the end of its attempt holds the node for a TTL, or until the
 // release, which the node remembers. Only a later attempt of the claim counts that vote, after asking the node itself. A
@@ -69,7 +69,8 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 // earlier reports whether the node voted for another attempt of the claim, which may have counted the vote.
 func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
 
-// decide returns the attempt's state. With agreed it returns the token, and whether a majority already has that token.
+// decide returns the attempt's state. If the state is agreed, it also returns the token, and whether a majority
+// already has that token.
 func (t *tally) decide() (where decision, token int64, won bool) {
 	ours, open := t.count((*vote).ours), t.count((*vote).isPending)
 	if t.count(func(v *vote) bool { return v.choice == claimEnded }) > 0 {

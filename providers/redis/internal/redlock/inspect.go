@@ -55,8 +55,8 @@ func (r *Redlock) latest(records []abstractions.Record) int64 {
 }
 
 // merged merges the records that several nodes have of a claim; free counts the nodes that are
-// free or may be soon. Its times are by the clock of the node whose expiry makes a majority
-// free; AcquiredAt follows from the token.
+// free or may be soon. The times of the result are by the clock of the node whose expiry makes
+// a majority free; AcquiredAt follows from the token.
 func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
 	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })

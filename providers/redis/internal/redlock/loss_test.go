@@ -53,7 +53,7 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 			for time.Since(begun) < longest {
 				next, err := two.Try("a", "y", longest)
 				if time.Since(begun) >= longest {
-					break // it may have been granted later
+					break // the lease may have been granted later
 				}
 				require.Error(t, err, "a second majority: %v", next)
 				require.NotErrorIs(t, err, abstractions.ErrReleased)
@@ -129,8 +129,8 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	require.Equal(t, 3, r.holders("a", "z"))
 }
 
-// The token rises although nodes lose their data, one after the other, and
-// although all of them forget a name that has been idle for long.
+// The token rises although nodes lose their data, one after the other, and although all
+// of them forget a name that has been idle for a long time.
 func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	t.Parallel()
 	const longest = 300 * time.Millisecond
@@ -141,7 +141,7 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		g := p.Obtain("a", id, longest)
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		_ = p.GiveUp(g) // on a busy machine it may run out instead
+		_ = p.GiveUp(g) // on a busy machine the lease may run out instead
 	}
 	for i := range 6 {
 		hold(fmt.Sprint("x", i))
@@ -159,8 +159,8 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	hold("w")
 }
 
-// A lease outlives the loss of one node after the other, if there is time between the
-// losses: the renewal restores the lease on a node once the node votes.
+// A lease survives if the nodes lose their data one after the other, with time between
+// the losses: the renewal restores the lease on a node once the node votes.
 func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 	t.Parallel()
 	const longest = 4 * time.Second // enough for some renewals on a busy machine

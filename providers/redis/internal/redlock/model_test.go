@@ -289,7 +289,7 @@ func (a *modelAttempt) win(token int64) {
 			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
 		}
 	})
-	if a.since < m.void || c.ended { // it took too long, or the claim was given up
+	if a.since < m.void || c.ended { // the attempt took too long, or the claim was given up
 		return
 	}
 	for _, other := range m.claims {

@@ -25,9 +25,9 @@ type poll struct {
 	short   bool            // the caller's deadline leaves the nodes less than the usual time
 	timer   *time.Timer
 	asked   []int          // requests in flight, by node
-	open    int            // all of them
+	open    int            // all requests without an answer
 	sent    []sent         // by node
-	replies []script.Reply // of a poll by ask: of each operation, by node
+	replies []script.Reply // the replies to each operation of ask, by node
 
 	answer func(*node.Request) // push
 	bell   chan struct{}       // there are as many answers as needed

@@ -41,8 +41,8 @@ func (r *ring) usedBefore() *process {
 	return p
 }
 
-// minority acquires a lease on the first two of three servers. No restart of one server
-// may grant the name to another claim.
+// minority acquires a lease on the first two of three servers. After the restart of one
+// server, no other claim may get the name.
 func (r *ring) minority() {
 	r.t.Helper()
 	holder := r.process()

@@ -143,7 +143,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 			if all {
 				since = 1
 			}
-			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // the queue has no room, which does not prevent the undo
+			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // the queue can't be written, which does not prevent the undo
 			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done(), c.what)
 			gone := c.one
 			if all {
@@ -292,8 +292,8 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A renewal has reached only some of the nodes, and an inspection gets no answer from some of
-// these. The time left is not that of the other nodes alone.
+// A renewal has reached only some of the nodes, and an acquire gets no answer from some of
+// these. The time left in its refusal is not that of the other nodes alone.
 func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})

@@ -303,7 +303,7 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = holder.GiveUp(g) // it may take longer than a release may take
+		_ = holder.GiveUp(g) // the release may take longer than its time limit
 	}()
 	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	open()

@@ -100,11 +100,11 @@ type Claim struct {
 	ID  string
 	TTL time.Duration
 	Content
-	// Place is a waiter's entry in the queue; or empty.
+	// Place is a waiter's entry in the queue, or empty.
 	Place string
 }
 
-// Place returns a waiter's entry in the queue, which follows its ID.
+// Place returns the text that follows a waiter's ID in the queue.
 func Place(channel, owner string) string { return channel + "\n" + owner }
 
 // Content is the readable part of a lease, as it is stored.

@@ -75,7 +75,7 @@ func (c *connection) next(ctx context.Context) (any, error) {
 	by, _ := ctx.Deadline()
 	received, err := c.ReceiveTimeout(ctx, max(time.Until(by), time.Millisecond))
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		<-ctx.Done() // it ends at the same moment
+		<-ctx.Done() // ctx ends at the same time
 	}
 	return received, err
 }
