@@ -269,7 +269,7 @@ func (a *arena) fight(runs int) {
 	}
 	for pid := range pids {
 		eventually(t, func() bool {
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of a zombie it is empty, and another process may have the ID
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a zombie's command line is empty, and another process may have the ID
 			return !strings.Contains(string(name), a.journal)
 		}, fmt.Sprintf("the end of %d", pid))
 	}
@@ -300,7 +300,7 @@ func (a *arena) run(id string, at attack, job int) int {
 		args = append([]string{idleName}, args...)
 	}
 	cmd := asCommand(context.Background(), env, args...)
-	// Its command and the command's child inherit standard error, and must not outlive leasing.
+	// The command of leasing, and the command's child, inherit standard error, and must not outlive leasing.
 	printed, theirs, err := os.Pipe()
 	require.NoError(a.t, err)
 	cmd.Stderr = theirs
@@ -347,7 +347,7 @@ func (a *arena) run(id string, at attack, job int) int {
 }
 
 // attack attacks a run some time after its command has begun to work, and waits for the end of the run. It returns
-// false if the run ends before.
+// false if the run ends before the attack.
 func (a *arena) attack(id string, at attack, leasing func() int, lasts time.Duration, ended <-chan struct{}) bool {
 	for !a.works(id) {
 		select {
@@ -396,7 +396,7 @@ func attackedRuns() int {
 	return len(attacks)
 }
 
-// disguisedRuns is the number of disguised runs for each backend.
+// disguisedRuns returns the number of disguised runs for each backend.
 func disguisedRuns() int {
 	switch {
 	case os.Getenv("LEASING_TEST_SLOW") != "":

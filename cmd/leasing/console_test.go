@@ -53,7 +53,7 @@ func (p *place) tokenFile() string {
 	return file
 }
 
-// The console serves a page of the present leases, to users with the token, until it ends.
+// The console serves a page of the present leases to users with the token, until it is interrupted.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -234,7 +234,7 @@ var everyCommand = map[string][]string{
 	"bootstrap": {}, "version": {},
 }
 
-// Every command reports a wrong flag, a wrong URL, or a server that is down in one line.
+// With one line every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -126,7 +126,7 @@ func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *t
 					r.signal(unix.SIGCONT)
 				}
 				code := r.code()
-				if m.code != 0 { // otherwise it is the wrapper's
+				if m.code != 0 { // otherwise the code is the wrapper's
 					require.Equal(t, m.code, code, r.text(r.err))
 				}
 				require.NotContains(t, r.text(r.err), "do not end")

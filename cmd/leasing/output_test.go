@@ -13,7 +13,7 @@ import (
 )
 
 // Each command that shows a record spells out the invisible runes that another process has put into the record,
-// in text and in JSON. The JSON is still the record.
+// in text and in JSON. The JSON still decodes to the original record.
 func TestTrap_T270_NoCommandPrintsWhatCannotBeSeen_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -42,7 +42,7 @@ func (p *place) env() []string {
 	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
 }
 
-// bare is an environment without LEASING_URL.
+// bare returns an environment without LEASING_URL.
 func (p *place) bare() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,

@@ -9,7 +9,7 @@ const (
 	Failed        = 125 // as env(1): leasing itself failed
 	NotExecutable = 126
 	NotFound      = 127
-	Signal        = 128 // and the signal's number
+	Signal        = 128 // plus the signal's number
 )
 
 // Error ends the program with a code. Without Err nothing is printed.

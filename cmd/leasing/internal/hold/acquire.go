@@ -85,7 +85,7 @@ func take(ctx context.Context, a *cli.App, b *cli.Backend, name string, limit ti
 	if err := printLease(a, lease); err != nil {
 		return errors.Join(err, lease.Release(ctx))
 	}
-	_, err = lease.HandOver(context.WithoutCancel(ctx)) // its ID was printed
+	_, err = lease.HandOver(context.WithoutCancel(ctx)) // the lease's ID was printed
 	return err
 }
 

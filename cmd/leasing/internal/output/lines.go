@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// keptLines is the number of lines that wait for a reader that does not read.
+	// keptLines is the number of lines that are kept for a reader that does not read.
 	keptLines = 256
-	// flushTime is the time for which the end of the program waits for such a reader.
+	// flushTime bounds the wait for such a reader at the end of the program.
 	flushTime = 500 * time.Millisecond
 )
 

@@ -42,7 +42,7 @@ type Waiter struct {
 func RecordOf(r leasing.Record) Record {
 	s := Record{Name: r.Name, Held: r.Held, Token: r.Token}
 	if !r.Held {
-		return s // the other fields may be of any holder
+		return s // the other fields may belong to an earlier holder
 	}
 	s.Owner, s.Fingerprint, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.Fingerprint, r.AcquiredAt, r.ExpiresAt, r.Metadata
 	s.RenewedAt, _ = r.LastRenewed()

@@ -30,7 +30,7 @@ func OneLine(err error) string {
 		own.Want, _, _ = strings.Cut(own.Want, "; or set ") // an option that this program does not have
 		own.Want, _, _ = strings.Cut(own.Want, ", or in Go ")
 		text := own.Error()
-		if own.Field == "Options" { // and their names follow
+		if own.Field == "Options" { // the names of the options follow
 			text = strings.Replace(fieldName.ReplaceAllStringFunc(text, snake), "options", "URL", 1)
 		}
 		replace(invalid, text)

@@ -44,7 +44,7 @@ the checks that passed, the errors, and the command to run next, and exits with 
 type doctor struct {
 	app      *cli.App
 	findings []finding
-	failure  error // the first
+	failure  error // the first error
 }
 
 // finding is one line. Its Verdict is "ok", "note", "wrong" or "next".
@@ -148,7 +148,7 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 		if h.Status == leasing.Unhealthy {
 			err := providerkit.WithText(h.Error, leasing.ErrUnavailable)
 			if _, asked := b.Inspect(ctx, "leasing/doctor"); asked != nil {
-				err = asked // it has a class
+				err = asked // this error has a class
 			}
 			d.wrong("reach", err)
 			return false

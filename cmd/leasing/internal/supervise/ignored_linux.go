@@ -77,8 +77,8 @@ func wasIgnored(sig unix.Signal) bool {
 	return ignored
 }
 
-// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has one thread, so it runs
-// nothing that needs others: system calls and the first lines of the runtime's handler.
+// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
+// runs only code that needs no other thread: system calls and the first lines of the runtime's handler.
 //
 //go:norace
 //go:nosplit

@@ -57,7 +57,7 @@ type report struct {
 	code  int           // ended: the exit code; started: the process ID; stopped: the signal
 	group int           // started: the process group
 	at    time.Duration // when, on the boot clock
-	err   error         // why it could not be started
+	err   error         // why the command could not be started
 }
 
 const (

@@ -50,5 +50,5 @@ func (s *Signals) Catch() {
 			signal.Notify(s.caught, sig)
 		}
 	}
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a reader of standard error that has gone does not end the command
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a closed standard error does not end the command
 }

@@ -41,9 +41,9 @@ type supervisor struct {
 	*Command
 	lease     *leasing.Lease
 	env       []string
-	guard     int           // the outer guard's process ID. It is not waited for before end
+	guard     int           // the outer guard's process ID, which is not reused before end waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
-	command   int           // the command's process ID; 0 before it has started
+	command   int           // the command's process ID; 0 before the command has started
 	before    map[int]bool  // the descendants that this process had before the guards
 	deadlines []*os.File    // to the guards
 	until     time.Duration // when the command gets KILL
@@ -219,7 +219,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	released := s.lease.Done()
-	var signals <-chan os.Signal // nil until the guard catches them
+	var signals <-chan os.Signal // nil until the guard catches signals
 	for {
 		due := s.due()
 		timer.Reset(due - bootTime())
@@ -313,7 +313,7 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	now := bootTime()
 	first := s.lost == nil
 	if first {
-		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, also while leasing is stopped
+		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, even while leasing is stopped
 	}
 	if !first || atOnce || s.Grace == 0 || now >= s.until {
 		if s.killed { // and the inner guard has reported nothing since
@@ -357,7 +357,7 @@ const groupTime = 5 * time.Second
 // is not released earlier. It returns the status of the outer guard.
 func (s *supervisor) end() (guard unix.WaitStatus) {
 	defer kin.Adopt(false)
-	_ = s.closeDeadlines() // the guards end when they have ended the others
+	_ = s.closeDeadlines() // the guards end when they have ended all other processes
 	over, alive := time.Now().Add(groupTime), true
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if alive {
@@ -377,7 +377,7 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 	}
 	s.takeTerminal()
 	if s.terminal != os.Stdin {
-		_ = s.terminal.Close() // also if it is nil
+		_ = s.terminal.Close() // even if the file is nil
 	}
 	return guard
 }
@@ -406,7 +406,7 @@ func (s *supervisor) killOrphans() (found int) {
 	return found
 }
 
-// forward passes a signal on.
+// forward passes a signal on to the command.
 func (s *supervisor) forward(sig unix.Signal) {
 	if sig == unix.SIGCONT && s.terminal != nil && ownTerminal(s.terminal) {
 		s.giveTerminal()
