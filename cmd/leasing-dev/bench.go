@@ -89,7 +89,7 @@ func rounded(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
 
-// measure has clients acquire and release for a while, each at least once.
+// measure makes clients acquire and release for a while, each at least once.
 func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measured, err error) {
 	prefix := "leasing/bench/" + rand.Text()[:8]
 	var all []*leasing.Manager

@@ -4,7 +4,8 @@
 //	leasing-dev bench --url redis://127.0.0.1:6379
 //	leasing-dev help
 //
-// It is for developers and operators who choose or write a provider. Command leasing runs commands under leases.
+// The command is for developers and operators who choose or write a provider. Command leasing runs commands under
+// leases.
 package main
 
 import (
@@ -38,7 +39,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Exit codes, as of command leasing.
+// Exit codes, the same as those of command leasing.
 const (
 	exitNo     = 1   // a promise was broken
 	exitFailed = 125 // leasing-dev itself failed

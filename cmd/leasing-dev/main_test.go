@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LEASING_TEST_AS_COMMAND") != "" {
 		main()
 	}
-	_ = os.Unsetenv("LEASING_URL") // of the shell that runs the tests
+	_ = os.Unsetenv("LEASING_URL") // a setting of the shell that runs the tests
 	os.Exit(m.Run())
 }
 

@@ -192,7 +192,7 @@ func (a *app) verify(path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	report, err := torture.Verify(file)
 	if err != nil {
 		return err
