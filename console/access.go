@@ -52,10 +52,10 @@ func Token(secret string) (Access, error) {
 	}, nil
 }
 
-// ProxyUser takes the user from a header that a proxy in front of the console sets.
-// The proxy must remove that header from incoming requests. Requests from other
-// addresses than the proxies' are refused. Requests over a Unix socket are accepted: the permissions of
-// the socket say which proxies can connect. Without proxies no other request is accepted.
+// ProxyUser takes the user from a header that a proxy in front of the console sets. The proxy must
+// remove that header from incoming requests. Requests from addresses other than the proxies' are
+// refused. Requests over a Unix socket are accepted: the permissions of the socket say which proxies
+// can connect. Without proxies no other request is accepted.
 func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	if header == "" {
 		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header"}

@@ -68,7 +68,7 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 // minPause is the least time between two events of a stream.
 const minPause = 100 * time.Millisecond
 
-// viewerOf returns the viewer to whose share of the streams a request counts: the user, or without a user the
+// viewerOf returns the viewer whose share of the streams a request uses: the user, or without a user the
 // address.
 func viewerOf(r *http.Request) string {
 	if user := userOf(r); user != "" {

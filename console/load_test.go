@@ -47,7 +47,8 @@ func drip(conn net.Conn) {
 	}
 }
 
-// T237: because of clients that send or read slowly, the process loses no lease, and no other user lacks a stream.
+// T237: clients that send or read slowly don't make the process lose a lease, and don't take the streams of other
+// users.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})

@@ -33,7 +33,7 @@ type part struct {
 	data  any           // shown by the template
 	html  template.HTML // "" if the template failed
 	event []byte        // the HTML as a server-sent event
-	until time.Time     // when it is out of date
+	until time.Time     // when the part is out of date
 }
 
 // lastKept bounds the time for which the data of a part are kept without a viewer. The next part shows these data if the backend
@@ -80,7 +80,7 @@ func (p *part) isForgotten(key partKey, now time.Time) bool {
 }
 
 func (s *parts) render(p *part, name string, last any, gather func(last any) (data func() any, until time.Time)) {
-	defer close(p.made) // also after a panic of the provider's code
+	defer close(p.made) // even after a panic of the provider's code
 	data, until := gather(last)
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
