@@ -147,9 +147,10 @@ func slow(t *testing.T) {
 	}
 }
 
-// conformDespite runs the suite on n servers, of which spoil leaves some well. Forget and
-// Ahead of the harness act on the well servers. Each of the suite's clients has to
-// detect by itself that a server is frozen, so the limits of a frozen server are short.
+// conformDespite runs the suite on n servers, of which spoil leaves some unharmed. Forget
+// and Ahead of the harness act on the unharmed servers. Each of the suite's clients has
+// to detect by itself that a server is frozen, so the limits of a frozen server are
+// short.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)

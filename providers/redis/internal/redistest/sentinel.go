@@ -101,8 +101,8 @@ func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	return master
 }
 
-// Failover makes a sentinel promote a replica while the old master is well,
-// waits for the new master, and returns that server.
+// Failover makes a sentinel promote a replica while the old master is healthy, waits
+// for the new master, and returns that server.
 func (c *Sentinel) Failover() *Server {
 	old := c.Master()
 	c.Sentinels[0].await("the sentinel starts no failover", func(ctx context.Context, s *Server) error {

@@ -53,7 +53,7 @@ func (s *servers) meet(i int, a script.Admission) error {
 		if a.Run == "" || b.Run == "" {
 			return cmp.Compare(b.Run, a.Run)
 		}
-		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of one server have its first run
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of a server have the same first run
 	})
 	s.all.Store(all)
 	return all.conflict

@@ -132,8 +132,8 @@ func (k Keys) Acquire(c Claim) Operation {
 	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Place}, Span: k.span(c.TTL)}
 }
 
-// Renew extends a lease. It appends its texts to those of the batch, so that all texts need one
-// allocation.
+// Renew extends a lease. Renew appends its texts to those of the batch, so that all texts need
+// one allocation.
 func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
 	s := Keys{retention: n.Retention}.span(r.TTL)
 	from := texts.Len()
