@@ -171,7 +171,7 @@ func idleMain(args []string) {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// A command that has left its group gets TERM once, and not twice.
+// A command that has left its group is sent TERM once, not twice.
 func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -46,13 +46,13 @@ type supervisor struct {
 	command   int           // the command's process ID; 0 before the command has started
 	before    map[int]bool  // the descendants that this process had before the guards
 	deadlines []*os.File    // to the guards
-	until     time.Duration // when the command gets KILL
+	until     time.Duration // when the command is sent KILL
 	lost      error         // why the command was stopped, or nil
 	lostAt    time.Duration // when
-	killed    bool          // the command got KILL
+	killed    bool          // the command was sent KILL
 	result    *report       // how the command ended; nil before
-	settle    time.Duration // when the processes that the command has left running get TERM
-	told      bool          // the processes left running got TERM
+	settle    time.Duration // when the processes that the command has left running are sent TERM
+	told      bool          // the processes left running were sent TERM
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
