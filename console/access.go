@@ -17,16 +17,16 @@ import (
 
 // Access returns the user who sent a request, or refuses the request. The user is
 // shown, and is the Actor of breaks; it must not be "". A refusal may set headers of
-// the answer: with WWW-Authenticate the answer is 401, otherwise 403. It is called for
-// every request, by several goroutines.
+// the answer: with WWW-Authenticate the answer is 401, otherwise 403. Access is called
+// for every request, by several goroutines.
 type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
 
 // minToken is the least length of a token, in bytes.
 const minToken = 16
 
 // Token accepts every user who knows a secret of at least 16 bytes. It uses HTTP Basic
-// authentication: the secret is the password, and the user name is free. Browsers send
-// it with each request, so use TLS on any network.
+// authentication: the secret is the password, and users choose their names. Browsers
+// send the secret with each request, so use TLS on any network.
 //
 // Requests with wrong secrets are answered at five per second, each after at most 10 s. The default logger
 // of log/slog gets a warning with user and address, at most one a second. A request with the right secret
@@ -52,10 +52,10 @@ func Token(secret string) (Access, error) {
 	}, nil
 }
 
-// ProxyUser takes the user from a header that a proxy in front of the console sets.
-// The proxy must remove that header from incoming requests. Requests from other
-// addresses than the proxies' are refused. Requests over a Unix socket are accepted: the permissions of
-// the socket say which proxies can connect. Without proxies no other request is accepted.
+// ProxyUser takes the user from a header that a proxy in front of the console sets. The proxy must
+// remove that header from incoming requests. Requests from addresses other than the proxies' are
+// refused. Requests over a Unix socket are accepted: the permissions of the socket say which proxies
+// can connect. Without proxies no other request is accepted.
 func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	if header == "" {
 		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header"}
@@ -93,8 +93,8 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
-// thisMachine is the Access of the zero Options: it accepts requests from a loopback address or
-// over a Unix socket that no proxy has passed on, and that name this machine.
+// thisMachine is the Access of the zero Options: it accepts requests that come from a loopback
+// address or over a Unix socket, that no proxy has passed on, and that name this machine.
 func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
@@ -102,9 +102,10 @@ func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, b
 	return "", ours && (peerOf(r).IsLoopback() || overUnix(r)) && !isPassedOn(r)
 }
 
-// proxyHeader matches the names of headers that proxies add. Some servers take "_" for
-// "-". Names: RFC 7239 (Forwarded), RFC 9110 (Via), RFC 8586 (CDN-Loop), and the
-// conventions of nginx, HAProxy, Envoy, Apache, AWS, Cloudflare, Akamai and Fastly.
+// proxyHeader matches the names of headers that proxies add. Some servers treat "_" as
+// "-". The names are from RFC 7239 (Forwarded), RFC 9110 (Via), RFC 8586 (CDN-Loop),
+// and the conventions of nginx, HAProxy, Envoy, Apache, AWS, Cloudflare, Akamai and
+// Fastly.
 var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|^front[-_]end[-_]https$|^x[-_](original|proxy|envoy|amzn|host|scheme)|` +
 	`(real|remote|client|cluster|connecting|source)[-_]?(ip|addr|port|host|user)`)
 
@@ -158,14 +159,14 @@ func (c *Console) guard(next http.Handler) http.Handler {
 }
 
 // isHost reports whether the host of a request is one of ours. An attacker's page can
-// make any name mean this machine, but not an address.
+// make any name resolve to this machine, but can't do that with an address.
 func (c *Console) isHost(hostport string) bool {
 	host := hostOf(hostport)
 	_, err := netip.ParseAddr(host)
 	return err == nil || strings.EqualFold(host, "localhost") || c.isListed(host)
 }
 
-// isListed reports whether Options.Hosts have a host.
+// isListed reports whether Options.Hosts contains a host.
 func (c *Console) isListed(host string) bool {
 	return slices.ContainsFunc(c.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }

@@ -46,7 +46,7 @@ func TestOnlyThisMachineMayLook(t *testing.T) {
 	}
 }
 
-// passedOn sends a request byte by byte over a connection of this machine.
+// passedOn sends the lines of a request unchanged over a connection from this machine, and returns the status.
 func (w *world) passedOn(lines ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
@@ -239,7 +239,7 @@ func TestBreakByNobody(t *testing.T) {
 	require.NoError(t, lease.Renew(t.Context()))
 }
 
-// A page of another site can't break anything, though the browser knows the token.
+// A page of another site can't end a lease, although the browser has the token.
 func TestAnotherOriginCantBreak(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// The cost of a page of 10,000 leases, from the request to the last byte.
+// BenchmarkList measures a page of 10,000 leases, from the request to the last byte.
 //
 //	go test -C console -run='^$' -bench=.
 func BenchmarkList(b *testing.B) {
@@ -30,7 +30,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// A page of 10,000 leases beside 200 viewers. A lease of 1 s in the same process has to live on.
+// BenchmarkViewers measures a page of 10,000 leases with 0 and with 200 viewers. A lease of 1 s in the same process
+// must not be lost.
 //
 //	go test -C console -run='^$' -bench=Viewers -benchtime=500x
 func BenchmarkViewers(b *testing.B) {

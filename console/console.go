@@ -45,7 +45,7 @@ type Options struct {
 // Console is an http.Handler that serves the pages. It is safe for concurrent use.
 type Console struct {
 	manager *leasing.Manager
-	history abstractions.HistoryReader // nil without
+	history abstractions.HistoryReader // nil if there is none
 	options Options
 	list    *shared
 	parts   *parts
@@ -103,7 +103,7 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	return c, nil
 }
 
-// Close ends the streams of all pages and refuses new ones: give it to
+// Close ends the streams of all pages and refuses new ones: pass it to
 // [http.Server.RegisterOnShutdown], since a server that shuts down waits for its
 // streams. It may be called several times.
 func (c *Console) Close() {
@@ -129,9 +129,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.serveProbe(w)
 		return
 	}
-	// A server reads the rest of a body that a handler has left. The deadline also ends these reads.
+	// A server reads the rest of a body that a handler has not read. The deadline also ends these reads.
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // without deadlines, the server decides
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // if this fails, the server's own deadline applies
 	}
 	switch {
 	case r.ContentLength > maxBody:
@@ -153,7 +153,8 @@ func isReadable(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-// serveProbe answers a probe of a load balancer or of Kubernetes, without Access: the console serves, or it is closed.
+// serveProbe answers a probe of a load balancer or of Kubernetes, without Access: it reports whether the console
+// serves or is closed.
 func (c *Console) serveProbe(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	status, text := http.StatusOK, "ok\n"
@@ -164,7 +165,7 @@ func (c *Console) serveProbe(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, text) // the client has gone
 }
 
-// visible reports whether Options show a name.
+// visible reports whether the pages may show a name.
 func (c *Console) visible(name string) bool {
 	return leasing.ValidateName(name) == nil && strings.HasPrefix(name, c.options.Prefix)
 }

@@ -7,16 +7,16 @@
 //	...
 //	mux.Handle("/leases/", http.StripPrefix("/leases", page))
 //
-// [Serve] is the same as a server of its own.
+// [Serve] runs the console in a server of its own.
 //
 // # Permissions
 //
 // With the zero Options only this machine can read the pages, and no request can change anything: a request must come
 // from a loopback address or over a Unix socket, and name localhost, a loopback address or one of [Options.Hosts].
-// HTTP/1.0 and each header that proxies add are refused, with any value. A proxy that adds no header stays unseen: set
-// [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this machine:
-// see [Token] and [ProxyUser], or write a function that uses your application's sign-in. [Options.AllowBreak] then lets
-// these users end leases.
+// HTTP/1.0 and each header that proxies add are refused, with any value. A proxy that adds no header is not detected:
+// set [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this
+// machine: see [Token] and [ProxyUser], or write a function that uses your application's sign-in. [Options.AllowBreak]
+// then lets these users end leases.
 //
 // Pages of other sites can't use a user's permissions. Requests that change something
 // are refused if a browser sends them from another origin
@@ -33,14 +33,13 @@
 //
 // # What it costs
 //
-// While the list is open in a browser, the held names are listed once for all viewers, at
-// most every Options.Refresh, and listing takes at most a tenth of the time. While a name
-// is open, the name, its waiters and a page of its history are read every
-// Options.Refresh, once for all viewers. While the health page is open, the backend is pinged. A part of a page is
-// rendered once for all its viewers, and few parts at a time. Users share 200 live pages. A request has 64 KiB and
-// 10 s for its body. Otherwise
-// nothing is sent. A page that is hidden in its browser stops refreshing.
+// While the list is open in a browser, the held names are listed once for all viewers, at most every
+// Options.Refresh, and listing takes at most a tenth of the time. While a name is open, the name, its waiters and
+// a page of its history are read every Options.Refresh, once for all viewers. While the health page is open, the
+// backend is pinged. A part of a page is rendered once for all its viewers, and few parts at a time. Users share
+// 200 live pages. A request has 64 KiB and 10 s for its body. Otherwise the console sends no request to the
+// backend. A page that is hidden in its browser stops refreshing.
 //
-// The list ends after [MaxNames] names. A page shows a hundred; the server filters
-// and sorts.
+// The list ends after [MaxNames] names. A page shows a hundred of them; the server
+// filters and sorts.
 package console

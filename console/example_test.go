@@ -11,7 +11,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// The console is mounted in the server of an application. Each request has to show a token.
+// The console is mounted in the server of an application. Each request needs a token.
 func ExampleNew() {
 	provider := memlease.New(memlease.Options{})
 	defer provider.Close()

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// guessTime is the time from one wrong token that is answered to the next.
+	// guessTime is the time between two answers to wrong tokens.
 	guessTime = 200 * time.Millisecond
 	// longestDelay bounds the delay of an answer to a wrong token.
 	longestDelay = 10 * time.Second
-	// logTime is the time from one log line about wrong tokens to the next, at least.
+	// logTime is the least time between two log lines about wrong tokens.
 	logTime = time.Second
 )
 
@@ -25,7 +25,7 @@ type guesses struct {
 	unlogged int
 }
 
-// wrong logs that a request had a wrong token, and returns when it may be answered, or has ended.
+// wrong logs that a request had a wrong token, and returns when the request may be answered, or has ended.
 func (g *guesses) wrong(r *http.Request, user string) {
 	g.mu.Lock()
 	now := time.Now()

@@ -13,7 +13,7 @@ import (
 )
 
 // lease is a record as the pages show it, some time after it was read. That time is by
-// this process's clock; all other times are differences of the backend's clock.
+// this process's clock; of the times by the backend's clock only differences are used.
 type lease struct {
 	*leasing.Record
 	read time.Time
@@ -67,7 +67,7 @@ func (l lease) left() time.Duration {
 	return l.Left()
 }
 
-// Percent is the share of the TTL that is left.
+// Percent returns the percentage of the TTL that is left.
 func (l lease) Percent() int {
 	if l.TTL <= 0 {
 		return 0

@@ -84,9 +84,9 @@ type leasesPage struct {
 	page
 	query
 	Rows                 []lease
-	All, Low, Breaking   int // of the leases that match the text
-	Matching             int // of these, the leases that also match the state
-	First, Last, Pages   int // on this page, from 1; and how many pages there are
+	All, Low, Breaking   int // numbers of leases that match the text
+	Matching             int // the number of those that also match the state
+	First, Last, Pages   int // the rows on this page, counted from 1; the number of pages
 	Cut                  bool
 	Unsupported, Nothing bool // the backend cannot list; no list has been read yet
 	Part                 template.HTML
@@ -146,7 +146,7 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// partAge bounds the age of a rendering of the list: a rendering shows the time left at the time of the rendering.
+// partAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
 const partAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if

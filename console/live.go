@@ -13,7 +13,7 @@ const writeTime = 20 * time.Second
 // next returns, until the browser leaves or the console is closed.
 func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(context.Context) (p *part, at time.Time)) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx would buffer events
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -65,10 +65,10 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 	})
 }
 
-// minPause is the least time from one event of a stream to the next.
+// minPause is the least time between two events of a stream.
 const minPause = 100 * time.Millisecond
 
-// viewerOf returns the viewer to whose share of the streams a request counts: the user, or without a user the
+// viewerOf returns the viewer whose share of the streams a request uses: the user, or without a user the
 // address.
 func viewerOf(r *http.Request) string {
 	if user := userOf(r); user != "" {

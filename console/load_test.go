@@ -47,7 +47,8 @@ func drip(conn net.Conn) {
 	}
 }
 
-// T237: clients that send or read slowly cost the process no lease, and no other user a place.
+// T237: clients that send or read slowly don't make the process lose a lease, and don't take the streams of other
+// users.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})
@@ -111,7 +112,7 @@ func TestTrap_T239_UsersShareTheStreams(t *testing.T) {
 	require.Len(t, ended, 200)
 }
 
-// reads counts the requests that read one name.
+// reads counts the requests that read each name.
 type reads struct {
 	leasing.Provider
 	mu    sync.Mutex

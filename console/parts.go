@@ -30,10 +30,10 @@ type partKey struct {
 // part is a rendered part of a page. It is not changed after made is closed.
 type part struct {
 	made  chan struct{}
-	data  any           // that the template shows
+	data  any           // shown by the template
 	html  template.HTML // "" if the template failed
 	event []byte        // the HTML as a server-sent event
-	until time.Time     // when it is out of date
+	until time.Time     // when the part is out of date
 }
 
 // lastKept bounds the time for which the data of a part are kept without a viewer. The next part shows these data if the backend
@@ -44,9 +44,10 @@ func newParts() *parts {
 	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), of: map[partKey]*part{}}
 }
 
-// get returns a part that is up to date, or nil if ctx ends before the part is made. Of all callers at a time one
-// gathers the data and renders the part. gather gets the data that were shown before, or nil, and returns when
-// the part is out of date. data is called while few parts are rendered.
+// get returns a part that is up to date, or nil if ctx ends before the part is made. Of concurrent callers only
+// one gathers the data and renders the part. gather receives the data that were shown before, or nil. It returns
+// a function for the new data, and the time at which the part is out of date. That function runs in a slot, like
+// the rendering.
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()
 	now := time.Now()
@@ -79,7 +80,7 @@ func (p *part) isForgotten(key partKey, now time.Time) bool {
 }
 
 func (s *parts) render(p *part, name string, last any, gather func(last any) (data func() any, until time.Time)) {
-	defer close(p.made) // also after a panic of the provider's code
+	defer close(p.made) // even after a panic of the provider's code
 	data, until := gather(last)
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()

@@ -17,7 +17,7 @@ const (
 // shared is the list, which is read once for all its viewers.
 type shared struct {
 	read  func(context.Context) (listing, error)
-	every time.Duration   // from one read to the next, at least
+	every time.Duration   // the least time between two reads
 	end   context.Context // ends a read that is under way
 
 	mu       sync.Mutex
@@ -28,7 +28,7 @@ type shared struct {
 // reading is an answer of the backend. It does not change.
 type reading struct {
 	listing
-	at   time.Time     // just before the list was asked for; zero before the first
+	at   time.Time     // just before the list was requested; zero before the first list
 	took time.Duration // for the list
 	err  error         // of the latest attempt; the list is then that of an earlier one
 	next time.Time     // of the next attempt, at the earliest

@@ -10,8 +10,8 @@ import (
 // retry.
 const maxStreams = 200
 
-// streams are the pages that are kept up to date. Users share them: when there are maxStreams, a user with fewer
-// than another takes the place of the oldest stream of the user with the most streams.
+// streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream of a
+// user with fewer streams than another replaces the oldest stream of the user with the most.
 type streams struct {
 	mu  sync.Mutex
 	of  map[string][]*running // by user, the oldest first
@@ -21,7 +21,7 @@ type streams struct {
 // running is one page that is kept up to date.
 type running struct{ end context.CancelFunc }
 
-// begin adds a stream of a user, which end ends. ok is false if the user can have no further stream.
+// begin adds a stream of a user; end ends the stream. ok is false if the user can have no further stream.
 func (s *streams) begin(user string, end context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

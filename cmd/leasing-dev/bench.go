@@ -40,7 +40,7 @@ of their own, and by several that hand one name to each other.`,
 	return cmd
 }
 
-// measured is a line of the result, in seconds.
+// measured is a line of the result. Times are in seconds.
 type measured struct {
 	What    string  `json:"what"`
 	Clients int     `json:"clients"`
@@ -89,7 +89,7 @@ func rounded(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
 
-// measure has clients acquire and release for a while, each at least once.
+// measure makes clients acquire and release for a while, each at least once.
 func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measured, err error) {
 	prefix := "leasing/bench/" + rand.Text()[:8]
 	var all []*leasing.Manager
@@ -133,7 +133,7 @@ func (a *app) measure(ctx context.Context, where string, length time.Duration, c
 		})
 	}
 	group.Wait()
-	if err := cmp.Or(problems...); err != nil { // the clients fail for one reason
+	if err := cmp.Or(problems...); err != nil { // the clients fail for the same reason
 		return m, err
 	}
 	took, sorted := time.Since(begin), slices.Sorted(slices.Values(slices.Concat(cycles...)))

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// The backend is named by a flag or by LEASING_URL. Without one nothing is tried.
+// The backend is named by a flag or by LEASING_URL. Without a backend bench does nothing.
 func Example() {
 	fmt.Println(execute([]string{"bench"}, os.Stdout, os.Stdout))
 	// Output:

@@ -4,7 +4,8 @@
 //	leasing-dev bench --url redis://127.0.0.1:6379
 //	leasing-dev help
 //
-// It is for developers and operators who choose or write a provider. Command leasing runs commands under leases.
+// The command is for developers and operators who choose or write a provider. Command leasing runs commands under
+// leases.
 package main
 
 import (
@@ -38,7 +39,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Exit codes, as of command leasing.
+// Exit codes, the same as those of command leasing.
 const (
 	exitNo     = 1   // a promise was broken
 	exitFailed = 125 // leasing-dev itself failed
@@ -48,7 +49,7 @@ const (
 var errBroken = errors.New("a promise was broken")
 
 func main() {
-	logging.Disable() // each failed attempt to connect is a line otherwise
+	logging.Disable() // otherwise each failed attempt to connect prints a line
 	torture.WorkerMain(openForWorker)
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -135,7 +136,7 @@ func openForWorker(ctx context.Context) (leasing.Provider, error) {
 	return provider(ctx, os.Getenv(workerVariable))
 }
 
-// openers returns those of all backends that processes share.
+// openers returns the openers of all backends that processes can share.
 func openers() []abstractions.Opener {
 	return []abstractions.Opener{
 		postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(),
@@ -143,7 +144,7 @@ func openers() []abstractions.Opener {
 	}
 }
 
-// inFlags is the text of a command's error, in which the flag stands for the option that it sets.
+// inFlags returns the text of a command's error, with flags in place of the options that they set.
 func inFlags(cmd *cobra.Command, err error) string {
 	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "leasing: "), ": leasing: ", ": ")
 	invalid := (*leasing.InvalidError)(nil)

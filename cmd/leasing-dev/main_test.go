@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LEASING_TEST_AS_COMMAND") != "" {
 		main()
 	}
-	_ = os.Unsetenv("LEASING_URL") // of the shell that runs the tests
+	_ = os.Unsetenv("LEASING_URL") // a setting of the shell that runs the tests
 	os.Exit(m.Run())
 }
 
@@ -31,7 +31,7 @@ type place struct {
 	folder string
 }
 
-// names are those that differ from run to run.
+// names matches the names that differ from run to run.
 var names = regexp.MustCompile(`"(leasing/bench|torture)/[^"]+"`)
 
 func newPlace(t *testing.T) place { return place{t, t.TempDir()} }
@@ -53,7 +53,7 @@ func (p place) run(args ...string) (code int, out, problems string) {
 	cmd := p.command(args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the code says it
+	_ = cmd.Run() // the exit code reports a failure
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
@@ -81,7 +81,7 @@ func TestTortureWithProcesses_sqlite(t *testing.T) {
 	require.Contains(t, out, "no violation")
 }
 
-// The program says each failure once, in one line, in terms of its flags.
+// The program reports each failure once, in one line, in terms of its flags.
 func TestFailuresAreOneLine(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -23,10 +23,10 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// workerVariable is the backend's URL, for a worker process.
+// workerVariable is the variable with the backend's URL, for a worker process.
 const workerVariable = "LEASING_TORTURE_URL"
 
-// tortureFlags are those of torture.
+// tortureFlags are the flags of torture.
 type tortureFlags struct {
 	torture.Options
 	plan, html, history, verify string
@@ -98,7 +98,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 			return cmd
 		}
 	}
-	for _, plan := range plans { // not only after the run
+	for _, plan := range plans { // a bad path fails before the run, not after it
 		nothing := func(io.Writer) error { return nil }
 		if err := f.write(plan, nothing, nothing); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 		if err := f.write(plan, report.WriteHTML, report.WriteHistory); err != nil {
 			return errors.Join(broken, err)
 		}
-		f.Seed++ // or the same workers would be killed, or none, under each plan
+		f.Seed++ // otherwise the same workers would be killed under each plan, or none
 	}
 	return broken
 }
@@ -149,7 +149,7 @@ func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	return list, nil
 }
 
-// again returns the command line of the same plan's run, without the URL.
+// again returns the command line that repeats the run of one plan, without the URL.
 func (f *tortureFlags) again() string {
 	plan := f.plan
 	if plan == everyPlan {
@@ -159,7 +159,7 @@ func (f *tortureFlags) again() string {
 		plan, f.For, f.Seed, f.Workers, f.Names, f.TTL, f.Intensity, f.Operations, f.processes)
 }
 
-// progress shows the progress of a run from time to time.
+// progress prints the progress of a run from time to time.
 func (a *app) progress(plan string) func(torture.Progress) {
 	var next time.Duration
 	return func(p torture.Progress) {
@@ -192,7 +192,7 @@ func (a *app) verify(path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	report, err := torture.Verify(file)
 	if err != nil {
 		return err

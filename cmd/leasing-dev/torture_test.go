@@ -59,7 +59,7 @@ func TestTortureUnderAPlanInAFileOnSQLite(t *testing.T) {
 	require.Contains(t, verdict["again"], "leasing-dev torture --plan mine.json --for 1s --seed 7 ")
 }
 
-// A broken promise is exit code 1, and the report has the command line that repeats the run.
+// A broken promise ends with exit code 1, and the report has the command line that repeats the run.
 func TestTortureFindsTwoHolders(t *testing.T) {
 	history := filepath.Join(t.TempDir(), "run.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestTortureInterruptedOnSQLite(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^leasing-dev: flaky-network: .* requests\n`, line)
 	require.NoError(t, cmd.Process.Signal(unix.SIGINT))
-	_ = cmd.Wait() // the code says it
+	_ = cmd.Wait() // the exit code reports a failure
 	require.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
 	require.Empty(t, out.String())
 }

@@ -29,15 +29,16 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// journalName is the first argument of the test binary as a command to run: it writes a line to a
-// file every millisecond, as does a child of its own, and ends with journalCode.
+// journalName is the first argument that makes the test binary a command to run: the command
+// writes a line to a file every millisecond, as does a child of its own, and ends with
+// journalCode.
 const (
 	journalName = "journal"
 	journalCode = 7
 )
 
 // journalMain is "journal FILE LASTS [stubborn]". A line is the token, the process, its group, and the run. All
-// append to one file, so the order of the lines is that of the writes.
+// processes append to one file, so the order of the lines is that of the writes.
 func journalMain(args []string) {
 	lasts, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -91,7 +92,7 @@ func readJournal(t *testing.T, path string) (lines []written) {
 	return lines
 }
 
-// asCommand is the test binary as leasing, with arguments.
+// asCommand returns a command that runs the test binary as leasing, with arguments.
 func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Args[0] = "leasing"
@@ -102,14 +103,14 @@ func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
 // attack is an attack on one run.
 type attack struct {
 	name string
-	// do is told the processes of the run, and lasts.
+	// do receives the processes of the run, and returns at the end of the attack.
 	do func(a *arena, p processes)
-	// codes that may follow, beside those of a run that is over before, or whose lease is lost by a
-	// server's fault.
+	// codes are the exit codes that may follow, in addition to those of a run that has ended
+	// before, or that has lost its lease by a server's fault.
 	codes []int
 }
 
-// processes are those of a run; one that was not found is 0.
+// processes has the process IDs of a run; 0 for a process that was not found.
 type processes struct{ leasing, outer, inner, command int }
 
 var attacks = []attack{
@@ -152,7 +153,7 @@ var attacks = []attack{
 	}, []int{128 + 9}},
 }
 
-// between is a random number of milliseconds.
+// between returns a random duration, in whole milliseconds.
 func between(least, most int) time.Duration {
 	return time.Duration(least+rand.IntN(most-least)) * time.Millisecond
 }
@@ -183,7 +184,7 @@ func kill(pid int, sig unix.Signal) {
 	}
 }
 
-// firstChild is a child of a process, or 0. Any thread of that process may have started the child.
+// firstChild returns a child of a process, or 0. Any thread of that process may have started the child.
 func firstChild(pid int) int {
 	if all := childrenByTask(pid); pid > 0 && len(all) > 0 {
 		return all[0]
@@ -197,7 +198,7 @@ type arena struct {
 	url     string
 	journal string
 	faults  []fault // of the server, in turn
-	// disguised says that the jobs leave the command's group, and that every other run is below a first process that
+	// disguised says that the jobs leave the command's group, and that every other run is below a subreaper that
 	// reaps no orphans.
 	disguised bool
 }
@@ -219,7 +220,7 @@ func (a *arena) stop(pid int, during time.Duration) {
 	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
-// fight makes so many runs, each attacked once, by four contenders, while the server has faults.
+// fight makes a number of runs by four contenders, and attacks each run once, while the server has faults.
 func (a *arena) fight(runs int) {
 	t := a.t
 	jobs := make(chan int)
@@ -268,7 +269,7 @@ func (a *arena) fight(runs int) {
 	}
 	for pid := range pids {
 		eventually(t, func() bool {
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of a zombie it is empty, and another process may have the ID
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a zombie's command line is empty, and another process may have the ID
 			return !strings.Contains(string(name), a.journal)
 		}, fmt.Sprintf("the end of %d", pid))
 	}
@@ -299,7 +300,7 @@ func (a *arena) run(id string, at attack, job int) int {
 		args = append([]string{idleName}, args...)
 	}
 	cmd := asCommand(context.Background(), env, args...)
-	// Its command and the command's child inherit standard error, and must not outlive leasing.
+	// The command of leasing, and the command's child, inherit standard error, and must not outlive leasing.
 	printed, theirs, err := os.Pipe()
 	require.NoError(a.t, err)
 	cmd.Stderr = theirs
@@ -345,7 +346,8 @@ func (a *arena) run(id string, at attack, job int) int {
 	return code
 }
 
-// attack attacks a run as soon as its command is at work, unless it ends before, and waits for its end.
+// attack attacks a run some time after its command has begun to work, and waits for the end of the run. It returns
+// false if the run ends before the attack.
 func (a *arena) attack(id string, at attack, leasing func() int, lasts time.Duration, ended <-chan struct{}) bool {
 	for !a.works(id) {
 		select {
@@ -380,7 +382,7 @@ func (a *arena) works(id string) bool {
 	return strings.Contains(string(end[:n]), " "+id+"\n")
 }
 
-// childrenOf are the children of a process: the command is the guard's.
+// childrenOf returns the children of a process: the command is a child of the guard.
 func childrenOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	return string(text)
@@ -394,7 +396,7 @@ func attackedRuns() int {
 	return len(attacks)
 }
 
-// disguisedRuns is the number of disguised runs for each backend.
+// disguisedRuns returns the number of disguised runs for each backend.
 func disguisedRuns() int {
 	switch {
 	case os.Getenv("LEASING_TEST_SLOW") != "":

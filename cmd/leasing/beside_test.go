@@ -18,8 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 )
 
-// besides are programs that run a command: the words before that command. env(1) becomes the command, so its result
-// is that of the command alone.
+// besides are other programs that run a command, and the words to put before that command. env(1) becomes the
+// command, so its result is that of the command alone.
 var besides = map[string]string{"env": "env", "flock": "flock lock", "timeout": "timeout 1h", "tini": "tini -s --"}
 
 // Reasons for a difference.
@@ -32,12 +32,12 @@ const (
 	goFiles      = "the Go runtime opens /dev/null where a standard file is closed, so that no other file gets its number"
 )
 
-// comparison is a command that each program runs with $W before it: leasing's exit code and output are those of the
-// others, unless a reason says why not.
+// comparison is a script in which $W stands for the program that runs a command: leasing's exit code and output
+// equal those of the other programs, except where differs has a reason.
 type comparison struct {
 	name    string
 	script  string
-	signals []unix.Signal // sent to the program, in turn, once the command has printed "ready" so many times and once more
+	signals []unix.Signal // sent to the program in turn, each once the command has printed one more "ready"
 	differs map[string]string
 }
 
@@ -111,7 +111,7 @@ func (p *place) compare(c comparison, words string) ran {
 	_ = r.Wait()
 	status := r.ProcessState.Sys().(syscall.WaitStatus)
 	code := status.ExitStatus()
-	if status.Signaled() { // as a shell shows it
+	if status.Signaled() { // as a shell reports it
 		code = exit.Signal + int(status.Signal())
 	}
 	return ran{code, r.text(r.out)}

@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// openConsole serves a page on a port of its own, and returns where.
+// openConsole starts a console on a port of its own, and returns its address.
 func (p *place) openConsole(flags ...string) (page *running, at string) {
 	p.t.Helper()
 	page = p.start(append([]string{"console", "--listen", "127.0.0.1:0"}, flags...)...)
@@ -46,14 +46,14 @@ func ask(t *testing.T, at string, form url.Values, change func(*http.Request)) (
 	return answer.StatusCode, string(body)
 }
 
-// tokenFile is a file with the token "0123456789abcdef".
+// tokenFile writes a file with the token "0123456789abcdef".
 func (p *place) tokenFile() string {
 	file := filepath.Join(p.folder, "token")
 	require.NoError(p.t, os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600))
 	return file
 }
 
-// A page of the present leases, for users with the token, until the console ends.
+// The console serves a page of the present leases to users with the token, until it is interrupted.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -69,8 +69,8 @@ func TestConsole(t *testing.T) {
 	require.NoError(t, page.Wait())
 }
 
-// A lease is ended only if a flag allows it, and only by a known user: a user with the
-// token, or a user that a proxy names.
+// The console ends a lease only if a flag allows that, and only for a known user: a
+// user with the token, or a user that a proxy names.
 func TestConsoleEndsLeasesForThoseWhoMay(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

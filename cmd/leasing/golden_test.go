@@ -37,7 +37,7 @@ func atoi(t *testing.T, text string) int {
 	return n
 }
 
-// steady replaces what differs from run to run.
+// steady replaces the texts that differ from run to run.
 var steady = []struct {
 	what *regexp.Regexp
 	by   string
@@ -65,7 +65,7 @@ func settle(text, folder string) string {
 	return text
 }
 
-// compare compares with, or writes, a golden file.
+// compare compares a text with a golden file, or writes the file.
 func compare(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
@@ -178,7 +178,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// An error is printed in one line, with a code of its own.
+// An error is printed in one line, and the exit code is 1 or 125.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -226,7 +226,7 @@ func TestGoldenErrors(t *testing.T) {
 	compare(t, "errors", text)
 }
 
-// everyCommand has the arguments of each command, beside flags that go wrong.
+// everyCommand has the arguments of each command, without the wrong flags that the test adds.
 var everyCommand = map[string][]string{
 	"run": {"name", "--", "true"}, "ls": {}, "inspect": {"name"}, "watch": {"--for", "1ms"}, "break": {"--yes", "name"}, "history": {"name"},
 	"wait": {"name"}, "elect": {"--terms", "1", "name", "--", "true"}, "doctor": {},
@@ -234,7 +234,7 @@ var everyCommand = map[string][]string{
 	"bootstrap": {}, "version": {},
 }
 
-// Every command says in one line what is wrong with its flags, its URL, or a server that is down.
+// With one line every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -251,7 +251,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 		if name != "man" && name != "version" {
 			flags = append(flags, badURL)
 		}
-		// The console and elect go on until the server answers.
+		// The console and elect keep trying until the server answers.
 		if !slices.Contains([]string{"man", "version", "sql schema", "console", "elect"}, name) {
 			flags = append(flags, dead...)
 		}
@@ -276,7 +276,7 @@ func (p *place) refused(url string) (text string) {
 	p.t.Helper()
 	for _, name := range []string{"run", "elect", "break", "doctor"} {
 		line := append([]string{name, "--url", url}, everyCommand[name]...)
-		if name == "elect" { // which waits for a minute: the refusal may pass
+		if name == "elect" { // elect tries again for a minute, since the refusal may be temporary
 			candidate := p.start(line...)
 			eventually(p.t, func() bool { return strings.Contains(candidate.text(candidate.err), "access denied") }, "elect says that it is refused")
 			candidate.signal(unix.SIGTERM)
@@ -293,7 +293,7 @@ func (p *place) refused(url string) (text string) {
 	return text
 }
 
-// holds has a lease of the name that refused uses.
+// holds starts a holder of the name that refused uses.
 func (p *place) holds(url string) {
 	holder := p.start("run", "--url", url, "name", "--", "sh", "-c", "echo ready; sleep 1000")
 	holder.printed("ready")
@@ -324,7 +324,7 @@ func TestGoldenMissingRights_redis(t *testing.T) {
 	compare(t, "rights-redis", strings.ReplaceAll(text, server.Addr(), "SERVER"))
 }
 
-// A file that its reader may not write, as another user where this one is root.
+// The commands may read the file but not change its contents. They run as another user if this user is root.
 func TestGoldenMissingRights_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// A lease that acquire has taken outlives the command, and ends by its ID.
+// A lease from the command acquire outlives the command, and is released by its ID.
 func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -21,7 +21,7 @@ import (
 )
 
 // wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
-// end by themselves in a while.
+// end by themselves after a while.
 var wrappers = map[string]string{
 	"timeout":             `exec timeout 1h $J`,
 	"timeout in timeout":  `exec timeout 1h timeout 1h $J`,
@@ -37,7 +37,8 @@ var wrappers = map[string]string{
 	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
 }
 
-// misfortunes happen to a run under such a wrapper. The job heeds TERM where the exit code is that of the wrapper.
+// misfortunes happen to a run under such a wrapper. If code is 0, the job heeds TERM, and the exit code is the
+// wrapper's.
 var misfortunes = map[string]struct {
 	do   func(p *place, r *running)
 	code int
@@ -53,8 +54,8 @@ var misfortunes = map[string]struct {
 	"leasing gets TERM": {func(_ *place, r *running) { r.signal(unix.SIGTERM) }, 0},
 }
 
-// stopsBetweenWrites stops leasing while it has no lock of the database: a process that is stopped in a write keeps
-// the lock for as long.
+// stopsBetweenWrites stops leasing while it has no lock of the database: a process that is stopped during a write
+// keeps the lock until it continues.
 func stopsBetweenWrites(p *place, r *running) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(p.folder, "leasing", "leases.db")+"?_pragma=busy_timeout(100)")
 	require.NoError(r.t, err)
@@ -73,7 +74,7 @@ func (p *place) breaks() {
 	require.Zero(p.t, code, problems)
 }
 
-// guard is the process ID of leasing's only child.
+// guard returns the process ID of leasing's only child.
 func (r *running) guard() int {
 	r.t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.Process.Pid))
@@ -86,7 +87,7 @@ func (r *running) guard() int {
 	return atoi(r.t, strings.TrimSpace(text))
 }
 
-// A process that leaves the command's group, or whose parent ends, dies with the command all the same.
+// A process that leaves the command's group, or whose parent ends, still dies with the command.
 func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *testing.T) {
 	servertest.Thorough(t)
 	t.Parallel()
@@ -125,7 +126,7 @@ func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *t
 					r.signal(unix.SIGCONT)
 				}
 				code := r.code()
-				if m.code != 0 { // otherwise it is the wrapper's
+				if m.code != 0 { // otherwise the code is the wrapper's
 					require.Equal(t, m.code, code, r.text(r.err))
 				}
 				require.NotContains(t, r.text(r.err), "do not end")
@@ -142,7 +143,7 @@ func journaled(path string) int {
 	return strings.Count(string(text), "\n")
 }
 
-// A command's zombies keep no lease under a first process that reaps no orphans.
+// A command's zombies do not keep the lease, even if the process that inherits orphans reaps no child.
 func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -156,7 +157,8 @@ func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
 	}
 }
 
-// idleName is the first argument of the test binary as the parent of all orphans, none of which it reaps.
+// idleName is the first argument that makes the test binary a subreaper: it becomes the parent of all orphans, and
+// reaps no child.
 const idleName = "idle"
 
 func idleMain(args []string) {
@@ -169,7 +171,7 @@ func idleMain(args []string) {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// TERM reaches a command that has left its group once, and not twice.
+// A command that has left its group is sent TERM once, not twice.
 func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -20,7 +20,7 @@ func main() {
 	if supervise.IsGuard() {
 		supervise.Guard()
 	}
-	logging.Disable() // each failed attempt to connect is a line otherwise
+	logging.Disable() // otherwise each failed attempt to connect prints a line
 	problems := output.NewLines(os.Stderr)
 	code := execute(os.Args[1:], output.Streams{In: os.Stdin, Out: os.Stdout, Err: problems})
 	problems.Flush()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LEASING_TEST_AS_COMMAND") != "" {
 		main()
 	}
-	_, _ = os.Unsetenv("LEASING_URL"), os.Unsetenv("LEASING_CONFIG") // of the user of the tests
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)           // under nohup the commands that tests start would ignore it, too
+	_, _ = os.Unsetenv("LEASING_URL"), os.Unsetenv("LEASING_CONFIG") // settings of the user who runs the tests
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)           // under nohup the commands that tests start would ignore HUP, too
 	os.Exit(m.Run())
 }

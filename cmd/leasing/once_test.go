@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// twice returns a part of a line that the line has twice: a class of errors, this program's name, or a sentence.
+// twice returns a part of a line that the line contains twice: a class of errors, this program's name, or a sentence.
 func twice(line string) string {
 	for _, class := range []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp} {
 		if strings.Count(line, class.Error()) > 1 {
@@ -52,8 +52,8 @@ func silent(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A failure of any backend is told once: by a server that is down, one that is silent, and a file that another
-// process has locked.
+// A failure of any backend is printed once: of a server that is down, of a server that is silent, and of a
+// file that another process has locked.
 func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const dead = "127.0.0.1:1"

@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// patience bounds what should take moments, on a very slow machine.
+// patience bounds a wait that should be short, on a very slow machine.
 const patience = time.Minute
 
 // place is a state folder of a test's own, with leases in an SQLite file.
@@ -42,7 +42,7 @@ func (p *place) env() []string {
 	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
 }
 
-// bare is an environment without LEASING_URL.
+// bare returns an environment without LEASING_URL.
 func (p *place) bare() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
@@ -57,7 +57,7 @@ func (p *place) file(text string) string {
 	return path
 }
 
-// running is a leasing that runs.
+// running is a leasing process.
 type running struct {
 	*exec.Cmd
 	t        *testing.T
@@ -157,7 +157,8 @@ func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 	require.Equal(t, "-- -x\n", out)
 }
 
-// A setting that is there and empty, of a variable that was not set, would mean the leases of this machine alone.
+// An empty setting may come from a variable that was not set. If it were ignored, another setting might name another
+// backend.
 func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -222,7 +223,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	require.Contains(t, out, "want only one of the two")
 }
 
-// cron and systemd expand no "~": the file would lie in the working folder.
+// cron and systemd expand no "~": the file would be in the working folder.
 func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -253,14 +254,15 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, made, "%v", c)
 	}
-	for _, env := range [][]string{{"XDG_STATE_HOME=", "HOME=" + p.folder}, {"HOME=~"}} { // and with both folders said, HOME is not asked
+	for _, env := range [][]string{{"XDG_STATE_HOME=", "HOME=" + p.folder}, {"HOME=~"}} { // if both folders are set, HOME is not read
 		cmd := asCommand(t.Context(), append(p.bare(), env...), "run", "--local", "name", "--", "true")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
 }
 
-// Two machines that share a home have other locks for one file. Two FUSE mounts of one folder model such a home.
+// Two machines that share a home may not see each other's locks on a file. A FUSE mount of a folder models such a
+// home.
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	t.Parallel()
 	bindfs, err := exec.LookPath("bindfs")
@@ -316,7 +318,7 @@ func TestRunOnSQLiteIsBusy(t *testing.T) {
 	require.Equal(t, 0, code)
 	require.Empty(t, problems)
 	waiter := p.start("run", "--wait", "forever", "name", "--", "echo", "got it")
-	for pause, code := 100*time.Millisecond, -1; code == -1; pause *= 2 { // until the signal no longer comes before it waits
+	for pause, code := 100*time.Millisecond, -1; code == -1; pause *= 2 { // until the signal arrives after the wait has begun
 		ended := p.start("run", "--wait", "forever", "name", "--", "true")
 		<-time.After(pause)
 		ended.signal(unix.SIGHUP)
@@ -342,7 +344,7 @@ func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 	r.code()
 }
 
-// TERM ends a command that is stopped, too, as one is that reads from a terminal that is not its own.
+// TERM also ends a command that is stopped, for example since it has read from the terminal in the background.
 func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -356,7 +358,7 @@ func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	require.Equal(t, 128+15, r.code())
 }
 
-// The whole group ends with the command, and no other claim gets the lease before.
+// The whole group ends with the command, and no other claim gets the lease earlier.
 func TestRunOnSQLiteLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -391,7 +393,7 @@ func TestRunOnSQLiteWhenTheLeaseIsBroken(t *testing.T) {
 	}
 }
 
-// A command that ignores TERM gets KILL, in time: the next one has not begun.
+// A command that ignores TERM gets KILL before the command of another holder can begin.
 func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -407,8 +409,8 @@ func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	require.Contains(t, r.text(r.out), "TERM")
 }
 
-// A database that was deleted is a certain loss: another process may have the name in a new one, so
-// the command is killed at once.
+// A database that was deleted is a certain loss: another process may have the name in a new
+// database, so the command is killed at once.
 func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -419,7 +421,7 @@ func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	require.Contains(t, r.text(r.err), "gone")
 }
 
-// While leasing is stopped its command dies before another claim has the lease, and when leasing goes on it reports this end.
+// While leasing is stopped its command dies before another claim has the lease, and leasing reports the loss when it goes on.
 func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []unix.Signal{unix.SIGCONT, unix.SIGKILL} {
@@ -442,7 +444,7 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	}
 }
 
-// When leasing and its guard are killed at once, the kernel still ends the command.
+// When leasing and its guard are killed at the same time, the kernel still ends the command.
 func TestRunOnSQLiteWhenLeasingAndGuardAreKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -501,7 +503,7 @@ func TestElectOnSQLite(t *testing.T) {
 	require.Equal(t, 128+15, leader.code())
 }
 
-// A wait for a lease includes a wait for its server, also if its tables have to be created.
+// A wait for a lease includes a wait for the server, even if the server has no tables yet.
 func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	t.Parallel()
 	server, p := servertest.NewPostgres(t), newPlace(t)

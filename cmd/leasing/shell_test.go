@@ -24,14 +24,14 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// exe is the path of this program, for shells.
+// exe returns the path of this program, for shells.
 func exe(t *testing.T) string {
 	path, err := os.Executable()
 	require.NoError(t, err)
 	return path
 }
 
-// shell runs a script of bash in which $L is leasing.
+// shell runs a bash script in which $L is leasing.
 func (p *place) shell(script string) *running {
 	p.t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -50,7 +50,7 @@ func (p *place) shell(script string) *running {
 	return r
 }
 
-// children of a process, in the order in which they began.
+// children returns the children of a process, in the order in which they began.
 func children(t *testing.T, pid int) (all []int) {
 	for _, child := range strings.Fields(childrenOf(pid)) {
 		all = append(all, atoi(t, child))
@@ -153,7 +153,7 @@ func TestTrap_T214_TheLastOutputArrives_sqlite(t *testing.T) {
 	}
 }
 
-// signalled are the signals that are passed on, but for those that a terminal's shell or Go itself needs.
+// signalled are the signals that are passed on, except those that a terminal's shell or Go itself needs.
 var signalled = []unix.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGWINCH,
 	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, 40, 64,
@@ -175,7 +175,7 @@ func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	require.NoError(t, unix.Kill(children(t, func() int { _, inner := r.guards(); return inner }())[0], unix.SIGKILL))
 	require.Equal(t, 128+9, r.code(), r.text(r.err))
 
-	// By default they end the command, or the wait for the lease, with 128 and their number.
+	// By default they end the command, or the wait for the lease, with exit code 128 plus their number.
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
 	holder.printed("ready")
 	for _, sig := range signalled {
@@ -191,7 +191,7 @@ func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	require.Equal(t, 128+14, holder.code(), holder.text(holder.err))
 }
 
-// catches reports whether a process has the handler for a signal in place: leasing opens its backend afterwards.
+// catches reports whether a process has installed its signal handlers: leasing opens leases.db only afterwards.
 func catches(pid int, sig unix.Signal) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, file := range files {
@@ -230,7 +230,7 @@ func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
 	require.Equal(t, "ready\nalive\n", r.text(r.out))
 }
 
-// Standard error is a pipe that is full, and its reader is paused or has gone.
+// Standard error is a full pipe, whose reader is paused or has gone.
 func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -246,7 +246,7 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 			require.NoError(t, raw.Control(func(fd uintptr) {
 				for _, size := range []int{4096, 1} {
 					for err == nil {
-						_, err = unix.Write(int(fd), make([]byte, size)) // the file is not blocking
+						_, err = unix.Write(int(fd), make([]byte, size)) // the file is non-blocking
 					}
 					require.Equal(t, unix.EAGAIN, err)
 					err = nil
@@ -270,7 +270,7 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	}
 }
 
-// A command in a pipeline that reads the terminal gets the terminal.
+// A command in a pipeline can read from the terminal.
 func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]string{
@@ -312,7 +312,7 @@ func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 		require.Empty(t, r.text(r.err), "the jobserver is there")
 	}
 
-	// systemd's socket activation names the process that is to take the files.
+	// systemd's socket activation names the process that is to receive the files.
 	r = p.shell(`exec 3>three; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$L" run name -- bash -c 'echo $((LISTEN_PID - $$)) $LISTEN_FDS; echo x >&3'`)
 	require.Zero(t, r.code(), r.text(r.err))
 	require.Equal(t, "0 1\n", r.text(r.out))
@@ -321,7 +321,7 @@ func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 	require.Equal(t, "1\n", r.text(r.out), "it was meant for another process")
 }
 
-// A command's name has the meaning that it has to execvp(3).
+// A command is found by its name in the same way as by execvp(3).
 func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -367,7 +367,6 @@ func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 	}
 }
 
-// --at-least holds whatever ends the run.
 func TestTrap_T221_AtLeastHoldsWhateverEndsTheRun_sqlite(t *testing.T) {
 	t.Parallel()
 	const atLeast = 4 * time.Second
@@ -445,7 +444,8 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 	}
 }
 
-// A limit of address space that SQLite does not fit in is a sentence and 125, and no panic.
+// If SQLite does not fit into the limit of address space, leasing reports that and exits with 125, and does not
+// panic.
 func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -499,8 +499,8 @@ func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 	}
 }
 
-// A signal ends a wait with 128 and its number, also in a container's first process, for which signals do nothing by
-// default.
+// A signal ends a wait with exit code 128 plus its number, even in the first process of a container, for which
+// signals do nothing by default.
 func TestTrap_T228_ASignalEndsAWait_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -69,12 +69,12 @@ func (x *terminal) types(keys string) {
 	require.NoError(x.t, err)
 }
 
-// start starts leasing as a login shell would be.
+// start starts leasing like a login shell.
 func (x *terminal) start(p *place, args ...string) *running {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }
 
-// startAs starts a command like a login shell.
+// startAs starts a command like a login shell: in a session of its own, on the terminal.
 func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)
@@ -117,7 +117,7 @@ func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	}
 }
 
-// A shell gets its turn on Ctrl-Z while leasing waits for its lease, too, and goes on with fg.
+// Ctrl-Z returns to the shell even while leasing waits for its lease, and fg continues the wait.
 func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
 	t.Parallel()
 	x, p := newTerminal(t), newPlace(t)
@@ -136,7 +136,7 @@ func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
 	require.Zero(t, r.code())
 }
 
-// No question whether to end a lease is printed without a user to answer, and the name has to be typed.
+// The command break asks for confirmation: it ends the lease only after its name was typed.
 func TestBreakOnSQLiteAsks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -27,7 +27,7 @@ func versionCommand(a *cli.App) *cobra.Command {
 	}
 }
 
-// version is the version of the module that go install has noted.
+// version returns the version of the module that go install has recorded.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -35,7 +35,7 @@ func version() string {
 	return "(devel)"
 }
 
-// commit is that of the code, if the program was built in a checkout, else "-".
+// commit returns the commit of the code if the program was built in a checkout, and otherwise "-".
 func commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -5,18 +5,17 @@ package redislease
 //
 //	"ACL SETUSER app on >password " + ACLRules
 //
-// Without them calls fail with leasing.ErrDenied, and never leave a lease that its
-// claim does not know of. Only the rules that serve waiters may be missing (the
-// channels, +subscribe, +publish, and all that begin with +z except +zadd): then
-// waiters poll.
+// Without these rules calls fail with leasing.ErrDenied, and a denied acquire leaves no
+// lease behind. Only the rules that serve waiters may be missing (the channels,
+// +subscribe, +publish, and all that begin with +z except +zadd): then waiters poll.
 const (
 	ACLRules = "~leasing:* &leasing:wake:* +evalsha +eval" +
 		" +time +get +set +zadd +pexpire +zrem +zpopmin +zrange +publish" +
 		" +subscribe +ping +scan"
-	// ClusterACLRules are needed beside ACLRules on a Cluster.
+	// ClusterACLRules are needed in addition to ACLRules on a Cluster.
 	ClusterACLRules = "+cluster|slots"
-	// RedlockACLRules are needed beside ACLRules on the servers of a Redlock.
+	// RedlockACLRules are needed in addition to ACLRules on the servers of a Redlock.
 	RedlockACLRules = "+info"
-	// NameACLRules are needed beside ACLRules with client_name in the URL.
+	// NameACLRules are needed in addition to ACLRules if the URL has client_name.
 	NameACLRules = "+client|setname"
 )

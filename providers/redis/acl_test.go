@@ -26,7 +26,7 @@ func exercise(t *testing.T, p *Provider) error {
 	first.TTL /= 2
 	grant := e.acquire(first)
 	first.TTL += time.Second
-	e.acquire(first) // a repetition prolongs it
+	e.acquire(first) // a repeated acquire prolongs the lease
 	for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
 		first.TTL = ttl
 		if ttl != abstractions.Infinite || p.Capabilities().Infinite {
@@ -70,7 +70,7 @@ func (e *exercising) acquire(req abstractions.AcquireRequest) abstractions.Grant
 	return grant
 }
 
-// get asks until the claim has the name, or for some time, since the holder may be lost for good.
+// get retries while the name is held, 100 times at most: the holder may never release the name.
 func (e *exercising) get(req abstractions.AcquireRequest) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -84,7 +84,7 @@ func (e *exercising) get(req abstractions.AcquireRequest) {
 	}
 }
 
-// wait has a claim wait for a name that is held.
+// wait registers a claim as a waiter for a held name.
 func (e *exercising) wait(req abstractions.AcquireRequest) (leave func()) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	timer := time.AfterFunc(3*time.Second, cancel)
@@ -101,8 +101,8 @@ func userWith(rights ...string) redistest.Options {
 
 func asUser(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-// refusals returns the server's refusals for want of a right, including those that
-// scripts ignored.
+// refusals returns the commands that the server refused for a missing right, including
+// refusals that scripts ignored.
 func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	t.Helper()
 	entries, err := s.Client(t).ACLLog(t.Context(), 100).Result()

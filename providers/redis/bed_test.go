@@ -35,7 +35,7 @@ func newBed(t testing.TB, o redistest.Options) *bed {
 	return b
 }
 
-// process is the provider of another process.
+// process opens a provider like that of another process.
 func (b *bed) process() (*Provider, *watch) {
 	b.t.Helper()
 	client, w := watched(b.t, b.server)
@@ -166,7 +166,7 @@ func spoil(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// loseReplies applies calls and drops their replies; nil restores the replies.
+// loseReplies lets calls take effect and fail with err; nil restores their replies.
 func (w *watch) loseReplies(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

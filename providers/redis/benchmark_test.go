@@ -26,7 +26,7 @@ func BenchmarkProvider(b *testing.B) {
 	server := redistest.Start(b, redistest.Options{})
 	admin := server.Client(b)
 	p := openTest(b, Options{URL: server.URL()})
-	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // as a manager's
+	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // like the contexts of a manager
 	defer cancel()
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("cycle/callers=%d", callers), func(b *testing.B) {

@@ -20,8 +20,8 @@ import (
 const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
-	// dialTimeout allows a TLS handshake across an ocean, or one lost packet.
-	// A call that needs a new connection waits no longer than its context.
+	// dialTimeout leaves time for a TLS handshake across an ocean, or for one lost
+	// packet. A call that needs a new connection waits no longer than its context.
 	dialTimeout = 3 * time.Second
 	// poolSize bounds the connections to a server. Calls that hang must not keep
 	// others from a connection. Usually there are three connections.
@@ -74,7 +74,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
-	c.DisableRoutingPolicies = true // they ask each server for all its commands
+	c.DisableRoutingPolicies = true // the policies ask each server for all its commands
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 	c.Dialer = dialer(c.TLSConfig)
@@ -117,21 +117,22 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 }
 
-// tune sets what the URL leaves open: a call and a dial are each tried once, since
-// package leasing retries. Pipelines use the pool of all calls: package node checks its idle connections.
+// tune sets the parameters that the URL leaves out: a call and a dial are each tried once, since package
+// leasing retries. Pipelines share the pool of all calls, whose idle connections package node checks.
 func tune(maxRetries, pool, pipelines *int, dial *time.Duration) {
 	*pipelines = -1
 	*maxRetries, *pool, *dial = cmp.Or(*maxRetries, -1), cmp.Or(*pool, poolSize), cmp.Or(*dial, dialTimeout)
 }
 
-// noMaintenance spares each connection a request for notifications that only
-// Redis Enterprise sends.
+// noMaintenance turns off a request, on each new connection, for notifications that
+// only Redis Enterprise sends.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// tls returns the TLS configuration for a URL. go-redis checks each server's certificate
-// against the first host; that is right if one name leads to a whole cluster.
+// tls returns the TLS configuration for a URL. go-redis would check each server's
+// certificate against the first host, which is right only if one name leads to a whole
+// cluster.
 func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	if l.scheme != "rediss" {
 		return nil
@@ -148,8 +149,8 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	return c
 }
 
-// badParameter reports an error of go-redis about the parameters that it parsed. The
-// error names them, and has no password: see forLibrary.
+// badParameter reports an error of go-redis about the parameters in a URL. The error
+// names the parameters, and contains no password: see forLibrary.
 func badParameter(err error) error {
 	text := err.Error()
 	if bad := (*url.Error)(nil); errors.As(err, &bad) {
@@ -158,8 +159,8 @@ func badParameter(err error) error {
 	return providerkit.BadURL("a URL of Redis: " + strings.TrimPrefix(text, "redis: "))
 }
 
-// signInOnce asks credentials once for each new connection. A client of sentinels has no other way: go-redis 9.23
-// makes no manager of StreamingCredentialsProvider for such a client, and calls the nil one (sentinel.go, NewFailoverClient).
+// signInOnce gets the credentials once for each new connection. A client of sentinels has no other way: go-redis 9.23 creates
+// no manager of StreamingCredentialsProvider for such a client, and calls the nil manager (sentinel.go, NewFailoverClient).
 func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (user, password string, err error) {
 	return func(context.Context) (string, string, error) {
 		credentials, unsubscribe, err := from.Subscribe(noListener{})
@@ -171,7 +172,7 @@ func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (u
 	}
 }
 
-// noListener listens to credentials that are used once.
+// noListener ignores updates of credentials that are used once.
 type noListener struct{}
 
 func (noListener) OnNext(auth.Credentials) {}

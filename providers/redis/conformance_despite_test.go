@@ -17,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The whole suite while a minority of the servers is unwell. The queue of waiters is on the
-// first server, so mostly that server is spoiled. Only the first of these suites is part of
-// `make test`: in the others each client has to detect by itself that a server hangs.
+// These tests run the whole suite while a minority of the servers is down, hangs or has
+// lost its data. The queue of waiters is on the first server, so most tests spoil that
+// server. `make torture` runs all of these suites. `make test-all` runs only the first,
+// and T44 on one server: in the others each client has to detect by itself that a
+// server hangs.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
 	servertest.Long(t)
@@ -113,7 +115,7 @@ func forgetful(t *testing.T, servers ...*redistest.Server) {
 	}
 	meanwhile(t, func(ctx context.Context) {
 		for _, admin := range admins {
-			_ = admin.ScriptFlush(ctx).Err() // it fails at the end
+			_ = admin.ScriptFlush(ctx).Err() // the flush fails when the test ends
 		}
 	})
 }
@@ -145,9 +147,10 @@ func slow(t *testing.T) {
 	}
 }
 
-// conformDespite runs the suite on n servers, of which spoil leaves some well. Forget and
-// Ahead of the harness act on the well servers. Each of the suite's clients has to
-// detect by itself that a server is frozen, so the limits of a frozen server are short.
+// conformDespite runs the suite on n servers, of which spoil leaves some unharmed. Forget
+// and Ahead of the harness act on the unharmed servers. Each of the suite's clients has
+// to detect by itself that a server is frozen, so the limits of a frozen server are
+// short.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
@@ -162,16 +165,17 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetOn(well), aheadOn(well), nil // a renewal locks servers again
 	if len(well) == n {
-		// Afterwards the lease looks as if the first server, which has lost its data, and the last had granted the lease.
+		// Afterwards the lease looks as if only the first server, which has lost its data, and the last one had granted
+		// the lease.
 		h.Lose = func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, servers[1].Client(t).Del(t.Context(), keysOf(name).Name).Err())
 		}
 	}
-	h.TTL = 2 * time.Second // no spare server makes up for a slow one
+	h.TTL = 2 * time.Second // no other server can replace the vote of a slow one
 	providertest.Run(t, h)
 }
 
-// aheadOn raises a name's token by an hour: see redis' prelude.lua for its place.
+// aheadOn raises a name's token by an hour on the servers: see raiseToken.
 func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		for _, server := range servers {
@@ -180,9 +184,9 @@ func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Prov
 	}
 }
 
-// forgetOn deletes the servers' records of a name once its token is in the past. A server
-// whose clock was thought to be behind may have issued a token that is ahead, and
-// keeps the record for longer by that difference.
+// forgetOn deletes the servers' records of a name once its token is in the past. A token
+// may be ahead of a server's clock, and the server keeps the record for longer by that
+// difference.
 func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		key := keysOf(name).Name

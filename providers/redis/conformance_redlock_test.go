@@ -23,7 +23,7 @@ func conformRedlock(t *testing.T, n int) {
 	bootstrapped(t, servers)
 	h := harness(redlockURL(servers)+"&node_timeout=1s", nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetOn(servers), aheadOn(servers), nil // a renewal locks servers again
-	h.TTL = 2 * time.Second                                                // a server has half of the TTL to answer, on a busy machine
+	h.TTL = 2 * time.Second                                                // a server has half of the TTL to answer, for a busy machine
 	providertest.Run(t, h)
 }
 

@@ -102,10 +102,10 @@
 //	leasing:{name}:queue  the waiters
 //	leasing:node          on a server of Redlock: a mark that it has its data
 //
-// It needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200 ms
-// to MaxTTL, and never leasing.Infinite. Clients come from you, or are made by
-// Open. The provider resends a script that a server has forgotten. Metadata and
-// owner can be read by anyone who can read the keys. On a Cluster a release is
-// published to all servers, since a sharded channel per name would need a
-// connection per server and name.
+// The package needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200
+// ms to MaxTTL, and never leasing.Infinite. Clients come from you, or are made by Open.
+// The provider resends a script that a server has forgotten. Metadata and owner can be
+// read by anyone who can read the keys. On a Cluster a release is published to all
+// servers, since a sharded channel per name would need a connection per server and
+// name.
 package redislease

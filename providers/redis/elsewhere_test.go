@@ -18,8 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// naming serves connections as a Redis that directs requests to another host: as a member of a Cluster, as a
-// sentinel that names a master and other sentinels, and by the notification of a move.
+// naming serves connections like a Redis that directs clients to other hosts: a member of a Cluster, a
+// sentinel that names a master and another sentinel, and a server that announces a move.
 func naming(master, other string) func(net.Conn) {
 	split := func(addr string) (host, port string) { host, port, _ = net.SplitHostPort(addr); return host, port }
 	text := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
@@ -83,9 +83,9 @@ func readRequest(from *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-// T118: passwords go to the hosts of the URL, and beyond these only where the protocol has other hosts: a Cluster's
-// members name each other, and sentinels name the master and each other. A password of Redis never goes to a sentinel, nor
-// the sentinels' to a master.
+// T118: passwords go to the hosts of the URL, and beyond these only where the protocol names other hosts: a Cluster's
+// members name each other, and sentinels name the master and each other. A password of Redis never goes to a sentinel, and
+// a password of sentinels never goes to a master.
 func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

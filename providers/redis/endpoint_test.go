@@ -31,7 +31,7 @@ type endpoint struct {
 // pipe is a connection through an endpoint.
 type pipe struct {
 	client, server net.Conn
-	lost           atomic.Bool  // bytes that are sent get lost
+	lost           atomic.Bool  // drops the bytes that are sent
 	used           atomic.Int64 // the time of the latest bytes, in nanoseconds of the Unix epoch
 }
 
@@ -98,7 +98,7 @@ func (e *endpoint) each(do func(p *pipe)) {
 	}
 }
 
-// lose makes the path of all connections silent, like a gateway that has forgotten its connections.
+// lose drops all further bytes of the existing connections, like a gateway that has forgotten its connections.
 func (e *endpoint) lose() { e.each(func(p *pipe) { p.lost.Store(true) }) }
 
 func (e *endpoint) addr() string { return e.Addr().String() }
@@ -120,8 +120,8 @@ func (e *endpoint) users(t *testing.T, o redis.Options, idle int) *redis.Client 
 	return client
 }
 
-// T170: the server behind an endpoint becomes unusable, stays alive, and refuses requests. If any answer keeps a
-// connection open, a client stays with that server for ever.
+// T170: the server behind an endpoint becomes unusable, stays alive, and refuses requests. A client that keeps
+// its connection after such a refusal stays with that server for ever.
 func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	t.Parallel()
 	for code, break_ := range map[string]func(t *testing.T, old *redistest.Server, admin *redis.Client, next *redistest.Server){
@@ -168,7 +168,7 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 				addr := next.Addr()
 				e.to.Store(&addr)
 				_, err := p.Acquire(t.Context(), claimOf("name"))
-				if err != nil { // the connection before it moved
+				if err != nil { // on a connection from before the move
 					require.ErrorContains(t, err, code)
 					_, err = p.Acquire(t.Context(), claimOf("name"))
 				}
@@ -178,8 +178,8 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	}
 }
 
-// T173: a gateway forgets idle connections, and notifies neither end. A request that waits on such a connection for its whole
-// bound is lost, and a release leaves the name taken.
+// T173: a gateway forgets idle connections, and notifies neither end. A request that waits on such a connection until its
+// deadline fails, and a release that fails leaves the name held.
 func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
@@ -218,7 +218,7 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 }
 
 // T300: go-redis has a second pool for pipelines, and a gateway forgets its connections. Requests of several calls that are sent
-// together must not wait on such a connection for their whole bound.
+// together must not wait on such a connection until their deadline.
 func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
@@ -239,7 +239,7 @@ func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 						defer cancel()
 						req := claimOf(abstractions.NewID())
-						req.TTL += time.Duration(i) * time.Second // a call of its own
+						req.TTL += time.Duration(i) * time.Second // so that each request has a call of its own
 						errs[i] = second(p.Acquire(ctx, req))
 					})
 				}
@@ -303,7 +303,7 @@ func idle(t *testing.T, admin *redis.Client) {
 	require.Eventually(t, func() bool {
 		list, err := admin.ClientList(t.Context()).Result()
 		require.NoError(t, err)
-		return strings.Count(list, " idle=0 ") == 1 && !strings.Contains(list, " idle=1 ") // its own
+		return strings.Count(list, " idle=0 ") == 1 && !strings.Contains(list, " idle=1 ") // the client of this CLIENT LIST
 	}, time.Minute, 50*time.Millisecond)
 }
 

@@ -38,7 +38,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// A client that the application already has, or that needs options that a URL has not.
+// Open also accepts a client that the application already has, or one with options that a URL can't set.
 func ExampleOpen() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{
@@ -56,7 +56,7 @@ func ExampleOpen() {
 	fmt.Println(provider.Ping(ctx))
 }
 
-// Redlock: three servers that know nothing of each other, here brand-new ones.
+// Redlock uses three independent servers, which are new here.
 func ExampleOpen_redlock() {
 	ctx := context.Background()
 	provider, err := redislease.Open(ctx, redislease.Options{
@@ -73,7 +73,7 @@ func ExampleOpen_redlock() {
 	fmt.Println(provider.Ping(ctx))
 }
 
-// Options also come from JSON, and never show a password.
+// Options can also be read from JSON, and never print a password.
 func ExampleOptions() {
 	var options redislease.Options
 	err := json.Unmarshal([]byte(`{

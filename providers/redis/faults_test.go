@@ -229,7 +229,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	}
 }
 
-// A server that has lost its data may grant a lease that is still trusted; see
+// A server that has lost its data may grant a name whose lease is still trusted; see
 // the package documentation. The token rises, the resource refuses the former holder,
 // whose lease is lost, and the waiter is served although the queue is lost as well.
 func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {

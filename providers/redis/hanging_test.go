@@ -57,8 +57,8 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 // soon is much less.
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
-// eachEnds makes every call with contexts that end after a while, by a deadline or by
-// a cancellation, of which no connection is notified.
+// eachEnds makes every call with contexts that end after a while, by a deadline or by a
+// cancellation. No connection is notified of a cancellation.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
 	require.True(t, p.Capabilities().HeedsContext)
@@ -99,7 +99,7 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 	})
 }
 
-// frozen makes calls to a server that froze after use, and uses the server after its return.
+// frozen freezes a server that was in use, makes every call, and uses the server again after it resumes.
 func frozen(t *testing.T, p *Provider, server *redistest.Server) {
 	fast(t, p)
 	server.Pause()
@@ -141,7 +141,7 @@ func fast(t *testing.T, p *Provider) {
 	}, time.Minute, time.Millisecond)
 }
 
-// A lone call is sent on its caller's goroutine if all code that runs there ends with its context.
+// A lone call is sent on its caller's goroutine if all code that runs there returns when the call's context ends.
 func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

@@ -20,8 +20,8 @@ func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Pro
 	return servers, openTest(t, Options{URL: redlockURL(servers)}), each
 }
 
-// holdOn acquires names, and waits until all servers know them: a listing may miss names
-// whose votes arrive during the listing.
+// holdOn acquires names, and waits until all servers have granted them: a listing may
+// miss names whose votes arrive during the listing.
 func holdOn(t *testing.T, each []*Provider, p *Provider, names ...string) {
 	t.Helper()
 	hold(t, p, names...)
@@ -35,7 +35,7 @@ func holdOn(t *testing.T, each []*Provider, p *Provider, names ...string) {
 	}
 }
 
-// Each name is listed once, whichever of the servers know the name.
+// Each name is listed once, whichever of the servers have its record.
 func TestListOfRedlockIsAUnion(t *testing.T) {
 	t.Parallel()
 	_, p, each := listed(t)
@@ -89,8 +89,8 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	}
 }
 
-// A server that has lost its data receives releases. It then knows a name but casts no
-// vote, and does not disturb the servers that vote.
+// A server that has lost its data receives releases. It then has the record of a name
+// but casts no vote, and does not disturb the servers that vote.
 func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
@@ -135,7 +135,7 @@ func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T)
 	require.Equal(t, []string{"late"}, names)
 }
 
-// A server that fails in the middle may make names come twice, but no name is left out.
+// If a server fails during a listing, names may be listed twice, but no name is left out.
 func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 	t.Parallel()
 	servers, p, each := listed(t)

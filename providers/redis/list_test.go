@@ -30,7 +30,7 @@ func someNames(prefix string, n int) []string {
 	return names
 }
 
-// listAll reads all pages, and calls between after each page but the last.
+// listAll reads all pages, and calls the function between after each page except the last.
 func listAll(t testing.TB, p *Provider, req abstractions.ListRequest, between func()) (names []string, pages int) {
 	t.Helper()
 	for pages = 1; ; pages++ {
@@ -138,7 +138,7 @@ func TestListWhileTheTableChanges(t *testing.T) {
 	require.Equal(t, want, slices.Compact(names))
 }
 
-// Keys under the prefix that are no names of ours are not listed.
+// Keys under the prefix that do not hold the record of a name are not listed.
 func TestListSkipsWhatIsNoName(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -172,7 +172,7 @@ func TestListOfACluster(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable, "no part of a listing is left out without a word")
 }
 
-// listUntil reads all pages, or until an error.
+// listUntil reads pages until the last one or an error, and returns the number of records.
 func listUntil(ctx context.Context, p *Provider) (n int, err error) {
 	var req abstractions.ListRequest
 	for {

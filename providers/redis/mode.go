@@ -102,10 +102,10 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 	return mode, nil
 }
 
-// modeOfClients returns the mode of the application's own clients. It accepts the kinds that
-// send all requests for a name to one master. A Ring moves names to another server when one
-// does not answer. A Redlock accepts no sentinel client: a replica that takes over has lost
-// writes, and would vote.
+// modeOfClients returns the mode of the application's own clients. It accepts the kinds of
+// clients that send all requests for a name to one master. It refuses a Ring, which moves
+// names to another server when one does not answer. A Redlock accepts no sentinel client: a
+// replica that takes over may have lost writes, and would vote.
 func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
 		if unwanted {
@@ -165,8 +165,8 @@ func (o *Options) clients() []redis.UniversalClient {
 	return o.Clients
 }
 
-// independent refuses an even number of servers, which makes no better majority than one less,
-// and a server that would vote twice.
+// independent refuses fewer than 3 servers, an even number, which tolerates no more failures
+// than one less, and a server that would vote twice.
 func independent(field string, addrs []string) error {
 	if n := len(addrs); n < 3 || n%2 == 0 {
 		return &abstractions.InvalidError{

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. It sends no request, so the first use shows whether a server refuses or can't be reached. Invalid
-// options are reported as leasing.ErrInvalid.
+// Open makes a provider. It sends no request, so a server that refuses or can't be reached is reported only at the first
+// use. Invalid options are reported as leasing.ErrInvalid.
 //
-// Its Redis user needs only the rights in [ACLRules].
+// The provider's Redis user needs only the rights in [ACLRules].
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	if o.Retention != abstractions.Infinite {
 		n.Retention = o.Retention
 	}
-	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else the application's code may run, and ignore deadlines
+	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // otherwise the application's code may run, and ignore deadlines
 	d, config := &driver{caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}, providerkit.Config{Timeout: o.Timeout}
 	if o.Mode == Redlock {
 		d.topology = redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
@@ -61,10 +61,10 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 }
 
 const (
-	// minTTL covers some round trips of a network and a pause of Go's collector,
+	// minTTL covers a few network round trips and a pause of Go's garbage collector,
 	// with time left to renew. Redis itself would allow a millisecond.
 	minTTL = 100 * time.Millisecond
-	// redlockMinTTL has room for the two rounds of an acquire, of which each may
+	// redlockMinTTL leaves time for the two rounds of an acquire, each of which may
 	// wait for a slow server.
 	redlockMinTTL = 200 * time.Millisecond
 )
@@ -91,7 +91,7 @@ func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities 
 		c.Provider = "redlock"
 		c.Clock = "the clocks of the Redis servers"
 		c.MinTTL, c.MaxTTL = redlockMinTTL, longest.Truncate(c.Granularity)
-		c.Infinite = false // a server that has lost its data casts no vote for MaxTTL only
+		c.Infinite = false // a server that has lost its data votes again after MaxTTL
 	}
 	return c
 }

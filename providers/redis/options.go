@@ -47,10 +47,10 @@ type Options struct {
 	// %40 for @, %2F for / and so on. The path is the database number. The
 	// default port is 6379, or 26379 for a sentinel.
 	//
-	// The query may set the tagged fields below except SentinelPassword. It may
-	// also set go-redis' own parameters, except those that read from replicas:
-	// pool_size, dial_timeout (default 3s here) or read_timeout (default 5s;
-	// bounds each answer beside the context), for example. See redis.ParseURL,
+	// The query may set the tagged fields below except SentinelPassword. It may also
+	// set go-redis' own parameters, except those that read from replicas: for example
+	// pool_size, dial_timeout (default 3s here) or read_timeout (default 5s; like the
+	// context, it bounds the wait for each answer). See redis.ParseURL,
 	// redis.ParseClusterURL and redis.ParseFailoverURL.
 	URL string `json:"url" option:"secret"`
 	// Client is your own client: a *redis.Client (a failover client, too) or a
@@ -88,11 +88,10 @@ type Options struct {
 	// them in its options. In mode Sentinel each new connection asks for them, and
 	// a live connection does not sign in a second time.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
-	// TLS replaces Go's defaults for a rediss URL: to trust your own
-	// certificate authority, or to present a client certificate. Unless
-	// ServerName is set, a server's certificate must match the URL's host if
-	// there is one host, and otherwise, and for Sentinel, the address that is
-	// dialled.
+	// TLS replaces Go's defaults for a rediss URL: to trust your own certificate
+	// authority, or to present a client certificate. Unless ServerName is set, a
+	// server's certificate must match the URL's host, or the address that is dialled if
+	// there are several hosts or the mode is Sentinel.
 	TLS *tls.Config `json:"-"`
 
 	// Prefix is the prefix of all keys and channels: see "How it works".
@@ -124,6 +123,6 @@ func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 // MarshalJSON writes the fields that Format prints: secrets do not belong in a file.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
-// UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
-// durations that are not written as text.
+// UnmarshalJSON reads options. Unknown fields are an error, and so are durations that
+// are not written as text.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }

@@ -36,7 +36,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
-// closed closes a client with the test.
+// closed closes a client when the test ends.
 func closed[T redis.UniversalClient](t testing.TB, client T) T {
 	t.Cleanup(func() { client.Close() })
 	return client

@@ -55,7 +55,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	})
 }
 
-// panicking are credentials for a server that needs no credentials.
+// panicking are credentials that may panic, for a server that needs no credentials.
 type panicking struct{ maybe func() }
 
 func (p panicking) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {

@@ -17,22 +17,22 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Redis. Make one with Open or OpenURL. It
 // is safe for concurrent use.
 //
-// Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
-// WaiterLister (but not with Redlock), Lister and Pinger. A listing uses SCAN, and shows a name twice if
-// Redis shrinks its table between two pages (redis.io/docs/latest/commands/scan, "Scan guarantees"). On a Cluster it
-// leaves out a name that moves during the listing to a server already scanned: see docs/providers/redis.md.
+// Its optional abilities (see package abstractions) are BatchRenewer, Waiter, WaiterLister (but not with Redlock),
+// Lister and Pinger. A listing uses SCAN, and lists a name twice if Redis shrinks its table between two pages
+// (redis.io/docs/latest/commands/scan, "Scan guarantees"). On a Cluster it leaves out a name that moves during the
+// listing to a server already scanned: see docs/providers/redis.md.
 //
-// Close ends the subscription that waiters share, waits for requests that are
-// under way, and closes a client that Open made. Leases are not released.
+// Close ends the subscription that waiters share, waits for requests in flight, and
+// closes a client that Open made. Leases are not released.
 type Provider struct {
 	*shell
 	topology topology
 }
 
-// Bootstrap lets the new servers of a Redlock vote at once instead of after
-// [Options].MaxTTL. By this call an operator asserts that no lease is alive on these servers.
-// Call it once, when the servers are new, and not whenever a program starts: they may
-// have lost their data just before.
+// Bootstrap lets the new servers of a Redlock vote at once instead of after [Options].MaxTTL.
+// By this call an operator asserts that no lease is alive on these servers. Call it once,
+// when the servers are new, and not at each start of a program: the servers may have lost
+// their data just before.
 //
 // All servers must answer. If all servers vote already, Bootstrap does nothing; if only
 // some do, Bootstrap is refused. In other modes the error matches leasing.ErrInvalid.
@@ -68,7 +68,7 @@ type driver struct {
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-// queue is the driver of a topology in which one node knows all waiters of a name.
+// queue is the driver of a topology in which one node has the whole wait list of a name.
 type queue struct {
 	*driver
 	node *node.Single

@@ -57,7 +57,7 @@ func (l *lossy) dial(ctx context.Context, network, addr string) (net.Conn, error
 type lossyConn struct {
 	net.Conn
 	lossy  *lossy
-	call   int // whose reply comes next
+	call   int // the number of the call whose reply comes next
 	failed bool
 }
 
@@ -103,7 +103,7 @@ func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
 func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
-		for range 2 { // the second time the server knows the script
+		for range 2 { // the second time the server has the script
 			_, err := p.Acquire(t.Context(), claimOf("name"))
 			require.NoError(t, err)
 			_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
@@ -126,7 +126,7 @@ func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
 		for _, refusal := range []string{"-CLUSTERDOWN", "-TRYAGAIN", "-LOADING", "*1\r\n*2\r\n:7\r\n+OOM", "*1\r\n*2\r\n:7\r\n+READONLY"} {
 			req := claimOf("name")
-			_, err := p.Acquire(t.Context(), req) // the server knows the script
+			_, err := p.Acquire(t.Context(), req) // loads the script
 			require.NoError(t, err)
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 			l.begin(script.Acquire, refusal+" not now")

@@ -121,7 +121,7 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 			require.NoError(t, b.renew(g, time.Minute))
 		}
 		if what == "a break" {
-			continue // the last, below
+			continue // comes last, below
 		}
 		token, err := look()
 		require.NoError(t, err, what)
@@ -304,8 +304,8 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	require.EqualValues(t, -1, b.left(k.Name))
 }
 
-// A clock that was ahead, and is set back, leaves an expiry that is further away than the
-// trust of any holder.
+// A clock that was ahead, and is set back, leaves an expiry that is later than the end of
+// any holder's trust.
 func TestALeaseLastsNoLongerThanItsTTLAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A name is deleted, or forgotten, and its queue stays. The next release wakes the
-// waiter.
+// The record of a name is deleted, or forgotten, and the queue stays. The next release
+// wakes the waiter.
 func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -29,7 +29,7 @@ func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	require.Greater(t, g.Token, next.Token)
 }
 
-// drain takes a pending wake-up, for example that of the subscription's start.
+// drain drops a pending wake-up, for example the one that the start of the subscription sends.
 func drain(hints <-chan struct{}) {
 	select {
 	case <-hints:
@@ -37,8 +37,8 @@ func drain(hints <-chan struct{}) {
 	}
 }
 
-// A server that has just booted may not know the time yet. Its milliseconds have
-// fewer digits, so they can't be compared with stored ones.
+// A server that has just booted may not have set its clock yet. Its time in
+// milliseconds has fewer digits, so it can't be compared with stored times.
 func TestTrap_T54_AServerWithoutATimeGrantsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -89,7 +89,7 @@ func TestATokenThatNobodyHasIsLost(t *testing.T) {
 	}
 }
 
-// The commonest cases have their own code, which writes the same record as the rest of the script.
+// The most common cases have their own code, which writes the same record as the rest of the script.
 func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -152,8 +152,8 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 	}, quickly)
 }
 
-// eval runs an operation on a text at some time, and returns the reply, the text stored afterwards, and its remaining minutes.
-// In the script, new replaces old.
+// eval stores text as the record of a name, runs an operation at the time now, and returns the reply, the record stored
+// afterwards, and the record's remaining time in minutes. In the script, new replaces old.
 func (b *bed) eval(op script.Operation, now time.Time, text, old, new string) [3]string {
 	b.t.Helper()
 	p := op.Script

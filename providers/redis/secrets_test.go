@@ -67,12 +67,12 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	s.Hides(t, "s3cret")
 }
 
-// tryEverything shows a provider and the errors of its calls, and closes the provider.
+// tryEverything makes every call, passes the provider and the errors to s.Show, and closes the provider.
 func tryEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for name, call := range everyCall(p) {
-		if name != "wait" { // it retries
+		if name != "wait" { // wait retries
 			err := call(ctx)
 			require.Error(t, err, name)
 			s.Show(err, &abstractions.Error{Op: name, Err: err})

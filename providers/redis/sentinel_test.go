@@ -47,7 +47,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	require.Equal(t, []string{"name"}, names)
 }
 
-// newResource returns the resource that leases protect: a write with a token, on a server of its own.
+// newResource returns the write function of a resource that leases protect, on a server of its own.
 func newResource(t testing.TB) (write func(token int64) error) {
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
@@ -139,7 +139,8 @@ func (c *contention) writes(token int64) {
 	c.written++
 }
 
-// serves waits until each was served twice more: the second request was sent after the call.
+// serves waits until each manager was served twice more: the second of these requests was sent after the call of
+// serves.
 func (c *contention) serves(when string) {
 	c.t.Helper()
 	var before [len(c.served)]int64

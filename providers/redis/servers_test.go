@@ -25,7 +25,7 @@ func renewOf(req abstractions.AcquireRequest, grant abstractions.Grant) abstract
 	return abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
 }
 
-// works takes a name and gives it back.
+// works acquires a name, pings the server, and releases the name.
 func works(t *testing.T, p *Provider) {
 	t.Helper()
 	req := claimOf("works")
@@ -125,7 +125,7 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	works(t, p)
 }
 
-// A replica takes no writes, but an application's client may lead to a replica.
+// A replica refuses writes, but an application's client may be connected to a replica.
 func TestReplicaRefuses(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
@@ -169,8 +169,8 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 	require.Zero(t, exists, "nothing was put beside them")
 }
 
-// Typical clients of an application: with retries, without the context's
-// deadlines, reading from replicas.
+// An application's own clients typically retry, ignore the context's deadline, or read
+// from replicas.
 func TestUsersOwnClients(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -221,7 +221,7 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 	works(t, p)
 }
 
-// T43: a Redlock of one server under three names would have a majority of its own.
+// T43: a server listed under two names would be a majority of three by itself.
 func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
@@ -233,7 +233,6 @@ func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	require.Zero(t, exists, "none was marked")
 }
 
-// A bootstrap needs all servers.
 func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, redistest.Options{})
@@ -249,7 +248,7 @@ func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 	works(t, openTest(t, options))
 }
 
-// A refused connection is known at once: retries are package leasing's.
+// A refused connection fails the call at once, since package leasing retries.
 func TestRefusedConnectionIsNoHang(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

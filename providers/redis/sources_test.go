@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// faulty are credentials from a source that fails, and that gets no context.
+// faulty are credentials from a source that fails. go-redis passes no context to Subscribe.
 type faulty struct{ source *credentialtest.Source }
 
 func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {

@@ -46,7 +46,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// awaits waits until a server's replication INFO contains lines.
+// awaits waits until a server's replication INFO contains the lines.
 func (p *pair) awaits(s *redistest.Server, lines ...string) {
 	p.t.Helper()
 	admin := s.Client(p.t)
@@ -69,7 +69,7 @@ func (p *pair) hangUp() {
 	}
 }
 
-// T165: the endpoint leads to the new master, and the old one stays there as its replica.
+// T165: the endpoint moves to the new master, and the old master goes on as its replica.
 func TestTrap_T165_TheEndpointMoves(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

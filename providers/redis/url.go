@@ -19,11 +19,11 @@ type location struct {
 	scheme         string
 	user, password string
 	hosts          []string   // "host" or "host:port"; none for a socket
-	path           string     // "/0", or a socket's
+	path           string     // "/0", or the path of a socket
 	query          url.Values // go-redis' parameters
 }
 
-// locate takes the URL apart, and sets the fields that its query names.
+// locate parses the URL, and sets the options that its query names.
 func (o *Options) locate() (location, error) {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {
@@ -66,7 +66,7 @@ var (
 	hostname = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
 
-// splitHost takes "host", "host:port", or an IPv6 address in brackets apart.
+// splitHost splits "host", "host:port", or an IPv6 address in brackets.
 func splitHost(text string) (host, port string, ok bool) {
 	u, err := url.Parse("//" + text)
 	if err != nil || u.Host != text {

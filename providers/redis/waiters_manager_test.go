@@ -162,8 +162,8 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	s.served()
 }
 
-// T174: an account has no right to listen, or a server has no SUBSCRIBE. Hand-overs take a second instead of a millisecond, and an
-// operator has no way to find the reason.
+// T174: an account has no right to subscribe, or a server has no SUBSCRIBE. A waiter gets a released name after a second instead
+// of a millisecond, and an operator has no way to find the reason.
 func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{

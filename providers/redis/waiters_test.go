@@ -35,7 +35,7 @@ func (b *bed) channel() string {
 	return all[0]
 }
 
-// register makes a claim a waiter that has not sent its acquire yet.
+// register makes a claim a waiter, before it sends an acquire.
 func (b *bed) register(p *Provider, name, id string) *seat {
 	b.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
@@ -96,8 +96,9 @@ func (b *bed) reservedFor(name string) string {
 	return ""
 }
 
-// Each of several hung waiters in a row costs one reservation: the waiters behind are woken
-// in their turn. Of many hung waiters not all are woken, and a later waiter is served earlier.
+// Each of several hung waiters in a row costs one reservation: the waiters behind it are woken
+// in their turn. If many waiters hang, not all of them are woken, and a later waiter is served
+// earlier.
 func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -235,7 +236,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			require.False(t, r.Held, "a reservation is no grant")
 			s.hinted()
 			require.Equal(t, "w", b.reservedFor("n"))
-			b.eventually(func() bool { // w does not come
+			b.eventually(func() bool { // w sends no acquire
 				barged, err := b.Try("n", "stranger", time.Minute)
 				require.True(t, err == nil || errors.Is(err, abstractions.ErrHeld), err)
 				return err == nil && barged.Token > g.Token
@@ -250,7 +251,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.Take("n", "holder", 2*time.Second) // some requests of a busy machine
+	g := b.Take("n", "holder", 2*time.Second) // enough for some requests on a busy machine
 	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
 	b.runsOut("n")
 	next, err := other.ask()
@@ -294,7 +295,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
-// Claims of a dead process are not listed as waiters as soon as Redis has noticed its death.
+// Once Redis has noticed the death of a process, its claims are no longer listed as waiters.
 func TestTheDeadAreNotListed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -356,7 +357,7 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	require.NoError(t, b.renew(g, time.Minute), "who leaves disturbs no holder")
 }
 
-// An acquire in flight while its waiter leaves puts the claim back into the queue.
+// If a waiter leaves while its acquire is in flight, that acquire puts the claim back into the queue.
 func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -394,7 +395,7 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	second.leave()
 	b.eventually(func() bool { return len(b.queued("n")) == 1 })
 
-	// Also if the second never asks.
+	// The same holds if the second never sends an acquire.
 	first = b.join(b.Provider, "n", "x")
 	second = b.register(b.Provider, "n", "x")
 	second.leave()

@@ -25,7 +25,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Openers are of all backends that processes share.
+// Openers are those of all backends that processes can share.
 var Openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), filelease.Opener(),
 }
@@ -73,7 +73,7 @@ func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, erro
 	return &Backend{manager, provider}, nil
 }
 
-// OpenPause is the pause from an attempt to open the backend to the next.
+// OpenPause is the pause between two attempts to open the backend.
 const OpenPause = time.Second
 
 // OpenWithin retries Open within a limit while the backend can't be reached: opening needs a server if tables are to be
@@ -97,7 +97,7 @@ func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasi
 	}
 }
 
-// Passes reports whether an error may pass or change in a while.
+// Passes reports whether an error may be temporary.
 func Passes(err error) bool {
 	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }

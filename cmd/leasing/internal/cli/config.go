@@ -59,8 +59,8 @@ func (a *App) Where() (rawURL, from string, err error) {
 	return rawURL, from, absolute(rawURL, from)
 }
 
-// absolute refuses an SQLite file in the working folder: cron jobs, services and shells have different ones, and
-// so would have different leases. Other URLs that hold a path want it absolute by themselves.
+// absolute refuses an SQLite file in the working folder: cron jobs, services and shells have different working
+// folders, and so would have different leases. Other providers refuse a relative path in a URL themselves.
 func absolute(rawURL, from string) error {
 	path, _, _ := strings.Cut(strings.TrimPrefix(rawURL, "sqlite://"), "?")
 	path, _ = url.PathUnescape(path) // the provider reports an error
@@ -70,8 +70,8 @@ func absolute(rawURL, from string) error {
 	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder would have a file of its own: want sqlite:///folder/file", from)
 }
 
-// variable returns an environment variable that a flag may replace. A variable that is set and empty is an error: to
-// ignore it would lead to the leases of this machine, which exclude no process elsewhere.
+// variable returns an environment variable that a flag may replace. A variable that is set and empty is an error: if
+// it were ignored, another setting might name another backend.
 func variable(name, flag string) (string, error) {
 	value, set := os.LookupEnv(name)
 	if set && value == "" && flag == "" {
@@ -90,7 +90,7 @@ func (a *App) readConfig() (s settings, err error) {
 	named := path != ""
 	if !named && (a.URL != "" || !a.Local && os.Getenv("LEASING_URL") != "") {
 		defer func() {
-			if err != nil { // all that it could tell is the owner, for people to read
+			if err != nil { // the file could only add the owner, for people to read
 				s, err = settings{}, nil
 			}
 		}()
@@ -120,7 +120,7 @@ func (a *App) readConfig() (s settings, err error) {
 	return s, nil
 }
 
-// ownURL is the SQLite file of this user on this machine.
+// ownURL returns the URL of this user's SQLite file on this machine.
 func ownURL() (string, error) {
 	folder, err := userFolder("XDG_STATE_HOME", filepath.Join(".local", "state"))
 	if err != nil {
@@ -137,9 +137,9 @@ func ownURL() (string, error) {
 	return "sqlite://" + path + "?create=true&history=true", nil
 }
 
-// userFolder is a folder of the XDG base directory specification, or "" for a user without a home. It refuses
-// a path that is relative, such as the "~" of a crontab's HOME=~: files there are other ones in each
-// working folder.
+// userFolder returns a folder of the XDG base directory specification, or "" for a user without a home. It
+// refuses a relative path, such as the "~" of a crontab's HOME=~, which means another folder in each working
+// folder.
 func userFolder(variable, otherwise string) (string, error) {
 	folder, from := os.Getenv(variable), variable
 	if folder == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// Handler prints what the manager logs as lines for people.
+// Handler prints the log records of the manager as lines for people.
 type Handler struct{ App *App }
 
 func (h Handler) Enabled(_ context.Context, level slog.Level) bool {
@@ -18,7 +18,7 @@ func (h Handler) Enabled(_ context.Context, level slog.Level) bool {
 func (h Handler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h Handler) WithGroup(string) slog.Handler      { return h }
 
-// Handle prints an error alone, which names the failed operation and the lease.
+// Handle prints only the error of a record that has one: the error names the failed operation and the lease.
 func (h Handler) Handle(_ context.Context, r slog.Record) error {
 	text, detail := strings.TrimPrefix(r.Message, "leasing: "), ""
 	r.Attrs(func(attr slog.Attr) bool {

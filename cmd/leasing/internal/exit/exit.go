@@ -1,7 +1,7 @@
 // Package exit has the exit codes of the command (docs/cli.md).
 package exit
 
-// Exit codes. A command that `leasing run` started passes its own on.
+// Exit codes. The exit code of a command that `leasing run` started is passed on.
 const (
 	No            = 1   // the answer is no: see each command
 	Busy          = 75  // EX_TEMPFAIL of sysexits.h: another holder has the name
@@ -9,7 +9,7 @@ const (
 	Failed        = 125 // as env(1): leasing itself failed
 	NotExecutable = 126
 	NotFound      = 127
-	Signal        = 128 // and the signal's number
+	Signal        = 128 // plus the signal's number
 )
 
 // Error ends the program with a code. Without Err nothing is printed.

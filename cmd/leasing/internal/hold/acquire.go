@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
-// Acquire is the command that takes a lease that outlives the command.
+// Acquire is the command that acquires a lease, which outlives the command.
 func Acquire(a *cli.App) *cobra.Command {
 	ttl, wait, reason := "1h", "0s", ""
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 			if options.TTL, err = timeToLive(ttl); err != nil {
 				return err
 			}
-			options.NoAutoRenew = options.TTL != leasing.Infinite // which the first renewal makes
+			options.NoAutoRenew = options.TTL != leasing.Infinite // the first renewal makes the lease infinite
 			signals := supervise.NewSignals()
 			signals.Catch() // a signal leaves no lease whose ID was not printed
 			return signals.Heed(cmd.Context(), func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func timeToLive(text string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// take acquires a lease and leaves it to its ID.
+// take acquires a lease, prints its ID, and leaves the lease held.
 func take(ctx context.Context, a *cli.App, b *cli.Backend, name string, limit time.Duration, options leasing.AcquireOptions) error {
 	options.WaitLimit = max(limit, 0)
 	ask := b.With(options).Acquire
@@ -85,11 +85,11 @@ func take(ctx context.Context, a *cli.App, b *cli.Backend, name string, limit ti
 	if err := printLease(a, lease); err != nil {
 		return errors.Join(err, lease.Release(ctx))
 	}
-	_, err = lease.HandOver(context.WithoutCancel(ctx)) // its ID was printed
+	_, err = lease.HandOver(context.WithoutCancel(ctx)) // the lease's ID was printed
 	return err
 }
 
-// printLease prints the ID of a lease, or all that identifies the lease.
+// printLease prints the ID of a lease; as JSON also its name, token and TTL.
 func printLease(a *cli.App, lease *leasing.Lease) error {
 	if a.Format != "json" {
 		_, err := fmt.Fprintln(a.Out, lease.ID())
@@ -128,7 +128,7 @@ by now, or if another lease has the name. To end a lease without its ID use "lea
 	return cmd
 }
 
-// giveBack releases a lease by its ID, and retries while the backend gives no answer.
+// giveBack releases a lease by its ID, and retries while the backend does not answer.
 func giveBack(ctx context.Context, a *cli.App, b *cli.Backend, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*a.Timeout)
 	defer cancel()

@@ -75,13 +75,13 @@ func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []str
 	}
 }
 
-// over reports whether the candidacy ends with a term that ended with a code, and returns the candidacy's own code. A
-// service manager takes 0 for a work that is done, so only a last term ends the candidacy with 0.
+// over reports whether the candidacy ends after a term that ended with this code, and returns the candidacy's own
+// code. To a service manager 0 means that the work is done, so only the last term ends the candidacy with 0.
 func (w *work) over(code int, last bool) (over bool, with int) {
 	switch {
 	case w.Ended != nil:
 		return true, exit.Signal + int(w.Ended.(syscall.Signal))
-	case w.Kept: // processes of the command are in the way of another term
+	case w.Kept: // processes of the command prevent another term
 		return true, exit.Failed
 	}
 	return last || code == exit.NotExecutable || code == exit.NotFound || code == exit.Failed, code

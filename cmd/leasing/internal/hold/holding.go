@@ -26,12 +26,12 @@ type work struct {
 	supervise.Command
 	app      *cli.App
 	atLeast  time.Duration
-	fraction float64 // of the TTL, to a renewal; 0 for the default
+	fraction float64 // the part of the TTL after which to renew; 0 for the default
 	renewed  chan struct{}
 }
 
-// newWork checks all that can be checked before a lease is taken. It waits for the backend as long as for
-// the lease: see runFlags.waitLimit.
+// newWork checks all that can be checked before a lease is acquired. It waits for the backend for as long
+// as for the lease: see runFlags.waitLimit.
 func newWork(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit time.Duration) (*work, error) {
 	path, err := supervise.LookPath(argv[0])
 	if err == nil {
@@ -64,8 +64,8 @@ func newWork(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit 
 	return w, err
 }
 
-// fit makes room in the TTL for the grace: TERM is sent a grace before trust ends, and renewals have
-// to come before TERM.
+// fit makes room in the TTL for the grace: TERM is sent that long before trust ends, and renewals
+// have to come before TERM.
 func (w *work) fit(f *runFlags) error {
 	if w.OnLoss != supervise.LossTerm {
 		return nil
@@ -83,7 +83,7 @@ func (w *work) fit(f *runFlags) error {
 	return nil
 }
 
-// acquire takes the lease, or ends as a signal or the limit says.
+// acquire acquires the lease. A signal or the limit ends the wait for the lease.
 func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease *leasing.Lease, err error) {
 	manager := w.With(leasing.AcquireOptions{
 		WaitLimit:     max(limit, 0),
@@ -118,7 +118,7 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 	return lease, err
 }
 
-// environ is the command's environment.
+// environ returns the command's environment.
 func (w *work) environ(lease *leasing.Lease) []string {
 	ours := map[string]string{
 		"LEASING_NAME":  lease.Name(),
@@ -138,7 +138,7 @@ func (w *work) environ(lease *leasing.Lease) []string {
 	return env
 }
 
-// release gives the lease up, unless processes of the command are left.
+// release releases the lease, unless processes of the command are left.
 func (w *work) release(lease *leasing.Lease) {
 	if w.Kept {
 		return
@@ -150,10 +150,10 @@ func (w *work) release(lease *leasing.Lease) {
 	}
 }
 
-// finish ends all. Signals stay caught, since the remaining work is bounded.
+// finish closes the backend. Signals stay caught, since the remaining work is bounded.
 func (w *work) finish() {
 	if w.Kept {
-		return // it would wait for a holder that does not return
+		return // closing would wait for the lease, which is not released
 	}
 	if err := w.Backend.CloseBoth(); err != nil {
 		w.app.Warn("%s", output.OneLine(err))

@@ -1,4 +1,4 @@
-// Package hold has the commands that take a lease, or wait for a free name.
+// Package hold has the commands that acquire a lease, or wait for a free name.
 package hold
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
-// runFlags are those of run and elect.
+// runFlags are the flags of run and elect.
 type runFlags struct {
 	ttl, grace, atLeast time.Duration
 	wait                string
@@ -23,7 +23,7 @@ type runFlags struct {
 	onLoss              supervise.OnLoss
 }
 
-// add adds the flags to a command, which wants a name and another command.
+// add adds the flags to a command, whose arguments are a name and another command.
 func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) < 2 {
@@ -70,8 +70,8 @@ $LEASING_TOKEN (the fencing token), $LEASING_ID and $LEASING_OWNER are in its en
 	return cmd
 }
 
-// command returns the arguments after NAME. A flag before NAME ends at the first argument, and the
-// "--" behind NAME is ours.
+// command returns the arguments after NAME. The flags of leasing end at NAME, and a "--" after
+// NAME does not belong to the command.
 func command(args []string) []string {
 	if len(args) > 1 && args[0] == "--" {
 		return args[1:]
@@ -91,10 +91,10 @@ func run(ctx context.Context, a *cli.App, f *runFlags, name string, argv []strin
 		return err
 	}
 	defer w.finish()
-	limit = max(limit-time.Since(begin), min(limit, time.Second)) // which leaves some of it for the lease
+	limit = max(limit-time.Since(begin), min(limit, time.Second)) // leaves some of the limit for the lease
 	lease, err := w.acquire(ctx, name, limit)
 	switch {
-	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends mail for a word
+	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends a mail for any output
 		return nil
 	case errors.Is(err, leasing.ErrHeld):
 		return &exit.Error{Code: f.busyCode, Err: err}

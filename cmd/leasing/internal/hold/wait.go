@@ -26,7 +26,7 @@ use "leasing run --wait". Wait exits with 75 if the name is still held after the
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signals := supervise.NewSignals()
-			signals.Catch() // a first process would not end by itself
+			signals.Catch() // by default a signal does not end the first process of a container
 			return signals.Heed(cmd.Context(), func(ctx context.Context) error {
 				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error { return wait(ctx, a, b, args[0], cli.After(limit)) })
 			})
@@ -36,7 +36,7 @@ use "leasing run --wait". Wait exits with 75 if the name is still held after the
 	return cmd
 }
 
-// longestLook is the longest pause between two polls, and so the delay until a release is seen.
+// longestLook is the longest pause between two polls, and so the longest delay until a release is noticed.
 const longestLook = 500 * time.Millisecond
 
 // wait polls the name. Once the backend has answered, an outage of the backend does not end the wait.

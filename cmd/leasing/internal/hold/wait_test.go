@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// An outage ends no wait but one that has not begun: it may be for a backend that is nowhere.
+// An outage ends a wait only if the backend has never answered: its URL may be wrong.
 func TestWaitInAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		what  string

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopts is true: no descendant gets away.
+// Adopts is true: no descendant escapes.
 const Adopts = true
 
 // Adopt makes this process the parent of descendants whose own parent has ended, or stops that
@@ -21,12 +21,12 @@ func Adopt(on bool) {
 	if on {
 		value = 1
 	}
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, value, 0, 0, 0) // fails before Linux 3.4 alone
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, value, 0, 0, 0) // fails only before Linux 3.4
 }
 
-// Visit visits the descendants of a process, parents before their children, and leaves out those of a process for
-// which visit returns false. A process that starts or loses its parent during the visit may be missed, so callers
-// repeat the visit until it finds no new process.
+// Visit visits the descendants of a process, parents before their children, and leaves out the descendants of a
+// process for which visit returns false. A process that starts or loses its parent during the visit may be
+// missed, so callers repeat the visit until it finds no new process.
 func Visit(root, _ int, visit func(pid int) bool) {
 	children := childrenByTask
 	if _, err := os.Stat("/proc/thread-self/children"); errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,7 @@ const Adopts = false
 // Adopt does nothing.
 func Adopt(bool) {}
 
-// Visit visits the only descendant that this system can name: the command, also in a group of its own.
+// Visit visits the only descendant that this system can name: the command, even in a group of its own.
 func Visit(_, command int, visit func(pid int) bool) {
 	if command != 0 {
 		_ = visit(command)

@@ -95,7 +95,7 @@ func confirm(a *cli.App, s output.Record, options leasing.BreakOptions) error {
 		how = "another holder may have the name AT ONCE, beside the present holder"
 	}
 	fmt.Fprintf(a.Err, "\nEnd this lease (%s)? Type its name: ", how)
-	answer, _ := bufio.NewReader(a.In).ReadString('\n') // one that is cut off is not the name
+	answer, _ := bufio.NewReader(a.In).ReadString('\n') // an answer that is cut off does not match
 	if strings.TrimRight(answer, "\r\n") != s.Name {
 		return &exit.Error{Code: exit.No, Err: errors.New("not ended: the typed name does not match")}
 	}

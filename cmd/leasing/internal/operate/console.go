@@ -21,7 +21,7 @@ import (
 // unixPrefix begins a --listen that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
-// consoleFlags give the address of the console, and its permitted users.
+// consoleFlags set the address of the console, and its permitted users.
 type consoleFlags struct {
 	listen, prefix, tokenFile, userHeader string
 	proxies, hosts                        []string

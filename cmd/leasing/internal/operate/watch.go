@@ -54,7 +54,7 @@ type change struct {
 
 func watch(ctx context.Context, a *cli.App, b *cli.Backend, prefix string, every time.Duration, over <-chan time.Time) error {
 	live := a.Format == "table" && output.IsTerminal(a.Out)
-	var held map[leasing.Fingerprint]output.Record // since the first look
+	var held map[leasing.Fingerprint]output.Record // nil before the first poll
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// keptLines is the number of lines that wait for a reader that does not read.
+	// keptLines is the number of lines that are kept for a reader that does not read.
 	keptLines = 256
-	// flushTime is the time for which the end of the program waits for such a reader.
+	// flushTime bounds the wait for such a reader at the end of the program.
 	flushTime = 500 * time.Millisecond
 )
 
-// Lines writes to a file that may block for ever, such as a pipe to a paused pager. Its writers never wait: a line
-// without room is dropped.
+// Lines writes to a file that may block for ever, such as a pipe to a paused pager. Write never blocks: a line
+// that does not fit into the queue is dropped.
 type Lines struct {
 	queue   chan []byte
 	written chan struct{} // closed when all is written
@@ -28,7 +28,7 @@ func NewLines(to io.Writer) *Lines {
 			if line == nil { // from Flush
 				return
 			}
-			_, _ = to.Write(line) // there is no other place to complain
+			_, _ = to.Write(line) // there is no other place to report an error
 		}
 	}()
 	return l
@@ -45,7 +45,7 @@ func (l *Lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Flush waits until all is written, for a moment. Later lines are lost.
+// Flush waits until all lines are written, for flushTime at most. Later lines are lost.
 func (l *Lines) Flush() {
 	over := time.After(flushTime)
 	select {

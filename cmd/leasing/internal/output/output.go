@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Streams are the standard ones, or those of a test.
+// Streams are the standard streams, or those of a test.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -24,7 +24,7 @@ type Printer struct {
 	Streams
 	Format string // "table" or "json"
 
-	warning sync.Mutex // over warned
+	warning sync.Mutex // guards warned
 	warned  string
 }
 
@@ -33,7 +33,7 @@ func (p *Printer) JSON(value any) error {
 	return providerkit.WriteJSON(p.Out, value)
 }
 
-// Table prints rows, of which the first is the head. Text of other users is inert on a terminal.
+// Table prints rows, the first of which is the head. It makes the text of other users inert.
 func (p *Printer) Table(rows [][]string) error {
 	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

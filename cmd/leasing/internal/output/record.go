@@ -42,7 +42,7 @@ type Waiter struct {
 func RecordOf(r leasing.Record) Record {
 	s := Record{Name: r.Name, Held: r.Held, Token: r.Token}
 	if !r.Held {
-		return s // the other fields may be of any holder
+		return s // the other fields may belong to an earlier holder
 	}
 	s.Owner, s.Fingerprint, s.AcquiredAt, s.ExpiresAt, s.Metadata = r.Owner, r.Fingerprint, r.AcquiredAt, r.ExpiresAt, r.Metadata
 	s.RenewedAt, _ = r.LastRenewed()
@@ -57,7 +57,7 @@ func RecordOf(r leasing.Record) Record {
 	return s
 }
 
-// left is the time left, for a person.
+// left returns the time left as a text for people.
 func (s Record) left() string {
 	switch {
 	case !s.Held:
@@ -94,7 +94,7 @@ func (s Record) Holder() string {
 	return s.Owner
 }
 
-// metadata is on one line, in order.
+// metadata returns the metadata in one line, in order.
 func (s Record) metadata() string {
 	var pairs []string
 	for key, value := range s.Metadata {

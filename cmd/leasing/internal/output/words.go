@@ -13,7 +13,7 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-// OneLine is an error in one line, with the names that this program has for options.
+// OneLine returns an error in one line, with this program's names for options.
 func OneLine(err error) string {
 	text := err.Error()
 	replace := func(of error, by string) { text = strings.ReplaceAll(text, of.Error(), by) }
@@ -27,10 +27,10 @@ func OneLine(err error) string {
 	if invalid := (*leasing.InvalidError)(nil); errors.As(err, &invalid) {
 		own := *invalid
 		own.Field = optionName(invalid.Field)
-		own.Want, _, _ = strings.Cut(own.Want, "; or set ") // an option that this program has not
+		own.Want, _, _ = strings.Cut(own.Want, "; or set ") // an option that this program does not have
 		own.Want, _, _ = strings.Cut(own.Want, ", or in Go ")
 		text := own.Error()
-		if own.Field == "Options" { // and their names follow
+		if own.Field == "Options" { // the names of the options follow
 			text = strings.Replace(fieldName.ReplaceAllStringFunc(text, snake), "options", "URL", 1)
 		}
 		replace(invalid, text)
@@ -39,8 +39,8 @@ func OneLine(err error) string {
 }
 
 // joined returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
-// library, may all say the same. This program's name stands only before the whole line. The backend is
-// unavailable once, also if several servers or requests had no answer.
+// library, may all say the same. It leaves this program's name out, which is printed before the whole line. It
+// contains ErrUnavailable once, even if several servers or requests had no answer.
 func joined(text string) string {
 	var b strings.Builder
 	var said []string
@@ -66,7 +66,7 @@ func joined(text string) string {
 	return text
 }
 
-// inShell replaces the names in advice.
+// inShell replaces the Go names in advice.
 var inShell = strings.NewReplacer(
 	"call Migrate, or set Options.Create", `see "leasing sql schema", or add create=true to the URL`,
 	"check the URL, Schema and Table", "check the URL, with schema and table",
@@ -100,7 +100,7 @@ func optionName(field string) string {
 	return fmt.Sprintf("URL parameter %q", snake(name))
 }
 
-// snake writes a Go name as a URL has it: MaxTTL is max_ttl.
+// snake writes a Go name as in a URL: MaxTTL is max_ttl.
 func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// An error has the names of the command line and of URLs.
+// An error uses the names of the command line and of URLs.
 func TestErrorsNameFlagsAndParameters(t *testing.T) {
 	type Options struct {
 		Key        string        `json:"key"`
@@ -38,7 +38,7 @@ func TestErrorsNameFlagsAndParameters(t *testing.T) {
 	}
 }
 
-// Lines of one error are one line, in which nothing comes twice.
+// The lines of an error become one line without repetitions.
 func TestTrap_T271_LinesThatSayTheSame(t *testing.T) {
 	refused := fmt.Errorf("leasing: migrate (postgres): %w: refused", leasing.ErrUnavailable)
 	for want, err := range map[string]error{

@@ -44,7 +44,7 @@ the checks that passed, the errors, and the command to run next, and exits with 
 type doctor struct {
 	app      *cli.App
 	findings []finding
-	failure  error // the first
+	failure  error // the first error
 }
 
 // finding is one line. Its Verdict is "ok", "note", "wrong" or "next".
@@ -102,7 +102,7 @@ func advice(err error) string {
 	return "See docs/cli.md."
 }
 
-// slow is a request that is long beside the usual TTL of 30 s.
+// slow is the time of a request that is long compared with the usual TTL of 30 s.
 const (
 	slow     = 500 * time.Millisecond
 	muchSkew = time.Second
@@ -140,7 +140,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.abilities(ctx, b, name)
 }
 
-// latency pings, and reports whether that works.
+// latency measures pings, and reports whether they succeed.
 func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 	var times []time.Duration
 	for range probes {
@@ -148,7 +148,7 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 		if h.Status == leasing.Unhealthy {
 			err := providerkit.WithText(h.Error, leasing.ErrUnavailable)
 			if _, asked := b.Inspect(ctx, "leasing/doctor"); asked != nil {
-				err = asked // it has a class
+				err = asked // this error has a class
 			}
 			d.wrong("reach", err)
 			return false
@@ -165,7 +165,7 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 	return true
 }
 
-// rights goes through the life of a lease.
+// rights acquires, renews, inspects, breaks and releases a lease.
 func (d *doctor) rights(ctx context.Context, b *cli.Backend, name string) {
 	lease, err := b.TryAcquire(ctx, name)
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *doctor) rights(ctx context.Context, b *cli.Backend, name string) {
 	}
 }
 
-// clock compares the backend's with this machine's.
+// clock compares the backend's clock with this machine's.
 func (d *doctor) clock(theirs, before, after time.Time) {
 	if theirs.IsZero() {
 		d.note("clock", "the backend does not report its time")

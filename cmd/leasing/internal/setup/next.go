@@ -13,8 +13,8 @@ import (
 // Guide has the commands that lead to leases on one backend. Words in capitals are to be filled in.
 type Guide struct {
 	Schemes []string
-	URL     string // for a backend that there is
-	Begin   string // makes a backend to try
+	URL     string // of an existing backend
+	Begin   string // starts a backend to try out
 	SetUp   string // creates what is missing
 	Rights  string // shows or grants the rights
 	Reach   string // asks the server without this program
@@ -91,8 +91,8 @@ func guideOf(scheme string) *Guide {
 	return nil
 }
 
-// next adds the command to run now: a first use of a backend that works, or what the first error asks for. Without a
-// backend it has a command to begin with for each.
+// next adds the command to run now: the first use of a backend that works, or the command for the first error.
+// Without a backend it adds a command for each kind of backend.
 func (d *doctor) next(where, from string, failure error) {
 	g := guideOf(open.Scheme(where))
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// Each backend has a guide, and each kind of failure of it a command.
+// Each backend has a guide, with a command for each kind of failure.
 func TestEachBackendHasAGuide(t *testing.T) {
 	t.Parallel()
 	for _, o := range cli.Openers {
@@ -25,7 +25,7 @@ func TestEachBackendHasAGuide(t *testing.T) {
 				require.NotEmpty(t, text, "%s of %s", what, scheme)
 			}
 			provider, err := open.URL(t.Context(), filled.Replace(strings.TrimSuffix(g.URL, "?create=true")), cli.Openers...)
-			require.NotErrorIs(t, err, leasing.ErrInvalid, g.URL) // there need be no server
+			require.NotErrorIs(t, err, leasing.ErrInvalid, g.URL) // no server is needed
 			if err == nil {
 				require.NoError(t, provider.Close())
 			}

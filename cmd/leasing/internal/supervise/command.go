@@ -1,5 +1,5 @@
 // Package supervise runs a command under a lease, and ends the command with all its descendants before the trust in
-// the lease has run out. Two guards, which are processes of this program, do that also if this process is stopped,
+// the lease has run out. Two guards, which are processes of this program, do the same if this process is stopped,
 // starved or killed.
 package supervise
 
@@ -16,7 +16,7 @@ type OnLoss string
 const (
 	LossTerm   OnLoss = "term"   // TERM, and KILL once the grace is over
 	LossKill   OnLoss = "kill"   // KILL at once
-	LossIgnore OnLoss = "ignore" // a word on standard error
+	LossIgnore OnLoss = "ignore" // only a warning on standard error
 )
 
 func (o *OnLoss) String() string { return string(*o) }
@@ -41,7 +41,7 @@ type Command struct {
 	Warn    func(format string, args ...any)
 
 	Kept  bool      // processes of the command are left, so its lease runs out
-	Ended os.Signal // the last one that was passed on and ends leasing, too
+	Ended os.Signal // the last signal that was passed on and also ends leasing
 }
 
 // Pause waits for a time, or until a signal that ends leasing.

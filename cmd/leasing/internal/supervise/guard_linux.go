@@ -12,22 +12,22 @@ import (
 // self returns the path of this program, even if its file was replaced after the start.
 func self() string { return "/proc/self/exe" }
 
-// diesWithGuard has the kernel kill the command when the guard has died, however it died.
+// diesWithGuard makes the kernel kill the command when the guard has died for any reason.
 func diesWithGuard() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL} }
 
-// bootTime is a clock that all processes of the machine share, and that runs on while it is
-// suspended.
+// bootTime reads a clock that all processes of the machine share, and that continues while
+// the machine is suspended.
 func bootTime() time.Duration {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // has no way to fail on this clock
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // can't fail for this clock
 	return time.Duration(now.Nano())
 }
 
-// alarm is a timer on the boot clock: poll's own timeout stands still while the machine is
-// suspended.
+// alarm is a timer on the boot clock: the time of poll's own timeout does not advance
+// while the machine is suspended.
 type alarm struct{ fd int }
 
-// set has a file be readable from a time on, and returns the timeout for poll, in ms.
+// set makes a file readable from the time at on, and returns the timeout for poll, in ms.
 func (a *alarm) set(file *unix.PollFd, at time.Duration) int {
 	if a.fd == 0 {
 		a.fd, _ = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
@@ -43,7 +43,7 @@ func (a *alarm) set(file *unix.PollFd, at time.Duration) int {
 	return -1
 }
 
-// Check returns why no command can be run here, or nil.
+// Check returns the reason why no command can be run here, or nil.
 func Check() error {
 	if _, err := os.Stat(self()); err != nil {
 		return fmt.Errorf("/proc is not mounted, and leasing finds the processes of a command there: %w", err)

@@ -22,25 +22,25 @@ func self() string {
 // diesWithGuard returns nil: only Linux and FreeBSD have such a signal, and it is untested on FreeBSD here.
 func diesWithGuard() *syscall.SysProcAttr { return nil }
 
-// bootTime is a clock that all processes of the machine share. On macOS it runs on while
-// the machine sleeps.
+// bootTime reads a clock that all processes of the machine share. On macOS the clock
+// continues while the machine sleeps.
 func bootTime() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	return time.Duration(now.Nano())
 }
 
-// alarm is poll's own timeout, and a check of the clock from time to time.
+// alarm uses poll's own timeout, and makes poll return from time to time to check the clock.
 type alarm struct{}
 
 func (alarm) set(_ *unix.PollFd, at time.Duration) int {
 	return int(min(at-bootTime(), 250*time.Millisecond)/time.Millisecond) + 1
 }
 
-// Check returns why no command can be run here, or nil.
+// Check returns the reason why no command can be run here, or nil.
 func Check() error { return nil }
 
-// ignoredAtStart is the set of signals that were ignored when this process began.
+// ignoredAtStart returns the set of signals that were ignored when this process began.
 func ignoredAtStart() (ignored signalSet) {
 	for sig := unix.Signal(1); sig < 32; sig++ {
 		if signal.Ignored(sig) {

@@ -22,7 +22,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// IsGuard reports whether this process is a guard, or becomes a command.
+// IsGuard reports whether this process is a guard, or the process that becomes a command.
 func IsGuard() bool {
 	return os.Args[0] == innerName || os.Args[0] == outerName || os.Args[0] == stubName
 }
@@ -35,14 +35,15 @@ func init() {
 	}
 }
 
-// Guard is the main function of both guards: leasing starts the outer one, that one the inner one, and that one
-// the command. Each of the two ends the command with all its descendants when the deadline comes, when leasing is
-// dead, or when the other guard is dead. So one process of the three that runs is enough. On Linux each adopts the
-// descendants whose parents have ended, so a process that leaves the command's group does not get away.
+// Guard is the main function of both guards: leasing starts the outer guard, which starts the inner guard, which
+// starts the command. Each guard ends the command with all its descendants when the deadline comes, when leasing
+// is dead, or when the other guard is dead. So it is enough that one of the three processes runs. On Linux each
+// guard adopts the descendants whose parents have ended, so a process that leaves the command's group does not
+// escape.
 //
-// A guard reads no lease and needs no network. A leasing that is stopped, killed or starved does not
-// stop a guard. The death of all three at once is left to PR_SET_PDEATHSIG, which concerns the command's first
-// process alone, and only on Linux.
+// A guard reads no lease and needs no network. It goes on if leasing is stopped, killed or starved. If all
+// three die at once, only PR_SET_PDEATHSIG is left, which ends the command's first process alone, and only on
+// Linux.
 func Guard() {
 	if os.Args[0] == stubName {
 		stub()
@@ -108,7 +109,7 @@ func (w *warden) startInner() error {
 }
 
 // startCommand starts the command in the group that this guard leads, and takes the guard out of the group: the
-// kernel can then end the group with one signal, and the guard lives to end the others.
+// kernel can then end the group with one signal, and the guard survives to end the other descendants.
 func (w *warden) startCommand(path string, argv []string) error {
 	w.group = unix.Getpid()
 	command, args := path, argv
@@ -130,7 +131,7 @@ func (w *warden) startCommand(path string, argv []string) error {
 	return err
 }
 
-// script is the command line for a file that has no format of its own, as in execvp(3).
+// script returns the command line for a file that has no format of its own, as in execvp(3).
 func script(path string, argv []string) (command string, args []string) {
 	return "/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...)
 }
@@ -154,7 +155,7 @@ func stub() {
 	os.Exit(cannotRun(err))
 }
 
-// cannotRun is the exit code for a command that can't be run, as of env(1).
+// cannotRun returns the exit code for a command that can't be run, the same as env(1).
 func cannotRun(err error) int {
 	if errors.Is(err, unix.ENOENT) {
 		return exit.NotFound
@@ -162,7 +163,7 @@ func cannotRun(err error) int {
 	return exit.NotExecutable
 }
 
-// began reports whether the guard's child was started, and watches it from then on.
+// began reports whether the guard's child was started, and watches the child from then on.
 func (w *warden) began(err error) {
 	switch {
 	case err != nil && w.outer:
@@ -173,14 +174,14 @@ func (w *warden) began(err error) {
 		report{kind: started, code: w.child, group: unix.Getpid()}.send(w.reports)
 	}
 	if w.outer {
-		_ = unix.Close(w.reports) // its end shows that of the inner guard
+		_ = unix.Close(w.reports) // so that the pipe ends with the inner guard
 	}
 	go w.reap()
 }
 
-// reap waits for all descendants that the guard has as children. The inner guard reports the end of the command, and
-// that of its last descendant. The outer guard ends the processes that the inner one has left. A guard without a child has
-// no descendant.
+// reap waits for all children of the guard. The inner guard reports the end of the command, and the end of the command's
+// last descendant. The outer guard ends the processes that the inner guard has left. A guard without a child has no
+// descendant.
 func (w *warden) reap() {
 	defer close(w.gone)
 	for {
@@ -206,7 +207,8 @@ func (w *warden) reap() {
 	}
 }
 
-// alone reports to leasing that no process is left. Without adoption of orphans it waits for the end of the group only.
+// alone reports to leasing that no process is left. On a system without adoption of orphans it only waits for the end
+// of the group.
 func (w *warden) alone() {
 	for !kin.Adopts && w.group > 0 && unix.Kill(-w.group, 0) != unix.ESRCH && !w.ending.Load() {
 		<-time.After(10 * time.Millisecond)
@@ -216,7 +218,7 @@ func (w *warden) alone() {
 	}
 }
 
-// end kills all, and returns when no process is left.
+// end kills all descendants, and returns when no process is left.
 func (w *warden) end() {
 	w.ending.Store(true)
 	for pause := time.Duration(0); ; pause = min(pause+100*time.Microsecond, 5*time.Millisecond) {
@@ -227,13 +229,13 @@ func (w *warden) end() {
 				return
 			}
 			<-time.After(pause)
-		case <-time.After(pause): // a process that forks all the time gets no rest
+		case <-time.After(pause): // the next round follows soon, since a process may fork all the time
 		}
 	}
 }
 
-// killAll sends KILL to a group, to the descendants of a process but for one, and to the groups that they lead: a
-// group that forks all the time dies by one signal.
+// killAll sends KILL to a group, to the descendants of a process except one, and to the groups that they lead:
+// one signal ends a group that forks all the time.
 func killAll(group, root, command, spared int) {
 	if group > 0 {
 		_ = unix.Kill(-group, unix.SIGKILL)
@@ -247,9 +249,9 @@ func killAll(group, root, command, spared int) {
 	})
 }
 
-// catchAll keeps the signals that the group gets from ending the guard. They are caught, and not
-// ignored, since the command inherits ignored signals. The signals that leasing ignores are ignored here for that reason,
-// except for two that the Go runtime needs.
+// catchAll keeps the signals that the group gets from ending the guard. They are caught, and not ignored, since the
+// command inherits ignored signals. The signals that leasing ignores are ignored here too, so that the command inherits
+// them, except for two that the Go runtime needs.
 func catchAll(ignored signalSet) {
 	caught := make(chan os.Signal, 1)
 	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
@@ -263,7 +265,7 @@ func catchAll(ignored signalSet) {
 	}
 }
 
-// read takes the latest deadline from the pipe, and waits for the first message.
+// read reads the latest deadline from the pipe. It blocks until there is a message.
 func (w *warden) read() {
 	var messages [512]byte
 	n, err := unix.Read(w.deadlines, messages[:])
@@ -293,14 +295,14 @@ func (w *warden) finish() {
 	select {}
 }
 
-// wait waits until there is something to read, or the deadline may have come, and reads all there is: after
-// a pause the latest deadline counts, and not the one that was latest before.
+// wait waits until there is something to read, or the deadline may have come, and reads all messages: after
+// a pause only the latest deadline counts.
 func (w *warden) wait() {
 	files := []unix.PollFd{{Fd: int32(w.deadlines), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
 	if !w.outer {
 		files[2].Fd = int32(w.inner)
 	}
-	_, _ = unix.Poll(files, w.alarm.set(&files[1], w.until)) // a signal ends it early, too
+	_, _ = unix.Poll(files, w.alarm.set(&files[1], w.until)) // a signal also ends the poll early
 	if files[2].Revents != 0 {                               // the outer guard is dead
 		w.finish()
 	}

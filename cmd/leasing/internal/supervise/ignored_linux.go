@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoredAtStart is the set of signals that were ignored when this process began. The Go runtime leaves a few of
-// them as they are, which the kernel shows. It catches the others before any other code runs, and remembers
-// how they were: see wasIgnored.
+// ignoredAtStart returns the set of signals that were ignored when this process began. The Go runtime leaves a
+// few signals as they are, and the kernel reports these. The runtime catches the others before any other code
+// runs, and remembers their earlier state: see wasIgnored.
 func ignoredAtStart() (ignored signalSet) {
-	text, _ := os.ReadFile("/proc/self/status") // Check has looked
+	text, _ := os.ReadFile("/proc/self/status") // Check has found /proc
 	for line := range strings.Lines(string(text)) {
 		if mask, found := strings.CutPrefix(line, "SigIgn:"); found {
 			bits, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
@@ -48,10 +48,10 @@ func (a *action) swap(sig unix.Signal, to *action) bool {
 	return errno == 0
 }
 
-// wasIgnored reports whether a signal was ignored when this process began. A handler of the Go runtime
-// that is called for a signal that Go was told to ignore does what the process would have done without Go (sigfwdgo in
-// runtime/signal_unix.go): nothing, or it ends the process. So wasIgnored sends the signal to a copy of this
-// process, which does nothing else. Afterwards the signal does what it does by default, or is ignored.
+// wasIgnored reports whether a signal was ignored when this process began. If the handler of the Go runtime is called
+// for a signal that Go ignores, it does what the process would have done without Go (sigfwdgo in
+// runtime/signal_unix.go): it does nothing, or ends the process. So wasIgnored sends the signal to a copy of this
+// process, which does nothing else. Afterwards the signal has its default action, or is ignored.
 func wasIgnored(sig unix.Signal) bool {
 	var handler, before, byDefault action
 	if !handler.swap(sig, nil) {
@@ -77,8 +77,8 @@ func wasIgnored(sig unix.Signal) bool {
 	return ignored
 }
 
-// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has one thread, so it runs
-// nothing that needs others: system calls and the first lines of the runtime's handler.
+// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
+// runs only code that needs no other thread: system calls and the first lines of the runtime's handler.
 //
 //go:norace
 //go:nosplit

@@ -21,10 +21,10 @@ const (
 // orders are the arguments of a guard before the command line: files and settings.
 type orders struct {
 	deadlines  int  // the pipe of deadlines
-	inner      int  // of the outer guard: the inner one's pipe of deadlines; of the inner one: a pipe that ends with the outer one
+	inner      int  // for the outer guard: the inner guard's pipe of deadlines; for the inner guard: a pipe that ends with the outer guard
 	reports    int  // where the inner guard reports to leasing
 	foreground bool // the command's group has the terminal
-	stub       bool // the command needs its own process ID in its environment, or a signal ignored that a guard needs
+	stub       bool // the command needs its own process ID in its environment, or has to ignore a signal that a guard needs
 	ignored    signalSet
 }
 
@@ -54,10 +54,10 @@ func passed(more ...uintptr) (files []uintptr, at []int) {
 // report is a message of the inner guard about the command.
 type report struct {
 	kind  string
-	code  int           // the exit code of one that has ended; the process ID of one that was started; the signal that has stopped it
-	group int           // the process group of one that was started
+	code  int           // ended: the exit code; started: the process ID; stopped: the signal
+	group int           // started: the process group
 	at    time.Duration // when, on the boot clock
-	err   error         // why it could not be started
+	err   error         // why the command could not be started
 }
 
 const (
@@ -67,7 +67,7 @@ const (
 	alone   = "alone" // no descendant of the command is left
 )
 
-// send writes a line, in one piece.
+// send writes the report as one line, in one write.
 func (r report) send(file int) {
 	text := ""
 	if r.err != nil {

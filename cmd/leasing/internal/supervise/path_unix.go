@@ -16,8 +16,8 @@ import (
 // defaultPath is the path of execvp(3) in glibc if PATH is not set.
 const defaultPath = "/bin:/usr/bin"
 
-// LookPath finds a command as execvp(3) does: in the folders of PATH, relative ones and the working folder ("")
-// among them, unless its name has a slash. A file that can't be run is the error only if no other folder has the command.
+// LookPath finds a command as execvp(3) does: in the folders of PATH, relative ones and the working folder ("") among
+// them, unless its name has a slash. A file that can't be run is an error only if no other folder has the command.
 func LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)

@@ -17,9 +17,9 @@ func (s signalSet) has(sig unix.Signal) bool { return sig > 0 && s&(1<<(sig-1)) 
 // lastSignal is the largest number of a signal.
 const lastSignal = unix.Signal(64)
 
-// forwarded are the signals that are passed on to the command: all that can be caught, but for those that tell a
-// process of its own faults, children, pipes and terminal. TSTP is passed on, too, but not before there is a
-// command: until then it stops leasing, as it would stop any program.
+// forwarded are the signals that are passed on to the command: all that can be caught, except those that report
+// a process' own faults, children, pipes and terminal. TSTP is also passed on once there is a command: until
+// then it stops leasing, as it would stop any program.
 var forwarded = func() (all []os.Signal) {
 	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
 		switch sig {
@@ -42,7 +42,7 @@ func quits(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }
 
-// Catch has the signals of this process come to the channel, unless they were ignored when it began.
+// Catch sends the signals of this process to the channel, unless they were ignored when the process began.
 func (s *Signals) Catch() {
 	s.ignored = ignoredAtStart()
 	for _, sig := range forwarded {
@@ -50,5 +50,5 @@ func (s *Signals) Catch() {
 			signal.Notify(s.caught, sig)
 		}
 	}
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a reader of standard error that has gone does not end the command
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a closed standard error does not end the command
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // guardDead stands for the exit code of a command whose guard was killed. The command dies
-// with the guard, or in end.
+// with the guard, or is killed by end.
 const guardDead = -1
 
 // never is a time that is never reached.
@@ -35,33 +35,33 @@ const never = time.Duration(math.MaxInt64)
 func killMargin(ttl time.Duration) time.Duration { return min(ttl/20, 250*time.Millisecond) }
 
 // supervisor is one run of a command. Three processes can end it: this one, which has the lease,
-// and two guards, which know the deadline alone. The guards act when this process is stopped or
+// and two guards, which have only the deadline. The guards act when this process is stopped or
 // dead. All times are on the boot clock.
 type supervisor struct {
 	*Command
 	lease     *leasing.Lease
 	env       []string
-	guard     int           // the outer guard's process ID. It is not waited for before end
+	guard     int           // the outer guard's process ID, which is not reused before end waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
-	command   int           // the command's process ID; 0 before it has started
+	command   int           // the command's process ID; 0 before the command has started
 	before    map[int]bool  // the descendants that this process had before the guards
 	deadlines []*os.File    // to the guards
-	until     time.Duration // when the command gets KILL
+	until     time.Duration // when the command is sent KILL
 	lost      error         // why the command was stopped, or nil
 	lostAt    time.Duration // when
-	killed    bool          // the command got KILL
+	killed    bool          // the command was sent KILL
 	result    *report       // how the command ended; nil before
-	settle    time.Duration // when the processes that the command has left running get TERM
-	told      bool          // the processes left running got TERM
+	settle    time.Duration // when the processes that the command has left running are sent TERM
+	told      bool          // the processes left running were sent TERM
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
 // settleTime is the time for which the processes that the command has left running may go on, to finish their output,
-// and the same again after TERM.
+// and again after TERM.
 const settleTime = time.Second
 
 // Run runs the command, and returns when it has ended with all its descendants. It returns the exit
-// code, and the reason for one that is not the command's.
+// code, and a reason if the code is not the command's.
 func (c *Command) Run(lease *leasing.Lease, env []string) (code int, err error) {
 	if !c.Signals.ignored.has(unix.SIGTSTP) {
 		signal.Notify(c.Signals.caught, unix.SIGTSTP)
@@ -85,8 +85,8 @@ func (c *Command) Run(lease *leasing.Lease, env []string) (code int, err error) 
 	return code, err
 }
 
-// trusted returns the time at which the command has to be dead. The clock is read before the time that is
-// left: a pause between the two makes the result earlier.
+// trusted returns the time at which the command has to be dead. It reads the clock before the remaining
+// time, so that a pause between the two only makes the result earlier.
 func (s *supervisor) trusted() time.Duration {
 	if s.OnLoss == LossIgnore {
 		return never
@@ -117,7 +117,7 @@ func (s *supervisor) start() (<-chan report, error) {
 	theirs, s.before = append(theirs, write), map[int]bool{}
 	s.extend()
 	kin.Visit(os.Getpid(), 0, func(pid int) bool { s.before[pid] = true; return true })
-	kin.Adopt(true) // which matters if the outer guard is killed
+	kin.Adopt(true) // needed if the outer guard is killed
 	if inForeground() {
 		s.terminal = os.Stdin
 	}
@@ -134,7 +134,7 @@ func (s *supervisor) start() (<-chan report, error) {
 		return nil, errors.Join(err, s.closeDeadlines(), reports.Close())
 	}
 	if s.terminal != nil {
-		signal.Ignore(unix.SIGTTOU) // for takeTerminal. Only now: the guard would inherit it
+		signal.Ignore(unix.SIGTTOU) // for takeTerminal; not earlier, since the guard would inherit it
 	}
 	heard := make(chan report)
 	go func() {
@@ -162,7 +162,7 @@ func (s *supervisor) extend() {
 	}
 }
 
-// closeDeadlines has the guards end the command, and themselves.
+// closeDeadlines makes the guards end the command, and then themselves.
 func (s *supervisor) closeDeadlines() (err error) {
 	for _, deadline := range s.deadlines {
 		err = errors.Join(err, deadline.Close())
@@ -198,7 +198,7 @@ func (s *supervisor) signal(sig unix.Signal) {
 	}
 }
 
-// kill ends the command and all its descendants. A guard that was stopped goes on, to do the same.
+// kill ends the command and all its descendants. It continues guards that were stopped, which then do the same.
 func (s *supervisor) kill() {
 	killAll(s.group, s.guard, s.command, s.group)
 	for _, guard := range s.guards() {
@@ -206,7 +206,7 @@ func (s *supervisor) kill() {
 	}
 }
 
-// guards are the process IDs of the guards that are known.
+// guards returns the process IDs of the guards that are known.
 func (s *supervisor) guards() []int {
 	if s.group == 0 {
 		return []int{s.guard}
@@ -219,7 +219,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	released := s.lease.Done()
-	var signals <-chan os.Signal // from when the guard can bear them
+	var signals <-chan os.Signal // nil until the guard catches signals
 	for {
 		due := s.due()
 		timer.Reset(due - bootTime())
@@ -255,7 +255,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 					r.code, r.err = exit.Lost, s.expiry()
 				}
 				s.result, s.settle = &r, bootTime()+settleTime
-			case s.result != nil: // nothing is left of it
+			case s.result != nil: // no process of the command is left
 				return s.result.err
 			case !open && (s.lost != nil || bootTime() >= s.until):
 				s.result = &report{code: exit.Lost, err: cmp.Or(s.lost, s.expiry())}
@@ -268,7 +268,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	}
 }
 
-// due is the time of the next action, unless something happens before.
+// due returns the time of the next action, unless something happens before.
 func (s *supervisor) due() time.Duration {
 	due := s.until
 	if s.lost == nil && due != never {
@@ -284,11 +284,11 @@ func (s *supervisor) due() time.Duration {
 func (s *supervisor) tell() {
 	s.told, s.settle = true, bootTime()+settleTime
 	s.signal(unix.SIGTERM)
-	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
+	s.signal(unix.SIGCONT) // a stopped process has to continue before it can end
 }
 
-// refresh moves the deadline, and reports whether the deadline has moved. An event of a renewal may be late. The guards
-// have acted on a deadline that has passed.
+// refresh moves the deadline, and reports whether the deadline has moved. It moves no deadline that has passed: the
+// event of a renewal may be late, and the guards have acted on that deadline.
 func (s *supervisor) refresh() bool {
 	until := s.trusted()
 	if s.lost != nil || until <= s.until || bootTime() >= s.until {
@@ -299,7 +299,7 @@ func (s *supervisor) refresh() bool {
 	return true
 }
 
-// expiry is the reason for a stop when time runs out.
+// expiry returns the reason for a stop when time runs out.
 func (s *supervisor) expiry() error {
 	if err := s.lease.Err(); err != nil {
 		return fmt.Errorf("%s: %w", s.lease.Name(), err)
@@ -307,13 +307,13 @@ func (s *supervisor) expiry() error {
 	return fmt.Errorf("%s: %w: the lease could not be renewed in time", s.lease.Name(), leasing.ErrLost)
 }
 
-// stop ends the command because of its lease: the first time with TERM, unless it has no
-// grace, and with KILL when that is over.
+// stop ends the command because of its lease: the first time with TERM, unless there is
+// no grace, and then with KILL once the grace is over.
 func (s *supervisor) stop(reason error, atOnce bool) {
 	now := bootTime()
 	first := s.lost == nil
 	if first {
-		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, also while leasing is stopped
+		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, even while leasing is stopped
 	}
 	if !first || atOnce || s.Grace == 0 || now >= s.until {
 		if s.killed { // and the inner guard has reported nothing since
@@ -330,12 +330,13 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	s.until = min(s.until, now+s.Grace)
 	s.extend()
 	s.signal(unix.SIGTERM)
-	s.signal(unix.SIGCONT) // one that is stopped has to go on to end
+	s.signal(unix.SIGCONT) // a stopped process has to continue before it can end
 	s.Warn("%s; the command gets TERM", output.OneLine(reason))
 }
 
-// onLost is called when the lease has ended under the command. The user who has broken the
-// lease may want the name at once. If another holder has the name already, no time is left.
+// onLost is called when the lease has ended while the command runs. The user who has broken
+// the lease may want the name at once. If another holder has the name already, no time is
+// left.
 func (s *supervisor) onLost() {
 	if s.OnLoss == LossIgnore {
 		s.Warn("%s; the command goes on", output.OneLine(s.expiry()))
@@ -348,15 +349,15 @@ func (s *supervisor) onLost() {
 	}
 }
 
-// groupTime bounds the wait for the death of the command's processes. More of it is a
-// fault: a dead disk, or another user's process.
+// groupTime bounds the wait for the death of the command's processes. A longer wait
+// means a fault: a dead disk, or another user's process.
 const groupTime = 5 * time.Second
 
 // end ends the guards and all that is left of the command, and waits until no process is left: the lease
-// is not given up before. It returns the status of the outer guard.
+// is not released earlier. It returns the status of the outer guard.
 func (s *supervisor) end() (guard unix.WaitStatus) {
 	defer kin.Adopt(false)
-	_ = s.closeDeadlines() // the guards end when they have ended the others
+	_ = s.closeDeadlines() // the guards end when they have ended all other processes
 	over, alive := time.Now().Add(groupTime), true
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if alive {
@@ -376,12 +377,13 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 	}
 	s.takeTerminal()
 	if s.terminal != os.Stdin {
-		_ = s.terminal.Close() // also of nil
+		_ = s.terminal.Close() // even if the file is nil
 	}
 	return guard
 }
 
-// killOrphans ends the processes that killed guards have left to this one, and returns how many it has found.
+// killOrphans ends the processes that killed guards have left to this process, and returns the number that it has
+// found.
 func (s *supervisor) killOrphans() (found int) {
 	if s.group > 0 {
 		_ = unix.Kill(-s.group, unix.SIGKILL)
@@ -404,7 +406,7 @@ func (s *supervisor) killOrphans() (found int) {
 	return found
 }
 
-// forward passes a signal on.
+// forward passes a signal on to the command.
 func (s *supervisor) forward(sig unix.Signal) {
 	if sig == unix.SIGCONT && s.terminal != nil && ownTerminal(s.terminal) {
 		s.giveTerminal()

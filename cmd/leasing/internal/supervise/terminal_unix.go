@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend follows a command that was stopped from the terminal, so that the shell has its turn.
-// The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in a pipeline, gets
-// that of this process.
+// suspend also stops leasing after the command was stopped from the terminal, so that the shell gets the terminal
+// back. The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in a
+// pipeline, gets the terminal of this process.
 func (s *supervisor) suspend(by unix.Signal) {
 	wants := by == unix.SIGTTIN || by == unix.SIGTTOU
 	if wants && s.terminal == nil {
@@ -37,7 +37,7 @@ func (s *supervisor) suspend(by unix.Signal) {
 }
 
 // inForeground reports whether this process reads from and writes to a terminal that is its own. In
-// a pipeline the terminal is left to the others, until the command wants it: see suspend.
+// a pipeline the terminal is left to the other programs until the command needs it: see suspend.
 func inForeground() bool { return ownTerminal(os.Stdin) && ownTerminal(os.Stdout) }
 
 // ownTerminal reports whether a file is a terminal whose foreground group is that of this process.

@@ -28,25 +28,25 @@ const (
 	ownKeys = "the server must be as in Options, and only this library may use keys under Options.Prefix"
 )
 
-// codes gives the first word of Redis' errors, which is their code
-// (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
+// codes maps the code of an error of Redis, its first word
+// (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), to the error's
 // meaning. A code that is not listed leaves the outcome unknown, and the connection in use.
 var codes = map[string]meaning{
-	"BUSY":         {class: providerkit.Refused}, // another script runs for too long
+	"BUSY":         {class: providerkit.Refused}, // another script has run for too long
 	"NOCLOCK":      {class: providerkit.Refused}, // of scripts/prelude.lua: the server has not set its clock yet
 	"OOM":          {class: providerkit.Refused}, // maxmemory
 	"TRYAGAIN":     {class: providerkit.Refused}, // the slot is being moved
 	"CLUSTERDOWN":  {class: providerkit.Refused, elsewhere: true},
 	"LOADING":      {class: providerkit.Refused, elsewhere: true},
 	"MASTERDOWN":   {class: providerkit.Refused, elsewhere: true}, // a replica without its master
-	"MISCONF":      {class: providerkit.Refused, elsewhere: true}, // it can't save to disk, and so takes no writes
+	"MISCONF":      {class: providerkit.Refused, elsewhere: true}, // it can't save to disk, and so refuses writes
 	"NOREPLICAS":   {class: providerkit.Refused, elsewhere: true}, // min-replicas-to-write: perhaps a master that was replaced
 	"READONLY":     {class: providerkit.Refused, elsewhere: true}, // a replica, or a failover under way
 	"DENIED":       {class: providerkit.Denied},                   // protected mode
 	"NOPERM":       {class: providerkit.Denied},
 	"NOAUTH":       {class: providerkit.Denied, elsewhere: true},
 	"WRONGPASS":    {class: providerkit.Denied, elsewhere: true},
-	"ASK":          {class: providerkit.NotSetUp, advice: addMode}, // of a client that follows it: see OfCluster
+	"ASK":          {class: providerkit.NotSetUp, advice: addMode}, // for a client that follows redirections see OfCluster
 	"CROSSSLOT":    {class: providerkit.NotSetUp, advice: addMode},
 	"MOVED":        {class: providerkit.NotSetUp, advice: addMode}, // as ASK
 	"NOPROTO":      {class: providerkit.NotSetUp, advice: ownKeys},
@@ -55,9 +55,9 @@ var codes = map[string]meaning{
 	"WRONGTYPE":    {class: providerkit.NotSetUp, advice: ownKeys}, // another program's key
 }
 
-// misplaced lists the beginnings of errors of a server that can never serve the request:
-// it has no database of that number, has renamed the command or is a sentinel, or is no Cluster.
-// A script reports an unknown command differently, maybe after other commands have run.
+// misplaced lists the prefixes of errors from a server that can never serve the request: it has
+// no database of that number, has renamed the command, is a sentinel, or is not part of a
+// Cluster. A script reports an unknown command differently, maybe after other commands have run.
 var misplaced = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
 
 // ScriptError is an error of a command in a script.
@@ -97,7 +97,7 @@ func Classify(err error) (m providerkit.Meaning) {
 }
 
 // Of turns an error of the client library into an error of package leasing, keeping
-// both in its chain. The error is of one node: Redlock counts votes instead.
+// both in its chain. It is for an error of one node: Redlock counts votes instead.
 func Of(err error) error {
 	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
 		return err
@@ -105,7 +105,8 @@ func Of(err error) error {
 	return Classify(err).Of(err)
 }
 
-// OfCluster is Of for a client of a Cluster. The client follows redirections, so a redirection in its error is for slots that move.
+// OfCluster is Of for a client of a Cluster. The client follows redirections, so it returns a redirection only while slots are
+// being moved.
 func OfCluster(err error) error {
 	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
 		return providerkit.Meaning{Class: providerkit.Refused}.Of(err)
@@ -113,15 +114,15 @@ func OfCluster(err error) error {
 	return Of(err)
 }
 
-// Elsewhere reports whether an error proves that the connection on which it came is alive and useless.
+// Elsewhere reports whether an error proves that the connection on which it arrived is alive and useless.
 func Elsewhere(err error) bool {
 	_, m, _ := lookup(err)
 	return m.elsewhere
 }
 
-// OfSource classifies an error of a client that has a function for its credentials. go-redis 9.23 returns the
-// function's own error (redis.go, _getConn), which says nothing about Redis. So an error that is neither an answer nor from the
-// connection, nor from the pool, is from the function.
+// OfSource classifies an error of a client that has a function for its credentials. go-redis 9.23 returns the function's own
+// error (redis.go, _getConn), which says nothing about Redis. So an error that comes neither from the server nor from the
+// connection or the pool comes from the function.
 func OfSource(err error) error {
 	var answered redis.Error
 	var network net.Error

@@ -11,14 +11,15 @@ import (
 )
 
 // Aftermath owns the work that continues after a call has returned: late answers, and requests
-// that send nodes the outcome. Each is bounded.
+// that send nodes the outcome. All of it is bounded in time.
 type Aftermath struct {
 	mu     sync.Mutex
 	closed bool
 	All    providerkit.Group
 }
 
-// Start runs a function in the background, and then ended with its error, unless Close was called. ended may be nil.
+// Start runs a function in the background, and then calls ended with its error. ended may be nil. After Close it
+// returns false.
 func (a *Aftermath) Start(run func() error, ended func(error)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,10 +38,10 @@ func (a *Aftermath) Close() {
 	a.All.Wait()
 }
 
-// aside makes a request other than the scripts'. It ends with ctx, even if the
-// application's client ignores deadlines; and no client heeds a
-// cancellation. Then the request continues for as long as the client lets it, and
-// Close waits for the request. ctx needs a deadline.
+// aside sends a request that is not a script. It returns when ctx ends, although the
+// application's client may ignore deadlines, and no client heeds a cancellation. The
+// request then continues for as long as the client lets it, and Close waits for the
+// request. ctx needs a deadline.
 func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -28,7 +28,7 @@ type puppet struct {
 
 	mu    sync.Mutex
 	calls [][]string // the IDs in each EVALSHA
-	trips int        // pipelines, and calls alone
+	trips int        // pipelines, and calls sent alone
 }
 
 func (p *puppet) around(ctx context.Context, cmds []redis.Cmder, _ func(context.Context) error) (err error) {
@@ -36,7 +36,7 @@ func (p *puppet) around(ctx context.Context, cmds []redis.Cmder, _ func(context.
 	p.trips++
 	p.mu.Unlock()
 	for _, cmd := range cmds {
-		err = p.reply(ctx, cmd) // each has its own
+		err = p.reply(ctx, cmd) // each command has its own error
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// hang holds calls up until the gate is closed.
+// hang returns a puppet that blocks calls until the gate is closed.
 func hang() (gate chan struct{}, p *puppet) {
 	gate = make(chan struct{})
 	return gate, &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) {
@@ -274,7 +274,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	one := NewSingle(client, true, script.Naming{Prefix: "leasing"})
 	require.NoError(t, one.Do(ctx, ops[0]).Err)
 	one.Close()
-	for i := range ops { // including masters that it has not asked before
+	for i := range ops { // including masters that the node has not asked before
 		require.ErrorIs(t, one.Do(ctx, ops[i]).Err, abstractions.ErrClosed)
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // batcherOfMaster returns the batcher of the key's master. Each master has its own, so that a hung master does not delay requests
-// to the others. Until the client knows the Cluster it asks a server that may be frozen, and ignores ctx.
+// to the others. A client that has not read the Cluster's slots yet ignores ctx while it requests them from a server, which may
+// be frozen.
 func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batcher, error) {
 	find := func(ctx context.Context) (*redis.Client, error) { return d.cluster.MasterForKey(ctx, op.Keys[0]) }
 	var master *redis.Client

@@ -14,24 +14,25 @@ import (
 )
 
 const (
-	// freshFor is the pause after which a connection is checked before its use: gateways forget idle connections, and notify
-	// neither end.
+	// freshFor is the idle time after which a connection is checked before its use: gateways forget idle connections, and
+	// notify neither end.
 	freshFor = time.Second
-	// leastLook is the least time for that check, for callers with little time.
+	// leastLook is the least timeout of that check, for calls with little time left.
 	leastLook = 20 * time.Millisecond
-	// mostLooks bounds the checks of a call. Each takes a tenth of the call's time at most.
+	// mostLooks bounds the checks of a call. Each takes at most a tenth of the call's time, or leastLook if that is
+	// more.
 	mostLooks = 3
 )
 
-// link is the way to one server: the pool of a client. A pool lends the connection that came back last, so the number of calls
-// under way tells which connection a call gets.
+// link is the pool of connections to one server. A pool hands out the connection that was returned last, so the number of
+// calls in flight determines which connection a call gets.
 type link struct {
 	client *redis.Client
 
 	mu    sync.Mutex
 	calls int         // in flight
-	used  []time.Time // the last use of the connection that a call gets beside so many others
-	ill   bool        // the last call met a server that can't be used
+	used  []time.Time // by the number of other calls: the last use of the connection that a call gets
+	ill   bool        // the last call reached a server that can't be used
 }
 
 // newLink returns nil for a client of several servers, whose operations use a link per server.
@@ -47,14 +48,14 @@ func newLink(client redis.UniversalClient) *link {
 type connectionUse int
 
 const (
-	kept    connectionUse = iota // it is in the pool again
-	closed                       // the client library has closed it
-	useless                      // it is in the pool again, and leads to a server that can't be used
+	kept    connectionUse = iota // the connection is in the pool again
+	closed                       // the client library has closed the connection
+	useless                      // the connection is in the pool again, and leads to a server that can't be used
 )
 
-// begin counts a call. If the connection that the call would get has been idle for a while, begin looks at one: a connection
-// that answers is returned for the call, to be closed before end. If a connection does not answer, all idle ones are closed, and
-// begin looks at the next: PoolStats may count too few. Locks mu.
+// begin counts a call. If the connection that the call would get has been idle for a while, begin checks a connection, and
+// returns one that answers: the call uses it, and closes it before end. If a connection does not answer, all idle ones are
+// closed, and begin checks the next, since PoolStats may count too few. Locks mu.
 func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	if l == nil {
 		return nil
@@ -81,7 +82,7 @@ func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	return nil
 }
 
-// look returns an idle connection, or a new one, that has answered, and whether there was no answer in time.
+// look returns a connection, idle or new, that has answered. silent reports that there was no answer in time.
 func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent bool) {
 	by, _ := ctx.Deadline()
 	left := time.Until(by)
@@ -105,7 +106,7 @@ func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent b
 	return nil, bounded.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) // the connection's deadline may pass first
 }
 
-// end records the end of a call, and closes connections that lead to a useless server. Locks mu.
+// end records the end of a call, and closes connections to a server that can't be used. Locks mu.
 func (l *link) end(ctx context.Context, use connectionUse) {
 	if l == nil {
 		return
@@ -119,14 +120,14 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 		}
 		l.used[others] = time.Now()
 	} else if others < len(l.used) {
-		l.used = slices.Delete(l.used, others, others+1) // the next call gets the connection below
+		l.used = slices.Delete(l.used, others, others+1) // the next call gets the next connection in the pool
 	}
 	again := l.ill
 	l.ill = use == useless
 	l.mu.Unlock()
 	switch {
 	case use != useless:
-	case again: // it was new, or of another caller
+	case again: // the connection was new, or another call's
 		l.discard(ctx, 1)
 	default:
 		l.discard(ctx, l.client.PoolStats().IdleConns)
@@ -140,8 +141,8 @@ func (l *link) discard(ctx context.Context, n uint32) {
 	}
 }
 
-// unsendable is an argument that go-redis can't write, so that it closes the connection before anything is sent. It has no
-// other way to close an idle connection.
+// unsendable is an argument that go-redis can't write, so it closes the connection before it sends anything. go-redis has
+// no other way to close an idle connection.
 type unsendable struct{}
 
 // useOf derives the state of a call's connection from the call's error.

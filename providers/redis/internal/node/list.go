@@ -18,8 +18,8 @@ const (
 	// minScan and maxScan bound the keys that a SCAN looks at: the server serves
 	// no other request during a SCAN.
 	minScan, maxScan = 10, 1000
-	// maxScans bounds the SCANs of a page, which ends incomplete at the bound: names may
-	// be few among many other keys.
+	// maxScans bounds the SCANs of a page. At the bound a page ends before it is full:
+	// names may be few among many other keys.
 	maxScans = 64
 )
 
@@ -28,11 +28,11 @@ type Listing struct {
 	Req     abstractions.ListRequest
 	Naming  script.Naming
 	Servers int    // in a stable order
-	Which   string // identifies the servers, where they change
+	Which   string // identifies the set of servers, if it can change
 
 	// Scan returns the keys of a server from a cursor on, and the next cursor.
 	Scan func(ctx context.Context, at *Position, count int) (Scanned, error)
-	// Records returns the records of names that were found at a server, in order; without
+	// Records returns the records of names that were found at a server, in order, except
 	// names that are listed at another server.
 	Records func(ctx context.Context, at *Position, names []string) ([]abstractions.Record, error)
 }
@@ -43,10 +43,10 @@ type Scanned struct {
 	Next uint64
 }
 
-// Page continues after the end of the page before. SCAN returns each key that exists
-// throughout, often as many keys as requested, sometimes more, and twice if the
-// server shrinks its table during the listing
-// (redis.io/docs/latest/commands/scan, "Scan guarantees").
+// Page continues where the previous page ended. SCAN returns each key that exists
+// throughout, maybe twice if the server shrinks its table during the listing
+// (redis.io/docs/latest/commands/scan, "Scan guarantees"). It often returns as many
+// keys as requested, and sometimes more.
 func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err error) {
 	at, err := l.begin()
 	limit, seen := l.Req.PageLimit(), map[string]bool{}
@@ -75,7 +75,7 @@ func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err e
 	return abstractions.ListResult{}, err
 }
 
-// begin reads the position at the end of the page before.
+// begin decodes the position at which the previous page ended.
 func (l *Listing) begin() (at Position, err error) {
 	if l.Req.After == "" {
 		return Position{Which: l.Which}, nil
@@ -146,9 +146,9 @@ func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, ma
 	})
 }
 
-// masters returns the servers that have keys. A Cluster's are in the order of their addresses,
-// which is the same for each page as long as the masters are the same. The text changes when another server
-// becomes a master, whose cursors differ from its predecessor's.
+// masters returns the servers that have keys. A Cluster's masters are sorted by address, so each page has
+// the same order as long as the masters are the same. The digest of their addresses changes when another
+// server becomes a master: its cursors differ from its predecessor's.
 func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which string, err error) {
 	if d.cluster == nil {
 		return []redis.Cmdable{d.Client}, "", nil
@@ -184,7 +184,7 @@ type Position struct {
 	// LeftOut has a bit for each server of Redlock that was left out.
 	LeftOut uint64 `json:"m,omitempty"`
 
-	scanned bool // the server, to its end
+	scanned bool // the server was scanned to its end
 }
 
 // LeavesOut reports whether a server was left out.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// opened returns a topology over a client, which is closed with the test.
+// opened returns a topology over a client, and closes the topology when the test ends.
 func opened(t *testing.T, client redis.UniversalClient) *Single {
 	t.Helper()
 	s := NewSingle(client, true, script.Naming{Prefix: "leasing"})
@@ -49,7 +49,7 @@ func TestListRefusesAStrangeAfter(t *testing.T) {
 	require.Len(t, page.Records, 1, "another prefix than the page before had")
 }
 
-// A page continues only at the masters of the page before.
+// A page continues only if the masters are those of the previous page.
 func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	t.Parallel()
 	p := opened(t, redistest.StartCluster(t, 3).Client(t))
@@ -74,7 +74,7 @@ func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	require.ErrorContains(t, err, "from the start")
 }
 
-// scriptedListing lists one server, whose SCANs return these names, one after the other.
+// scriptedListing lists one server, whose SCANs return the given names in turn.
 func scriptedListing(req abstractions.ListRequest, scans [][]string) *Listing {
 	n := script.Naming{Prefix: "leasing"}
 	return &Listing{
@@ -119,8 +119,8 @@ func TestPageHasNoNameTwice(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// A page ends with the names of a bounded number of SCANs, however few, and is filled
-// past names that are not held.
+// A page ends after a bounded number of SCANs, however few names they find. Forgotten
+// names do not count towards the limit of a page.
 func TestPageHasABound(t *testing.T) {
 	scans := make([][]string, 3*maxScans)
 	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}
@@ -134,7 +134,7 @@ func TestPageHasABound(t *testing.T) {
 	require.Empty(t, names)
 	require.Empty(t, next)
 
-	forgotten := [][]string{{"a", "b", "cc", "d", "ee", "ff"}} // of one letter: their token is 0
+	forgotten := [][]string{{"a", "b", "cc", "d", "ee", "ff"}} // a name of one letter has token 0
 	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2}, forgotten))
 	require.Equal(t, []string{"cc", "ee"}, names)
 	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2, After: next}, forgotten))

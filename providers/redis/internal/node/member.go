@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// member makes a node part of a Redlock. It has the node's marker, and this process' knowledge
-// of the server.
+// member makes a node part of a Redlock. It has the node's marker, and the state of the server
+// as last seen by this process.
 //
-// A restarted server may have lost leases: all of them, or the latest if it came back from
-// a snapshot. It has also lost its scripts. So the text of a Redlock's scripts names the run
-// of the server, and a script is loaded only on a connection on which scripts/redlock/admit.lua has
-// looked at that run just before: a connection does not outlive a run. So no server knows the
-// scripts of an earlier run, and a process that sends those scripts must look at the marker,
-// of its own prefix and database, before any answer of the server counts.
+// A restarted server may have lost leases: all of them, or the latest if it came back from a
+// snapshot. It has also lost its scripts. So the text of a Redlock's scripts contains the ID of the
+// server's run, and a script is loaded only on a connection on which scripts/redlock/admit.lua has
+// just checked that ID: a connection does not outlive a run. So no server has the scripts of an
+// earlier run, and a process that sends those scripts must check the marker, of its own prefix and
+// database, before any answer of the server counts.
 type member struct {
 	marker  string // the key
 	longest int64  // Options.MaxTTL, in milliseconds
@@ -31,7 +31,7 @@ type member struct {
 }
 
 // NewMember returns a node of a Redlock whose servers cast no vote for longest after they have lost
-// their data. met refuses a run that was met at another address.
+// their data. met refuses a run that was seen at another address.
 func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, met func(a script.Admission) error) *Node {
 	d := New(client, timely, n)
 	d.member, d.header[1] = &member{marker: n.Marker(), longest: script.Milliseconds(longest), met: met, ofClient: d.ofClient}, "0"
@@ -43,13 +43,13 @@ func (d *Node) Admit(ctx context.Context, verb string) (script.Admission, error)
 	return aside(ctx, d, func(ctx context.Context) (script.Admission, error) { return d.member.ask(ctx, d.Client, verb) })
 }
 
-// run is a server from one start to the next.
+// run is the run of a server from one start to the next.
 type run struct {
 	id      string
 	scripts []script.Source // by their ranks
 }
 
-// Source returns a script in the form of the server's run; none before the run is known.
+// Source returns a script with the ID of the server's run, or an empty script before the run is known.
 func (d *Node) Source(p *script.Program) (none script.Source) {
 	if r := d.member.run.Load(); r != nil {
 		return r.scripts[p.Rank]
@@ -81,7 +81,7 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 	return a, nil
 }
 
-// Quarantine returns the rest of the server's quarantine, as far as this process knows.
+// Quarantine returns the remaining time of the server's quarantine, as far as this process knows.
 func (d *Node) Quarantine() time.Duration {
 	if until := d.member.until.Load(); until != nil {
 		return time.Until(*until)

@@ -39,12 +39,12 @@ type Node struct {
 	member  *member              // of a Redlock; nil elsewhere
 	repeats bool                 // the client may send a command more than once
 	sourced bool                 // the client has a function for its credentials
-	apart   bool                 // the client has other connections for pipelines, which a link does not see
+	apart   bool                 // the client has a second pool for pipelines, which a link does not see
 	Waiters *waitqueue.Queue
-	after   Aftermath // requests other than the scripts'
+	after   Aftermath // requests that are not scripts
 	batches sync.Pool // of *several
 
-	known    atomic.Bool // the client knows its Cluster
+	known    atomic.Bool // the client has read the Cluster's slots
 	mu       sync.Mutex
 	byMaster map[*redis.Client]*batcher // nil after Close
 }
@@ -126,11 +126,11 @@ func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
 // several is a set of operations that run together.
 type several struct {
 	ops  []script.Operation
-	list []*script.Operation // to each of them
+	list []*script.Operation // pointers to ops
 }
 
 // DoAll runs n operations in as few calls as possible, concurrently. op returns the
-// i-th, and take gets its reply, or an error if there is none when ctx ends.
+// i-th, and take receives its reply, or an error if there is none when ctx ends.
 func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
 	s := d.several(n)
 	for i := range s.ops {
@@ -174,16 +174,16 @@ func (d *Node) Start(r *Request) error {
 	return b.Start(r)
 }
 
-// send runs operations and fills in their replies. A call has operations of one
-// script and one span, and on a Cluster, where its keys must be of one slot, only one operation.
-// Several calls share a pipeline. Calls whose script the server does not know were not run, and
-// send repeats them with the text of the script.
+// send runs operations and fills in their replies. A call has operations of one script and one
+// span, and on a Cluster, where its keys must be of one slot, only one operation. Several calls
+// share a pipeline. Calls whose script the server does not have were not run, and send repeats
+// them with the text of the script.
 func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
 	use := kept
 	c, conn := caller(d.Client), l.begin(ctx, d)
-	defer func() { // also after a panic of a hook
+	defer func() { // even after a panic of a hook
 		if conn != nil {
 			_ = conn.Close()
 		}
@@ -222,8 +222,8 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	}
 }
 
-// isUnknown reports that a call was not run, since the server does not know its script, or
-// was not asked yet, or is a server of Redlock that lost its marker.
+// isUnknown reports whether a call was not run: it was not sent yet, the server does not
+// have its script, or a server of Redlock has lost its marker.
 func isUnknown(cmd *redis.Cmd) bool {
 	if cmd == nil {
 		return true
@@ -265,8 +265,8 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 	}
 }
 
-// calls divides operations among calls: releases before the acquires that may
-// wait for the names, otherwise by their spans.
+// calls groups operations of the same script and span into calls. Releases come before
+// the acquires that may wait for the names.
 func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
 	if len(ops) == 1 {
 		return [][]*script.Operation{ops}
@@ -299,9 +299,10 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // command returns EVALSHA or EVAL (verb) with the script, the number of keys, keys and
-// arguments. They are pointers, since a string in an interface is allocated, except
-// for the first key, by which a Cluster's client finds the slot. A server of Redlock gets
-// the rest of its quarantine by this process' count, in milliseconds.
+// arguments. Keys and arguments are pointers, since a string in an interface is
+// allocated, except for the first key, by which a Cluster's client finds the slot. A
+// server of Redlock gets the remaining time of its quarantine by this process' clock, in
+// milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
 	src, quarantine := p.Source, &d.header[1]
@@ -343,7 +344,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 }
 
 // take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
-// sent the call before, and lost the reply. Then a refusal now, or a server that is not found, proves nothing about the first time.
+// sent the call before, and lost the reply. Then a refusal, or a connection that fails, proves nothing about the earlier attempt.
 func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)
@@ -389,7 +390,8 @@ func (d *Node) ofClient(err error) error {
 	return err
 }
 
-// isOfCredentials reports whether the last connection of a call failed to sign in, for want of credentials.
+// isOfCredentials reports whether the last connection of a call failed to sign in, because the source of its
+// credentials failed.
 func isOfCredentials(err error) bool {
 	var source *providerkit.CredentialError
 	return errors.As(err, &source)

@@ -23,7 +23,8 @@ func (s *Server) URL() string {
 }
 
 // Client returns a new client of the server, as the default user, that makes one
-// attempt and obeys its contexts. It is closed when t ends, or before.
+// attempt and obeys its contexts. It is closed when t ends; the caller may close it
+// earlier.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	client := s.newClient("", s.options.Password)

@@ -40,9 +40,9 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 	return c
 }
 
-// newNode makes a node that knows no other. The timeout after which a silent
-// node counts as failed is long enough for a busy machine; it also bounds the
-// time for which a node stays out after a pause.
+// newNode makes a node that has joined no cluster. The timeout after which a silent
+// node counts as failed is long enough for a busy machine; it also bounds the time for
+// which a node stays out after a pause.
 func newNode(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t, Options{})
@@ -71,8 +71,8 @@ func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 // share returns the first and the last slot of node i of n.
 func share(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
 
-// Ready waits until each node knows that every slot is served: for a cluster with
-// nodes that are back after a pause or a kill.
+// Ready waits until each node knows that every slot is served. Call it after nodes have
+// come back from a pause or a kill.
 func (c *Cluster) Ready() {
 	for _, s := range c.Servers {
 		s.await("the node does not see the whole cluster", c.seenBy)
@@ -108,8 +108,8 @@ func addrs(servers []*Server) []string {
 }
 
 // Client returns a new client of the cluster that obeys its contexts. It follows a
-// redirection, and otherwise makes one attempt. It is closed when t ends, or
-// before.
+// redirection, and otherwise makes one attempt. It is closed when t ends; the caller
+// may close it earlier.
 func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{

@@ -8,8 +8,8 @@
 // in the environment variable REDIS_SERVER. Where it is missing the tests fail;
 // they never skip.
 //
-// A go-redis client with some failed dials keeps a goroutine for up
-// to a second after its Close; goleak has to ignore
+// After some failed dials a go-redis client keeps a goroutine for up to a second after
+// its Close; goleak has to ignore
 // "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial".
 //
 // An unexpected error ends the test by [testing.TB.FailNow], so call this package

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is for TestMain. It runs several tests at a time, however few the processors: tests wait
-// for servers and for leases to run out, beside the tests of other packages. The flag -parallel still applies. Goroutines left
-// at the end are an error.
+// Main is for TestMain. It runs 3 tests at a time, however few the processors: tests mostly wait, for servers and for leases
+// to run out, and tests of other packages run at the same time. The flag -parallel still applies. Goroutines left at the end
+// are an error.
 func Main(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
@@ -39,7 +39,7 @@ func Uncertain(t testing.TB, err error) {
 	}
 }
 
-// Lost checks for the error of a claim that is lost for a reason.
+// Lost checks for the error of a claim that was lost for this reason.
 func Lost(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
 	var lost *abstractions.LostError
@@ -67,7 +67,7 @@ func UntilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, abstractions.ErrHeld) { // the wake-up was the subscription's
+		if !errors.Is(err, abstractions.ErrHeld) { // the start of the subscription sends a wake-up too
 			t.Fatal(err)
 		}
 	}

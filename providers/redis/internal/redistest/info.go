@@ -37,7 +37,7 @@ func missing(text string, lines []string) error {
 	return nil
 }
 
-// reachable spares the client a failed dial: go-redis logs those, and
+// reachable dials the server before the client does: go-redis logs failed dials, and
 // after some of them keeps a goroutine dialling for a second after Close.
 func (s *Server) reachable(ctx context.Context) error {
 	var dialer net.Dialer
@@ -48,8 +48,8 @@ func (s *Server) reachable(ctx context.Context) error {
 	return conn.Close()
 }
 
-// answers returns nil when this server listens and has loaded its data. Another
-// server on a taken port doesn't know the client's password.
+// answers returns nil when this server listens and has loaded its data. Another server
+// on the same port would refuse the client's password.
 func (s *Server) answers(ctx context.Context) error {
 	if err := s.reachable(ctx); err != nil {
 		return err

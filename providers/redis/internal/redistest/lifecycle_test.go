@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childVariable makes this program start a server and wait for its own end.
+// childVariable makes this program start a server and wait to be killed.
 const childVariable = "REDISTEST_CHILD"
 
 // alive reports whether a process runs. A process that has ended may remain as a zombie until
@@ -150,7 +150,7 @@ func TestNothingOutlivesItsTest(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// Nothing is left even when the tests are killed and clean nothing up.
+// Nothing is left even if the process of the tests is killed and cleans nothing up.
 func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		s := Start(t, Options{})

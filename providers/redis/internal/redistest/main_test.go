@@ -11,15 +11,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The names of the tests here leave out cluster and sentinel: the table at
-// the end of `make test` counts the tests that run against these, not the tests that start such servers.
+// The names of the tests here avoid the words cluster and sentinel: the table at the end of `make test`
+// would count these tests of the harness as tests against such a backend.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// The goroutine notices a second after Close that it may end.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// briefly returns a context that ends while a hung server is awaited.
+// briefly returns a context that ends before a hung server is resumed.
 func briefly(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

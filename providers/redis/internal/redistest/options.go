@@ -29,8 +29,8 @@ type Options struct {
 // the test does to the default user.
 const harness = "redistest"
 
-// configuration returns the file that redis-server reads, so that no secret
-// shows in the list of processes.
+// configuration returns the file that redis-server reads, so that no secret appears in
+// the list of processes.
 func (s *Server) configuration() string {
 	lines := []string{
 		"bind 127.0.0.1",
@@ -52,8 +52,8 @@ func (s *Server) configuration() string {
 	return strings.Join(append(lines, s.role...), "\n") + "\n"
 }
 
-// roleOf returns the lines for a server that is no sentinel. A master begins
-// to copy to a replica at once; by default it waits five seconds for others.
+// roleOf returns the lines for a server that is no sentinel. A master begins to copy to
+// a replica at once; by default it waits five seconds for other replicas.
 func roleOf(o Options) []string {
 	lines := []string{`save ""`, "repl-diskless-sync-delay 0"}
 	if !o.Persist {

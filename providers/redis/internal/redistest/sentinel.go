@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sentinel is a master with two replicas, and three sentinels of which two have
-// to agree that the master is down. They agree after a second of
-// silence of the master.
+// Sentinel is a master with two replicas, and three sentinels of which two have to
+// agree that the master is down. They agree after the master has been silent for a
+// second.
 type Sentinel struct {
 	// MasterName is the sentinels' name of the master.
 	MasterName string
@@ -36,8 +36,8 @@ func StartSentinel(t testing.TB) *Sentinel {
 		s.await("the replica does not follow", follows)
 	}
 
-	// Not earlier: a sentinel asks a replica about itself every ten seconds,
-	// and until then keeps its initial view.
+	// The sentinels start last: a sentinel asks a replica for its state only every ten
+	// seconds, and until then keeps the initial state.
 	for range 3 {
 		c.Sentinels = append(c.Sentinels, newSentinel(t, c.MasterName, master))
 	}
@@ -69,8 +69,8 @@ func newSentinel(t testing.TB, name string, master *Server) *Server {
 // Addrs returns the addresses of the sentinels.
 func (c *Sentinel) Addrs() []string { return addrs(c.Sentinels) }
 
-// Client returns a new client of the current master. It makes one attempt
-// and obeys its contexts, and is closed when t ends, or before.
+// Client returns a new client of the current master. It makes one attempt and obeys its
+// contexts. It is closed when t ends; the caller may close it earlier.
 func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
@@ -101,8 +101,8 @@ func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	return master
 }
 
-// Failover makes a sentinel promote a replica while the old master is well,
-// waits for the new master, and returns that server.
+// Failover makes a sentinel promote a replica while the old master is healthy, waits
+// for the new master, and returns that server.
 func (c *Sentinel) Failover() *Server {
 	old := c.Master()
 	c.Sentinels[0].await("the sentinel starts no failover", func(ctx context.Context, s *Server) error {
@@ -121,7 +121,7 @@ func (c *Sentinel) Ready() {
 	}
 }
 
-// sees returns nil for a sentinel to which all servers and sentinels look well.
+// sees returns nil if a sentinel reports all servers and all other sentinels as healthy.
 func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 	return ask(ctx, s, func(sentinel *redis.SentinelClient) error {
 		master, err := sentinel.Master(ctx, c.MasterName).Result()
@@ -143,8 +143,8 @@ func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 	})
 }
 
-// well returns nil for n servers of a kind about which a sentinel has no doubts,
-// which would be further flags such as s_down.
+// well checks that a sentinel reports n servers of a kind, without further flags, such
+// as s_down, and without a broken link to the master.
 func well(servers []map[string]string, n int, kind string) error {
 	if len(servers) != n {
 		return fmt.Errorf("%d of kind %s, not %d", len(servers), kind, n)

@@ -20,7 +20,7 @@ import (
 type Server struct {
 	servertest.Server
 	options Options
-	role    []string // lines of its configuration beside the options
+	role    []string // lines of its configuration, in addition to the options
 	args    []string // arguments before Options.Args
 	secret  string   // of the user harness
 	tls     *servertest.Certificate
@@ -90,7 +90,7 @@ func (s *Server) prepare() (err error) {
 			return err
 		}
 	}
-	s.closeAdmin() // its client was for a taken port
+	s.closeAdmin() // this client was for a taken port
 	s.admin = s.newClient(harness, s.secret)
 	return os.WriteFile(filepath.Join(s.Dir, "redis.conf"), []byte(s.configuration()), 0o600)
 }
@@ -133,7 +133,7 @@ func (s *Server) command() (*exec.Cmd, error) {
 func (s *Server) RestartEmpty() {
 	s.T.Helper()
 	s.Kill()
-	// Other files, such as a cluster node's nodes.conf, have its identity.
+	// The other files stay: nodes.conf of a cluster's node, for example, contains its identity.
 	for _, name := range []string{"appendonlydir", "dump.rdb"} {
 		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
 			s.T.Fatal(err)

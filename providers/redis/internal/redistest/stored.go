@@ -14,15 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stored is the text of a name in parts: see prelude.lua of package script. The zero
-// value is an unknown name.
+// Stored has the parts of the record of a name: see prelude.lua of package script. The
+// zero value is a name without a record.
 type Stored struct {
 	Flag, State string
 	Till        int64 // ms
 	Token       int64
 	ID          string
 	Details     string
-	Ended       string // words: digests, with "!" after those of broken IDs; String also takes IDs
+	Ended       string // words: digests, with "!" after those of broken IDs; String also accepts IDs
 	Content     string // the lines after that
 }
 
@@ -51,7 +51,7 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	return s
 }
 
-// Put writes a name, and keeps the expiry of its key, or sets an hour.
+// Put writes the record of a name, and keeps the expiry of its key, or sets one hour if the key has no expiry.
 func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	t.Helper()
 	keep := c.PTTL(context.Background(), key).Val()

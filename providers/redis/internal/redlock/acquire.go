@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// attempt is one acquire. A node has one of its requests in flight at a time: for its vote, and then for the consequence of
-// the other votes.
+// attempt is one acquire. It has at most one request in flight to each node: first for the node's vote, then with the
+// outcome of all votes.
 type attempt struct {
 	*poll
 	tally
@@ -25,8 +25,8 @@ type attempt struct {
 	grace  time.Time // end of the wait for optional answers
 	rounds int       // rounds that asked for votes again
 	ended  bool      // nodes that answer later get the outcome
-	since  int64     // after giving up: the first attempt whose votes are taken back
-	stuck  bool      // and a vote for the claim may be left
+	since  int64     // after giving up: the number of the first attempt whose votes are taken back
+	stuck  bool      // a node that failed may still have a vote for the claim
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 )
 
 // Acquire makes one attempt, when it is the claim's turn. A repeated acquire returns the claim's token, unless a node that
-// knows the token does not answer: then maybe a later token.
+// has the token does not answer: then the call may return a later token.
 func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Grant{}, err
@@ -118,9 +118,9 @@ func (a *attempt) callVote(i int, op script.Operation) {
 	a.put(i, op)
 }
 
-// headStart is the wait for the node that has the queue before others are asked: most
-// waiters learn on this node that it is not their turn. Their votes on other nodes would
-// obstruct the head waiter.
+// headStart is the wait for the node that has the queue before others are asked: this
+// node refuses most waiters, since it is not their turn. Votes for them on other nodes
+// would obstruct the next waiter.
 const headStart = 10 * time.Millisecond
 
 // askQueue asks the node where the claim is a waiter, if there is such a node, before the others.
@@ -177,7 +177,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 
 // take processes an answer, even a late one that the attempt does not need.
 func (a *attempt) take(i int, op *script.Operation) {
-	a.tally.order = a.r.servers.all.Load().order // the server may have been met just now
+	a.tally.order = a.r.servers.all.Load().order // the first answer of a server changes the order
 	v := &a.votes[i]
 	v.pending = false
 	switch op.Script {
@@ -200,7 +200,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 	a.settle(i)
 }
 
-// confirm makes the nodes that voted for the claim take the token.
+// confirm makes the nodes that voted for the claim store the token.
 func (a *attempt) confirm(ctx context.Context, token int64) error {
 	if a.token == 0 {
 		a.token = token
@@ -218,7 +218,7 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 }
 
 // hasTime reports whether to wait for an optional answer. The wait lasts as long as the
-// round has taken, and a millisecond.
+// round has taken, plus a millisecond.
 func (a *attempt) hasTime() bool {
 	now := time.Now()
 	if a.grace.IsZero() {
@@ -242,14 +242,14 @@ func (a *attempt) win(token int64) {
 // error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
 	outnumbered := a.excluded()
-	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // they may hold the claim
+	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // these nodes may hold the claim
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also the votes for earlier attempts
 	}
 	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
 	left := a.stuck || a.count((*vote).ours) > 0
-	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // it is never wrapped
+	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // errNoMajority is never wrapped
 		return why
 	}
 	errs := make([]error, len(a.votes))
@@ -259,7 +259,7 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	return a.r.failed(ctx, errs, left || unsure)
 }
 
-// end ends the attempt, and settles all nodes. Their requests no longer end with the caller's context.
+// end ends the attempt, and settles all nodes. Later requests no longer end with the caller's context.
 func (a *attempt) end() {
 	a.ended, a.ctx = true, context.WithoutCancel(a.ctx)
 	for i := range a.votes {
@@ -267,7 +267,7 @@ func (a *attempt) end() {
 	}
 }
 
-// settle sends a node the outcome of the attempt: to take another token, or to forget its vote.
+// settle sends a node the outcome of the attempt: to store another token, or to forget its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
 	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
@@ -285,7 +285,7 @@ func (a *attempt) settle(i int) {
 	}
 }
 
-// afterwards takes the answers that are still open, and the answers to the requests that these cause.
+// afterwards processes the answers that are still outstanding, and the answers to the requests that these cause.
 func (a *attempt) afterwards() {
 	if a.open == 0 {
 		a.leave()
@@ -298,7 +298,7 @@ func (a *attempt) afterwards() {
 	}, func(error) { a.leave() })
 }
 
-// hear takes answers while more returns true, the nodes have time, and ctx has not ended.
+// hear processes answers while more returns true, the nodes have time, and ctx has not ended.
 func (a *attempt) hear(ctx context.Context, more func() bool) {
 	for more() {
 		q, i := a.next(ctx, a.by)

@@ -34,7 +34,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	r.eventually(func() bool { return r.holder(0, "b") == "" }, "the vote that was won in vain is taken back")
 }
 
-// Most often nodes take the same token, and there is no second round.
+// Most often all nodes store the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
 	r, p := three(t)
 	g := p.Take("a", "x", time.Minute) // neither the nodes' clocks nor the name are known yet
@@ -61,7 +61,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 	require.Less(t, confirmed.Load(), int64(50), "two for each if tokens differ")
 }
 
-// A process with a wrong view of the nodes' clocks does no harm to tokens.
+// A process that misjudges the nodes' clocks does no harm to tokens.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	r, p := three(t)
 	last := p.Take("a", "x", time.Minute)
@@ -80,7 +80,8 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 }
 
 // A name that nodes have forgotten, or lost, gets no token before their clocks: only the clocks
-// make the next token greater. The same holds if a process thinks that the clocks are slower.
+// make it greater than the forgotten tokens. The same holds if a process assumes that the
+// clocks are behind.
 func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	r, p := three(t)
 	p.Take("other", "x", time.Minute) // the clocks are known now
@@ -177,7 +178,7 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 // A caller that leaves in the middle leaves no vote behind, although its context has ended.
 func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	r, p := three(t)
-	p.Take("before", "x", time.Minute) // servers know the script and need no second request
+	p.Take("before", "x", time.Minute) // servers then have the script and need no second request
 	p.settle()
 	for name, limit := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
 		gate, open := newGate(t)
@@ -201,7 +202,7 @@ func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	}
 }
 
-// isUnfinished requires that a call ended with its context, or just before its end.
+// isUnfinished requires that a call ended with its context, or just before.
 func isUnfinished(t *testing.T, ctx context.Context, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -262,8 +263,8 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	require.Greater(t, granted, 10)
 }
 
-// The undo of an attempt is late, and the claim has won with the next attempt, of which one
-// node has received only the request for a vote.
+// The undo of an attempt arrives after the claim has won with its next attempt. From
+// that next attempt, one node has received only the request for a vote.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	r, p := three(t)
 	gate := make(chan struct{})
@@ -286,8 +287,8 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A copy of the acquire of a lease that is held fails half-way. Its undo takes
-// nothing from the holder.
+// A copy of a holder's acquire fails half-way. The undo of the copy takes nothing from
+// the holder.
 func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	t.Parallel()
 	for _, renewed := range []bool{false, true} {
@@ -318,8 +319,8 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	}
 }
 
-// A copy of the acquire has got a node that the holder did not have, and its undo arrives
-// after a renewal has counted that node.
+// A copy of the acquire has won a node that the holder did not have, and the undo of the
+// copy arrives after a renewal has counted that node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	r, p := three(t)
 	q := r.process()
@@ -393,12 +394,13 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// The first node's answer comes last. Others give way to the claim on that node, so the claim waits for the answer.
+// The first node's answer comes last. Other claims give way to the claim that has the first node, so this claim waits
+// for the node's answer.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
 	p := r.process()
-	p.Take("before", "x", time.Minute) // servers know the script
+	p.Take("before", "x", time.Minute) // loads the script on the servers
 	p.settle()
 	now := time.Now().UnixMicro()
 	r.put(1, "a", redistest.Voted(now, "y", 1, 1, 0))
@@ -418,7 +420,7 @@ func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
 	p := r.process()
-	p.Take("before", "x", time.Minute) // servers know the script
+	p.Take("before", "x", time.Minute) // loads the script on the servers
 	p.settle()
 	now := time.Now().UnixMicro()
 	r.put(0, "a", redistest.Voted(now, "y", 1, 1, 0))
@@ -439,8 +441,8 @@ func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	require.Equal(t, []string{"y", "z"}, []string{r.holder(0, "a"), r.holder(2, "a")})
 }
 
-// The release has reached only one node when the next claim asks. That claim forwards
-// the release, and does not wait for the TTL.
+// The release has reached only one node when the next claim asks for votes. That claim
+// forwards the release, and does not wait for the end of the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
 	r, x := three(t)
 	y := r.process()
@@ -458,7 +460,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.wires[1].on(script.Release, lostRequest)
 	p.wires[2].on(script.Release, lostRequest)
 	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
-	for _, w := range p.wires[1:] { // the attempt waits only a moment for the first node
+	for _, w := range p.wires[1:] { // the attempt waits only briefly for the first node
 		w.on(script.Vote, func(send func() error) error {
 			<-time.After(100 * time.Millisecond)
 			return send()
@@ -471,7 +473,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.Take("a", "y", time.Minute)
 }
 
-// A grant that arrives after its own validity is no lease.
+// A grant that arrives after the end of its validity is no lease.
 func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 25 * time.Second})
@@ -501,8 +503,8 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	}
 }
 
-// A node in quarantine and a full node did nothing. Two of them prevent a
-// majority; the outcome is certain only if their reasons agree.
+// A node that is in quarantine, or out of memory, has done nothing. Two such nodes
+// prevent a majority; the outcome is certain only if their reasons agree.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	r, p := three(t)
 	full := func(i int) {
@@ -540,7 +542,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
 }
 
-// T128: no token follows the highest one, even if an operator has written it by hand.
+// T128: no token follows the highest possible one, even if an operator has written that token by hand.
 func TestTrap_T128_RedlockNoTokenFollowsTheLast(t *testing.T) {
 	r, p := three(t)
 	for i := range r.servers {

@@ -2,32 +2,35 @@ package redlock
 
 // This file turns the votes of nodes into one lease. The argument that two claims never hold a name together:
 //
-// A free node takes the claim that asks, under a token above every token that the name had on the node. It
-// refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives.
-// An attempt wins when a majority holds its claim under one token. Most often all nodes take the token that the
-// votes propose. If not, the attempt settles on one token, the highest, and sends a confirmation to the nodes.
+// A free node votes for the claim that asks, under a token above every token that the name had on the node. It
+// refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives. An
+// attempt wins when a majority holds its claim under one token. Most often all nodes accept the token that the
+// requests for votes propose. If not, the attempt settles on one token, the highest, and sends a confirmation
+// to the nodes.
 //
-// Mutual exclusion. Two majorities share a node, and a node holds one claim at a time. So there is a second holder
-// only if a node has dropped the first claim too early. A node counts the TTL from its vote or renewal, thus from later than
-// the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua).
-// An undo frees the nodes that its own attempt got. A node ignores the undo once a later attempt of the claim has asked
-// (promise), or a renewal has come (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts
-// are also undone if they and the nodes of unknown state together are no majority (mayLive).
+// Mutual exclusion. Two majorities share a node, and a node holds one claim at a time. So there is a second holder only if a
+// node has dropped the first claim too early. A node counts the TTL from its vote or renewal, which is later than the start of
+// the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua). An undo frees the
+// nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has asked (promise), or a renewal
+// has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
+// they and the nodes of unknown state together are no majority (mayLive).
 //
-// Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token
-// is on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
-// nodes knew the earlier token before, and each later holder needs one of the winner's nodes.
+// Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token is
+// on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
+// nodes had the earlier token before, and each later holder needs one of the winner's nodes.
 //
-// Attempts of one claim take turns (claims.go), so each finds the votes for the attempts before. If the replies to these were
-// lost, one of them may have won, and the claim has its token. An attempt that finds earlier votes waits until a majority has
-// the same token, or no majority can have the same. If too few of the nodes that know the token answer, the claim gets the
-// highest, maybe a later token than before: no resource takes it for an earlier lease, and no other claim has had that token.
-// A renewal sets the token of its grant on nodes again, and compares it with before: an earlier lease's token is not above before.
+// Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier attempt
+// were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits until a
+// majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim gets the
+// highest token, maybe a later one than before: a resource does not mistake it for the token of an earlier lease, and no other
+// claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which the
+// token of an earlier lease does not exceed.
 //
-// Late requests. A vote that arrives after its attempt holds the node for a TTL, or until the release, which the node
-// remembers. Only a later attempt of the claim counts that vote, after asking the node itself. A confirmation or an undo
-// does nothing after a later attempt has asked, and nothing to another claim. A renewal takes a free node only if its token
-// is the latest on the node and the claim has not ended there: no claim has held the name by that node since.
+// Late requests. A request for a vote that arrives after the end of its attempt holds the node for a TTL, or until the
+// release, which the node remembers. Only a later attempt of the claim counts that vote, after asking the node itself. A
+// confirmation or an undo does nothing after a later attempt has asked, and nothing to another claim. A renewal takes a
+// free node only if its token is the latest on the node and the claim has not ended there: no claim has held the name
+// with that node's vote since.
 //
 // Clock steps. After a step forward the node drops the lease early: see package redislease. After a step back it holds the
 // lease longer. Tokens need no clocks, unless nodes forget or lose their records (docs/providers/redlock.md).
@@ -38,7 +41,7 @@ type decision uint8
 const (
 	undecided   decision = iota
 	ended                // the claim was released
-	queued               // a waiter has the turn
+	queued               // it is the turn of a waiter
 	agreed               // a majority votes for the claim, and the token is known
 	outvoted             // votes for others leave no majority among the nodes that answer
 	unreachable          // failed nodes leave no majority
@@ -66,7 +69,8 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 // earlier reports whether the node voted for another attempt of the claim, which may have counted the vote.
 func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
 
-// decide returns the attempt's state. With agreed it returns the token, and whether a majority already has that token.
+// decide returns the attempt's state. If the state is agreed, it also returns the token, and whether a majority
+// already has that token.
 func (t *tally) decide() (where decision, token int64, won bool) {
 	ours, open := t.count((*vote).ours), t.count((*vote).isPending)
 	if t.count(func(v *vote) bool { return v.choice == claimEnded }) > 0 {

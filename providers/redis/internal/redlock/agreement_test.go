@@ -11,13 +11,13 @@ import (
 // The attempts below are number 7; earlier ones have smaller numbers.
 const ours = 7
 
-// fresh is a node that this attempt has got.
+// fresh is the vote of a node for this attempt.
 func fresh(token int64) vote { return vote{choice: forUs, token: token, made: ours, before: 10} }
 
-// old is a node that an earlier attempt has got.
+// old is the vote of a node for an earlier attempt.
 func old(token int64) vote { return vote{choice: forUs, token: token, made: 3, before: 10} }
 
-// renewed is a node that has renewed the lease.
+// renewed is the vote of a node that has renewed the lease.
 func renewed(token int64) vote { return vote{choice: forUs, token: token, before: 10} }
 
 func after(v vote, before int64) vote {

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// The attempts of a claim in this process, by all of its providers, take turns: one attempt takes back votes for want of a
-// majority, which another may be counting. No other process asks for the same claim, since IDs are random.
+// The attempts of a claim in this process, by all of its providers, take turns: an attempt without a majority takes back
+// votes that another attempt may be counting. No other process asks for the same claim, since IDs are random.
 var turns sync.Map // by claim with an attempt under way: a channel that is closed at its end
 
 type claimKey struct{ name, id string } // the name's key
@@ -21,8 +21,8 @@ var tries atomic.Int64
 
 func init() { tries.Store(time.Now().UnixMicro()) }
 
-// takeTurn waits for the claim's turn, which leave ends, and returns the number of its attempt: greater than all numbers
-// before.
+// takeTurn waits for the claim's turn, which leave ends, and returns the number of its attempt: greater than all earlier
+// numbers.
 func takeTurn(ctx context.Context, k claimKey) (try int64, leave func(), err error) {
 	mine := make(chan struct{})
 	for {

@@ -16,9 +16,9 @@ func (a *attempt) contend(ctx context.Context) error {
 	switch {
 	case a.awaitsWaker(), split && a.first().choice == noAnswer: // the first node decides whose votes stay
 		return a.wait(ctx, a.by)
-	case a.count((*vote).awaited) > 0 && a.hasTime(): // for a node that knows of a release, for example
+	case a.count((*vote).awaited) > 0 && a.hasTime(): // a node may report a release, for example
 		return a.wait(ctx, a.grace)
-	case time.Since(a.began) >= 2*a.r.nodeTimeout(a.req.TTL): // it may have waited for nodes that don't answer
+	case time.Since(a.began) >= 2*a.r.nodeTimeout(a.req.TTL): // the attempt may have waited for nodes that don't answer
 	case a.relay():
 		return nil
 	case split && a.first().ours():
@@ -55,8 +55,8 @@ func (a *attempt) awaitsWaker() bool {
 	return a.count(func(v *vote) bool { return v.pending && v.place != "" }) > 0
 }
 
-// relay forwards the release of claims, whose holders have given them up, to nodes that have not
-// received the release, and asks these nodes again: the release may be in flight, or lost. It
+// relay finds nodes that still hold a claim which another node has released. It forwards the
+// release to these nodes, and asks them again: the release may be in flight, or lost. It
 // reports whether there are such nodes.
 func (a *attempt) relay() (found bool) {
 	for i := range a.votes {

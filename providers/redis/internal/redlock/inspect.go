@@ -47,7 +47,7 @@ func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 }
 
 // latest returns the token that a majority has reached. Some records may be missing. Higher
-// tokens are from attempts that got their nodes in vain.
+// tokens are from attempts that won some nodes, but no majority.
 func (r *Redlock) latest(records []abstractions.Record) int64 {
 	rising := slices.SortedFunc(slices.Values(records), func(a, b abstractions.Record) int { return cmp.Compare(a.Token, b.Token) })
 	missing := len(r.nodes) - len(rising)
@@ -55,8 +55,8 @@ func (r *Redlock) latest(records []abstractions.Record) int64 {
 }
 
 // merged merges the records that several nodes have of a claim; free counts the nodes that are
-// free or may be soon. Its times are by the clock of the node whose expiry makes a majority
-// free; AcquiredAt follows from the token.
+// free or may be soon. The times of the result are by the clock of the node whose expiry makes
+// a majority free; AcquiredAt follows from the token.
 func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
 	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })

@@ -14,25 +14,25 @@ import (
 )
 
 // listTimeout bounds a listing's wait for one server of Redlock. It is longer than other waits,
-// since names come twice when a server is left out.
+// since names are listed twice when a server is left out.
 const listTimeout = 3 * time.Second
 
-// List returns each name at the first server that knows the name, with the majority's
-// record. A server that does not answer, or casts no vote since it has lost its
-// data, is left out for the rest of the listing: names that it has returned before
-// may then come twice. A listing of several pages may miss a name of which a vote reaches an earlier server
-// after the page that scanned the server: that server is to list the name. A single page lists every such name.
+// List returns each name at the first server that has the name, with the majority's record. A server that does
+// not answer, or casts no vote since it has lost its data, is left out for the rest of the listing: names that
+// it has returned before may then be listed twice. A listing of several pages may miss a name if a vote for it
+// reaches an earlier server after the page that scanned that server, which would have listed the name. A
+// single page lists every such name.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix), first: req.After == ""}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
 	return l.Page(ctx)
 }
 
-// union is a listing of the names that any server knows.
+// union is a listing of the names on all servers.
 type union struct {
 	r     *Redlock
 	match string
-	first bool    // page, which knows the names that were listed before
+	first bool    // the first page, which still has the names that were listed before
 	errs  []error // of servers left out on this page
 }
 
@@ -64,8 +64,8 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 }
 
 // records returns the majority's records of names that no earlier server has listed. On a later page those are the names
-// that no earlier server knows. If the server that has listed
-// a name is left out by now, the next server lists the name.
+// without a record on any earlier server. If the server that has listed a name is left out by now, the next server lists
+// the name.
 func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
 	ops := make([]script.Operation, len(names))
 	for k, name := range names {

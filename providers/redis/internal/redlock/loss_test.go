@@ -36,7 +36,7 @@ func (r *ring) snapshot() {
 	}
 }
 
-// The classic: client 1 holds A and B; B loses the lease; client 2 gets B and C.
+// The classic case: client 1 holds A and B; B loses the lease; client 2 gets B and C.
 func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
 	t.Parallel()
 	for what, lose := range losses {
@@ -53,14 +53,14 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 			for time.Since(begun) < longest {
 				next, err := two.Try("a", "y", longest)
 				if time.Since(begun) >= longest {
-					break // it may have been granted later
+					break // the lease may have been granted later
 				}
 				require.Error(t, err, "a second majority: %v", next)
 				require.NotErrorIs(t, err, abstractions.ErrReleased)
 			}
 			next := two.Obtain("a", "y", longest)
 			require.Greater(t, next.Token, g.Token)
-			r.servers[0].Kill() // now it needs the node
+			r.servers[0].Kill() // now a majority needs the node
 			two.Obtain("b", "y", longest)
 			require.GreaterOrEqual(t, time.Since(lost), longest, "the node voted before the longest lease had run out")
 		})
@@ -103,7 +103,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	}
 }
 
-// Scripts that a server forgets are no lost data.
+// A server that has forgotten only its scripts has lost no data.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	r, p := three(t)
 	flush := func() {
@@ -129,8 +129,8 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	require.Equal(t, 3, r.holders("a", "z"))
 }
 
-// The token rises although nodes lose their data, one after the other, and
-// although all of them forget a name that has been idle for long.
+// The token rises although nodes lose their data, one after the other, and although all
+// of them forget a name that has been idle for a long time.
 func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	t.Parallel()
 	const longest = 300 * time.Millisecond
@@ -141,7 +141,7 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		g := p.Obtain("a", id, longest)
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		_ = p.GiveUp(g) // on a busy machine it may run out instead
+		_ = p.GiveUp(g) // on a busy machine the lease may run out instead
 	}
 	for i := range 6 {
 		hold(fmt.Sprint("x", i))
@@ -159,11 +159,11 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	hold("w")
 }
 
-// A lease outlives the loss of one node after the other, if there is time between the
-// losses: the renewal restores the lease on a node once the node votes.
+// A lease survives if the nodes lose their data one after the other, with time between
+// the losses: the renewal restores the lease on a node once the node votes.
 func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 	t.Parallel()
-	const longest = 4 * time.Second // some renewals of a busy machine
+	const longest = 4 * time.Second // enough for some renewals on a busy machine
 	r := newRing(t, 3, Options{MaxTTL: longest, NodeTimeout: time.Second})
 	p := r.process()
 	g := p.Take("a", "x", longest)
@@ -245,8 +245,8 @@ func TestRedlockBootstrap(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A server that lost its data, but not its scripts, is asked about its marker again by the process
-// that knew the marker: the server begins its quarantine, and does not stay excluded.
+// A server has lost its data, but not its scripts. The process that has seen its marker checks the
+// marker again, so the server begins its quarantine, and does not stay excluded.
 func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
 	r, p := three(t)
 	p.Take("a", "x", time.Minute)

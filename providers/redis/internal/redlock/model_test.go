@@ -25,7 +25,7 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{MaxTTL: time.Hour})
 	p := r.process()
-	p.Take("before", "x", time.Minute) // servers know the script
+	p.Take("before", "x", time.Minute) // loads the script on the servers
 	seeds, _ := strconv.ParseUint(os.Getenv("LEASING_TEST_SWEEP"), 10, 64)
 	if seeds = max(seeds, 400); testing.Short() {
 		seeds = 100
@@ -51,7 +51,7 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	require.Less(t, later.Load(), again.Load()/2)
 }
 
-// model is a name. Its nodes are also names, of the ring's servers.
+// model is one name. Each of its nodes is also a name, on one of the ring's servers.
 type model struct {
 	*rand.Rand
 	t                     testing.TB
@@ -176,9 +176,9 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 }
 
 // send runs an operation on a node and delivers its reply, each at some time or never. lost runs when
-// the attempt gives the reply up.
+// the attempt stops waiting for the reply.
 func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost func()) {
-	fate := m.IntN(8) // 0: the request is late, and 1 its reply is lost
+	fate := m.IntN(8) // 0: the request is late; 1: its reply is lost
 	if fate == 0 {
 		m.messages = append(m.messages, lost)
 	}
@@ -196,7 +196,7 @@ func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost f
 
 func ignore(script.Reply) {}
 
-// post is send without a reader of the reply.
+// post is send for a request whose reply is ignored.
 func (m *model) post(i int, op script.Operation) { m.send(i, op, ignore, func() {}) }
 
 func (m *model) begin(c *modelClaim) {
@@ -238,7 +238,7 @@ func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply))
 	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
 }
 
-// next follows attempt.pursue.
+// next does the same as attempt.pursue.
 func (a *modelAttempt) next() {
 	m, c := a.m, a.c
 	where, token, won := a.decide()
@@ -289,7 +289,7 @@ func (a *modelAttempt) win(token int64) {
 			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
 		}
 	})
-	if a.since < m.void || c.ended { // it took too long, or the claim was given up
+	if a.since < m.void || c.ended { // the attempt took too long, or the claim was given up
 		return
 	}
 	for _, other := range m.claims {

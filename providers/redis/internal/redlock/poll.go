@@ -16,26 +16,27 @@ import (
 // errSilent is the error of a node that has not answered in time.
 var errSilent = fmt.Errorf("%w: no answer in time", abstractions.ErrUnavailable)
 
-// poll is a question to all nodes at the same time. It belongs to one goroutine, except for the fields that mu guards.
+// poll sends a request to all nodes at the same time, and collects the answers. It belongs to one goroutine, except
+// for the fields that mu guards.
 type poll struct {
 	r       *Redlock
 	ctx     context.Context // its values serve the tracing of calls
 	by      time.Time       // end of the nodes' time
-	short   bool            // the caller left the nodes less than the usual time
+	short   bool            // the caller's deadline leaves the nodes less than the usual time
 	timer   *time.Timer
 	asked   []int          // requests in flight, by node
-	open    int            // all of them
+	open    int            // all requests without an answer
 	sent    []sent         // by node
-	replies []script.Reply // of a poll by ask: of each operation, by node
+	replies []script.Reply // the replies to each operation of ask, by node
 
 	answer func(*node.Request) // push
 	bell   chan struct{}       // there are as many answers as needed
 	mu     sync.Mutex
-	back   []*node.Request // answers not taken yet
+	back   []*node.Request // answers not processed yet
 	need   int             // number of answers that rings the bell
 }
 
-// sent holds the latest operations for a node. The next question reuses its memory.
+// sent holds the latest operations for a node. The next request reuses its memory.
 type sent struct {
 	ops      []script.Operation
 	list     []*script.Operation
@@ -62,7 +63,7 @@ func (p *poll) leave() {
 	}
 }
 
-// setTime gives nodes their time from now on, within the caller's deadline.
+// setTime restarts the time that nodes have to answer, within the caller's deadline.
 func (p *poll) setTime(timeout time.Duration) {
 	p.by, p.short = time.Now().Add(timeout), false
 	if by, ok := p.ctx.Deadline(); ok && by.Before(p.by) {
@@ -124,8 +125,9 @@ func (p *poll) pop() *node.Request {
 	return nil
 }
 
-// prompt is the time for which a poll waits for the bell alone: most answers arrive within. Afterwards it also checks for answers
-// without a majority, and for the end of its caller's context: many contexts make a channel, and a timer, when Done is called.
+// prompt is the time for which a poll waits for the bell alone: most answers arrive in this time. Afterwards it also checks for
+// answers without a majority, and for the end of its caller's context: many contexts allocate a channel, and a timer, when Done
+// is called.
 const prompt = 10 * time.Millisecond
 
 // next returns an answer and its node, or nil at the end of the time or of ctx.
@@ -197,7 +199,7 @@ func (r *Redlock) ask(ctx context.Context, timeout time.Duration, enough func(p 
 	for range len(ops) * len(r.nodes) {
 		p.replies = append(p.replies, script.Reply{Err: errSilent})
 	}
-	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: the others must know before it wakes a waiter
+	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: the others must have a release before the first wakes a waiter
 		if err := p.send(i, ops...); err != nil {
 			for k := range ops {
 				p.of(k)[i].Err = err
@@ -222,11 +224,11 @@ func (p *poll) of(operation int) []script.Reply {
 	return p.replies[operation*n : (operation+1)*n]
 }
 
-// all is for questions whose answer improves with each node: it waits for the nodes
+// all is for requests whose result improves with each answer: it waits for the nodes
 // that usually answer.
 func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.waits() }
 
-// read reads the replies to a poll of one operation: the values, and by node the errors of the other nodes.
+// read returns the values in the replies to a poll of one operation, and the errors of the other nodes, by node.
 func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []error) {
 	errs = make([]error, len(p.asked))
 	for i, reply := range p.of(0) {

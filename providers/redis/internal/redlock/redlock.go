@@ -17,7 +17,7 @@ import (
 )
 
 // Redlock is the topology of several independent nodes: a claim holds a name while a majority
-// of the nodes holds the claim. agreement.go has the argument.
+// of the nodes holds the claim. agreement.go explains why this is safe.
 type Redlock struct {
 	nodes []*node.Node
 	peers []peer // this process' view of each node
@@ -70,7 +70,7 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 const (
 	// maxNodeTimeout bounds the wait for one node, while others can't decide.
 	maxNodeTimeout = time.Second
-	// minNodeTimeout covers a pause of a busy machine, and of Go's collector.
+	// minNodeTimeout covers a pause of a busy machine, or of Go's garbage collector.
 	minNodeTimeout = 100 * time.Millisecond
 )
 
@@ -85,17 +85,17 @@ func (r *Redlock) nodeTimeout(ttl time.Duration) time.Duration {
 
 // validity returns the time for which a majority's grant is a lease, counted from
 // before the first request: its TTL minus the possible difference of the clocks
-// (redis.io, as above: "MIN_VALIDITY").
+// (redis.io/docs/latest/develop/clients/patterns/distributed-locks, "MIN_VALIDITY").
 func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
 // micros returns our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
-// ahead is the lead of a proposed token over the nodes' clocks, for a request slower than the latest. A node
-// takes no token before its clock for a name that it does not know.
+// ahead is the lead of a proposed token over the nodes' clocks, since a request may be slower than the
+// latest request. For a name without a record, a node accepts no token before its clock.
 const ahead = time.Millisecond
 
-// floor returns the token that votes propose, after the latest of the nodes' clocks; 0 if no clock is known.
+// floor returns the token that requests for votes propose, later than every node's clock; 0 if no clock is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
 	for i := range r.peers {

@@ -13,11 +13,11 @@ import (
 // stragglers bounds a release's wait for the rest of the servers, after a majority.
 const stragglers = 250 * time.Millisecond
 
-// Release succeeds once a majority has released the lease: then no renewal succeeds, and
-// other claims can get the name. Nodes that cast no vote for now don't count: they can't free
-// the name. Release still waits a little for the other nodes, unless they usually don't answer.
-// If the process exited now, these nodes would keep the lease until it runs out, or until the
-// next contender frees the node (see relay). The lease would be an obstacle if another server died.
+// Release succeeds once a majority has released the lease: then no renewal succeeds, and other
+// claims can get the name. Nodes that cast no vote for now don't count: they can't free the name.
+// Release still waits a little for the other nodes, unless they usually don't answer. If the
+// process exited now, these nodes would keep the lease until it runs out, or until the next
+// contender frees the node (see relay). Such a lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), func(p *poll) bool {
@@ -43,11 +43,11 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	return r.failed(ctx, errs, len(done) > 0)
 }
 
-// Break breaks the lease on all nodes. After a majority is broken, no renewal gets a majority.
+// Break breaks the lease on all nodes. Once a majority has broken it, no renewal gets a majority.
 //
-// Nodes may disagree about IfToken: a node that an attempt got in vain, or that has missed
-// the latest lease, has another token. A majority decides. A minority with the token may have
-// been broken although Break is refused, which costs the holder only those nodes.
+// Nodes may disagree about IfToken: a node that voted for a failed attempt, or that has
+// missed the latest lease, has another token. A majority decides. A minority with the token
+// may have been broken although Break is refused, which costs the holder only those nodes.
 func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
 	results, errs := read(p, script.Reply.Broken)

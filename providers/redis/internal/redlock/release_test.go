@@ -41,7 +41,7 @@ func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
 	}
 	open()
 	p.settle()
-	if took := time.Since(sent); took < maxNodeTimeout { // it is sent no later than that
+	if took := time.Since(sent); took < maxNodeTimeout { // the release is not sent after this time
 		require.Zero(t, r.holders("b", "x"), "after %v", took)
 	}
 }

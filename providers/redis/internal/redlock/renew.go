@@ -86,8 +86,8 @@ type renewal struct {
 	broken   abstractions.LostError // BrokenBy and BreakReason of the first node that has them
 }
 
-// nodeNewer and nodeOlder are the reasons of a node that has lost the lease and knows only a token. An attempt may have got
-// that node in vain, or the node may have missed the latest lease.
+// nodeNewer and nodeOlder are the reasons of a node that has lost the lease and has only a token. The node may have voted
+// for a failed attempt, or it may have missed the latest lease.
 const nodeNewer, nodeOlder = "newer", "older"
 
 func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
@@ -133,7 +133,8 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 	return r.failed(ctx, errs, item.ok > 0) // no majority either way
 }
 
-// reason returns the reason that explains the most: a break of one node explains why another node is taken by now.
+// reason returns the reason that explains the most: a break on one node explains why another claim now holds another
+// node.
 func (item renewal) reason(quorum int) abstractions.LostReason {
 	for _, reason := range [...]abstractions.LostReason{abstractions.LostBroken, abstractions.LostTaken, abstractions.LostGone} {
 		if item.says[reason] > 0 {

@@ -41,7 +41,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A renewal raises a node's token to its own, and never lowers a token.
+// A renewal raises a lower token of a node to the lease's token, and never lowers a token.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -57,7 +57,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
 }
 
-// If another attempt got the node since, even in vain, the renewal does not take the node.
+// If a node has voted for another attempt since, even a failed one, the renewal does not take the node.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -74,8 +74,8 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	redistest.Lost(t, err, abstractions.LostTaken)
 }
 
-// The request of a renewal is in flight for so long that the lease is released in
-// between, on this node and on the others.
+// The request of a renewal is in flight for so long that the lease is released
+// meanwhile, on all nodes.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -97,8 +97,8 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	redistest.Lost(t, err, abstractions.LostGone)
 }
 
-// After its time another claim may have held the name, on nodes that have lost that claim
-// since. So the renewal extends only leases that nodes still hold.
+// After a lease has run out, another claim may have held the name, on nodes that have
+// lost that claim since. So the renewal extends only leases that nodes still hold.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	r, p := three(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)
@@ -110,7 +110,7 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	_, err := p.Keep(g, time.Minute)
 	redistest.Lost(t, err, abstractions.LostExpired)
 	r.servers[2].Kill() // so that the other two decide
-	fence(0, g.Token+1) // an attempt got one node, in vain
+	fence(0, g.Token+1) // a failed attempt won one node
 	_, err = p.Keep(g, time.Minute)
 	redistest.Lost(t, err, abstractions.LostExpired)
 	fence(1, g.Token+1) // a majority
@@ -197,7 +197,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	require.NoError(t, results[8].Err)
 }
 
-// Nor does a frozen minority delay a batch that needs more than one request for each node.
+// A frozen minority does not delay a batch that needs more than one request for each node.
 func TestTrap_T43_RedlockFrozenNodeDelaysNoLargeBatch(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 30 * time.Second})
@@ -265,8 +265,8 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 	}
 }
 
-// A node that an attempt got in vain has another token than the others. The majority
-// decides which lease is meant.
+// A node that voted for a failed attempt has another token than the others. The
+// majority decides which lease is meant.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	r, p := three(t)
 	p.wires[0].cut(lostRequest)
@@ -345,8 +345,9 @@ func threeClients(t *testing.T) (clients []redis.UniversalClient) {
 	return clients
 }
 
-// A renewal changes the metadata on the claim's nodes, and on nodes that it takes again,
-// even a renewal without the grant's state, of an adopted claim.
+// A renewal changes the metadata on the claim's nodes, and on nodes on which it restores
+// the lease. A renewal without the grant's state, of an adopted claim, also changes the
+// metadata.
 func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 15 * time.Second}) // requests to the last server are not withdrawn on a busy machine
@@ -386,7 +387,7 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 }
 
 // T84: nodes that have not received the token yet also refuse another token, unless the
-// renewal's state proves that it belongs to the claim.
+// renewal's state proves that the token belongs to the claim.
 func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	r, p := three(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -438,8 +439,8 @@ func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 	}
 }
 
-// A server that has missed the latest change of the metadata does not speak for the
-// others, whichever of them is asked; of two that disagree the later renewal counts.
+// The metadata are those of most servers, even if the other servers answer earlier. If
+// no two servers agree, the metadata of the latest renewal count.
 func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	record := func(value string) abstractions.Record {
 		return abstractions.Record{Metadata: map[string]string{"k": value}}
@@ -451,8 +452,8 @@ func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
 }
 
-// A claim is requested with a long TTL, and later with a short TTL. A node that
-// takes the token of the second attempt keeps the longer expiry.
+// A claim is requested with a long TTL, and later with a short TTL. A node that stores
+// the token of the second attempt keeps the longer expiry.
 func TestTrap_T17_RedlockNodeKeepsALeaseThatIsConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{MaxTTL: 10 * time.Hour})

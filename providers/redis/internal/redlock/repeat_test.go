@@ -59,14 +59,14 @@ func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
 	}
 }
 
-// A node has so many calls at a time, and more after a while if they hang: see package batch.
+// A node has usualCalls calls at a time, and more after moreCalls if they hang: see package batch.
 const (
 	usualCalls = 2
 	moreCalls  = 250 * time.Millisecond
 )
 
-// withdrawn returns false if the test took so long that the node got more calls beside the hung
-// ones.
+// withdrawn returns false if the test took so long that the node got more calls in addition to
+// the hung ones.
 func (r *ring) withdrawn(name string) bool {
 	p := r.process()
 	gate, open := newGate(r.t)

@@ -34,7 +34,7 @@ type ring struct {
 
 const prefix = "leasing"
 
-// rings numbers the rings: the processes of one ring take turns.
+// rings numbers the rings, so that each has a prefix of its own: attempts on the same key take turns in this process.
 var rings atomic.Int64
 
 // newRing starts n servers that may vote.
@@ -71,7 +71,7 @@ func newcomers(t testing.TB, n int, o Options) *ring {
 		require.NoError(t, err)
 		_, runs[server], _ = strings.Cut(info, "run_id:")
 	}
-	// In the order of the processes once the servers have been marked.
+	// This is the order that all processes use once the servers have been marked.
 	slices.SortFunc(r.servers, func(a, b *redistest.Server) int { return cmp.Compare(runs[a], runs[b]) })
 	for _, server := range r.servers {
 		r.admins = append(r.admins, server.Client(t))
@@ -85,7 +85,7 @@ func (r *ring) process() *process {
 	return r.processWith(r.servers)
 }
 
-// processWith opens a process that lists the servers in an order of its own.
+// processWith opens a process that lists the servers in this order.
 func (r *ring) processWith(servers []*redistest.Server) *process {
 	r.t.Helper()
 	var clients []redis.UniversalClient
@@ -110,7 +110,7 @@ func (r *ring) processWith(servers []*redistest.Server) *process {
 	return p
 }
 
-// processOf opens a process with clients of its own.
+// processOf opens a process with these clients.
 func (r *ring) processOf(clients ...redis.UniversalClient) *process {
 	r.t.Helper()
 	p := &process{t: r.t, redlock: New(clients, false, r.options)}
@@ -120,7 +120,7 @@ func (r *ring) processOf(clients ...redis.UniversalClient) *process {
 	return p
 }
 
-// driver adapts a Redlock to the kit, like package redislease.
+// driver adapts a Redlock to the kit, like the driver of package redislease.
 type driver struct{ *Redlock }
 
 func (d *driver) Capabilities() abstractions.Capabilities {
@@ -257,7 +257,7 @@ var errLostOnTheWay = errors.New("lost on the way")
 // fault replaces the sending of a call of a script.
 type fault func(send func() error) error
 
-// lostRequest never arrives.
+// lostRequest drops the call.
 func lostRequest(func() error) error { return errLostOnTheWay }
 
 // lostReply sends the call and loses its reply.
@@ -266,7 +266,7 @@ func lostReply(send func() error) error {
 	return errLostOnTheWay
 }
 
-// delayed arrives when the gate opens.
+// delayed sends the call when the gate opens.
 func delayed(gate <-chan struct{}) fault {
 	return func(send func() error) error {
 		<-gate
@@ -277,11 +277,11 @@ func delayed(gate <-chan struct{}) fault {
 // wire is a hook between a client and its server.
 type wire struct {
 	flying atomic.Int64    // calls in flight
-	ended  <-chan struct{} // closed with the test, which may leave calls held up
+	ended  <-chan struct{} // closed when the test ends, maybe with calls that are still blocked
 	node   *node.Node
 	mu     sync.Mutex
 	faults map[*script.Program]fault
-	// admission is the fault of the first look at a run of the server.
+	// admission is the fault for calls of admit.lua.
 	admission fault
 }
 
@@ -307,7 +307,7 @@ func (w *wire) cut(f fault) {
 
 var scripts = []*script.Program{script.Vote, script.Confirm, script.Undo, script.Relock, script.Release, script.Break, script.Inspect, script.Leave}
 
-// fault returns the fault of the first command with a fault.
+// fault returns the fault of the first command that has a fault.
 func (w *wire) fault(cmds []redis.Cmder) fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -53,7 +53,7 @@ func (s *servers) meet(i int, a script.Admission) error {
 		if a.Run == "" || b.Run == "" {
 			return cmp.Compare(b.Run, a.Run)
 		}
-		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of one server have its first run
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of a server have the same first run
 	})
 	s.all.Store(all)
 	return all.conflict
@@ -63,7 +63,7 @@ func (s *servers) meet(i int, a script.Admission) error {
 // Redlock in which one server has several votes. A server that doesn't answer soon is met later.
 func (r *Redlock) meetServers(ctx context.Context) error {
 	s := r.servers
-	if s.met.Load() && s.all.Load().conflict == nil { // in a conflict an address may lead to another server by now
+	if s.met.Load() && s.all.Load().conflict == nil { // after a conflict an address may lead to another server by now
 		return nil
 	}
 	r.ask(ctx, min(r.nodeTimeout(r.MaxTTL), minNodeTimeout), func(p *poll) bool {

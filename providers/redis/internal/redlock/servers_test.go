@@ -42,9 +42,9 @@ func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// An address starts to lead to another server, which this process already knows by its
-// own address: that server has one vote. The process asks all servers again once the
-// address leads back.
+// An address now leads to another server, which this process also uses under that
+// server's own address: the server has one vote. The process asks all servers again
+// once the address leads to its former server.
 func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	t.Parallel()
 	const longest = 500 * time.Millisecond
@@ -81,8 +81,8 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepared makes a process know all servers, and listen on all of them, even on a slow
-// machine.
+// prepared makes a process get the admission of all servers, and subscribe on all of
+// them, even on a slow machine.
 func (p *process) prepared() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
@@ -123,8 +123,8 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 	}
 }
 
-// A newcomer that lists another server first learns whose turn it is from the server that
-// has the queue.
+// While it is another claim's turn, the server that has the queue refuses a new claim,
+// even if the claim's process lists the servers in another order.
 func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})

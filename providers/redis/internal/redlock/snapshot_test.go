@@ -32,7 +32,7 @@ func (r *ring) backInTime(server int) {
 	r.servers[server].Restart()
 }
 
-// usedBefore returns a process that has asked all servers for a name.
+// usedBefore returns a process that has acquired and released a name.
 func (r *ring) usedBefore() *process {
 	r.t.Helper()
 	p := r.process()
@@ -41,8 +41,8 @@ func (r *ring) usedBefore() *process {
 	return p
 }
 
-// minority acquires a lease on the first two of three servers. No restart of one server
-// may grant the name to another claim.
+// minority acquires a lease on the first two of three servers. After the restart of one
+// server, no other claim may get the name.
 func (r *ring) minority() {
 	r.t.Helper()
 	holder := r.process()
@@ -50,7 +50,7 @@ func (r *ring) minority() {
 	holder.Take("a", "x", time.Minute)
 }
 
-// excluded asks for the held name, and gets no majority.
+// excluded sends an acquire for the held name, which gets no majority.
 func (p *process) excluded() {
 	p.t.Helper()
 	g, err := p.Try("a", "y", time.Minute)
@@ -58,8 +58,8 @@ func (p *process) excluded() {
 	require.NotErrorIs(p.t, err, abstractions.ErrReleased)
 }
 
-// A server that is back from an old snapshot was first asked by an application with another
-// prefix, or in another database, which has loaded its scripts.
+// A server is back from an old snapshot. Its first requests are from an application with
+// another prefix, or in another database, which loads its scripts.
 func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T) {
 	t.Parallel()
 	for what, other := range map[string]func(r *ring) *ring{
@@ -84,8 +84,8 @@ func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T)
 	}
 }
 
-// The first look at a server that is back from an old snapshot fails, since the server takes
-// no writes. Redis keeps the script nevertheless.
+// The first check of a server that is back from an old snapshot fails, since the server
+// refuses writes. Redis keeps the script nevertheless.
 func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string][2]string{
@@ -108,8 +108,9 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	}
 }
 
-// A server whose clock was behind after its restart is set right. Its quarantine lasts
-// for the full time of the process that has found the loss, and holds for all processes.
+// The clock of a server was behind after its restart, and is corrected. The quarantine
+// lasts for the full time by the clock of the process that has found the loss, and holds
+// for all processes.
 func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) {
 	t.Parallel()
 	const longest = 2 * time.Second

@@ -18,8 +18,8 @@ import (
 const tortured = 20 * time.Second
 
 // Six claims at a time, of three processes, compete for a name, while one node after
-// the other is killed, frozen or loses its data. At no time do two of them trust in
-// their lease, by one clock, and each token is higher than the token before.
+// the other is killed, frozen or loses its data. At no time, by one clock, do two
+// claims trust their leases, and each token is higher than the token before.
 func TestTrap_T18_RedlockTorture(t *testing.T) {
 	t.Parallel()
 	const longest = 600 * time.Millisecond
@@ -46,7 +46,7 @@ func TestTrap_T18_RedlockTorture(t *testing.T) {
 	require.Greater(t, len(history.terms), 10)
 }
 
-// term is the time for which a claim trusted in a lease.
+// term is the time for which a claim trusted its lease.
 type term struct {
 	id         string
 	token      int64
@@ -119,8 +119,7 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 	return held
 }
 
-// torment spoils one node after the other. Each node votes again, or would have to vote, before
-// the next node's turn.
+// torment spoils one node after the other. Each node votes again before the next node's turn.
 func (r *ring) torment(ctx context.Context) map[string]int {
 	count := map[string]int{}
 	faults := map[string]func(i int){

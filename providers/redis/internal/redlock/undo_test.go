@@ -29,11 +29,12 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	return c, open
 }
 
-// The claim is requested twice at the same time. One attempt has a node and waits for others. If the other attempt took
-// that vote back, the first might win with a minority. So the other attempt waits for its turn before it asks.
+// The claim is requested twice at the same time. The first attempt has the vote of a node and waits for others. If the
+// second attempt took that vote back, the first might win with a minority. So the second attempt waits for its turn
+// before it asks.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	r, p := three(t)
-	p.Take("before", "x", time.Minute) // so that servers know the script
+	p.Take("before", "x", time.Minute) // so that servers have the script
 	p.settle()
 	for what, q := range map[string]*process{"one": p, "another": r.process()} {
 		name := "by " + what + " provider"
@@ -142,7 +143,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 			if all {
 				since = 1
 			}
-			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // the queue has no room, which does not prevent the undo
+			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // the queue can't be written, which does not prevent the undo
 			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done(), c.what)
 			gone := c.one
 			if all {
@@ -184,8 +185,8 @@ func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// A node does not confirm an attempt's token that is not above its latest token before the lease: another claim may
-// have held the name with that token. Nor does it confirm after a later attempt has asked.
+// A node confirms an attempt's token only if it is above the node's latest token before the lease: another claim
+// may have held the name with a lower token. A node confirms nothing after a later attempt has asked.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	r, p := three(t)
 	k := r.keys("a")
@@ -234,7 +235,7 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	require.Greater(t, p.Take("a", "x", time.Minute).Token, ahead)
 }
 
-// The claim has a token, and one of the nodes that know the token can't vote. A later token also belongs to its lease: no other
+// The claim has a token, and one of the nodes that have the token can't vote. A later token also belongs to the lease: no other
 // attempt takes the votes back, and the holder of the first token continues.
 func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	r, p := three(t)
@@ -261,8 +262,8 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	}
 }
 
-// The votes are taken back where the queue has no room for another place, and the next waiter
-// is still woken.
+// Votes are taken back even where there is no memory for another entry in the queue, and the
+// next waiter is still woken.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	r, holder := three(t)
 	waiter, third := r.process(), r.process()
@@ -291,8 +292,8 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A renewal has reached only some of the nodes, and an inspection gets no answer from some of
-// these. The time left is not that of the other nodes alone.
+// A renewal has reached only some of the nodes, and an acquire gets no answer from some of
+// these. The time left in its refusal is not that of the other nodes alone.
 func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
@@ -321,7 +322,7 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	p := r.process()
 	g := r.take(p, "a", "x", time.Minute)
 	losses["flushed"](r, 1)
-	p.Take("b", "x", time.Minute) // so that the name is known
+	p.Take("b", "x", time.Minute) // so that the process finds the quarantine
 	p.settle()
 	p.wires[2].on(script.Release, func(send func() error) error {
 		<-time.After(2 * stragglers)
@@ -357,7 +358,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	}
 }
 
-// A deferred break, or a break without effect, does not touch waiters and keys on the node.
+// A deferred break, or a break without effect, does not touch waiters and keys on a node in quarantine.
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -407,7 +408,7 @@ func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
 		"frozen": func(r *ring) { r.servers[0].Pause() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			r := newRing(t, 3, Options{NodeTimeout: 2 * time.Second}) // an undo may take so long on a busy machine
+			r := newRing(t, 3, Options{NodeTimeout: 2 * time.Second}) // an undo may take that long on a busy machine
 			stop(r)
 			defer func() {
 				if what == "frozen" {

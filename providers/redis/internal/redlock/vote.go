@@ -28,7 +28,7 @@ type vote struct {
 	place   string // the claim's place in the queue of the node that is to wake it
 
 	token  int64  // forUs: the token on the node
-	made   int64  // the attempt that got the node; 0 once the lease was renewed on the node
+	made   int64  // the attempt that won the node; 0 once the lease was renewed on the node
 	before int64  // the node's latest token before this lease
 	freed  string // the digest of the ID released last on the node, if the node was free or is in quarantine
 
@@ -38,9 +38,9 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// unseen reports that the state of the node is unknown. A node that did nothing
-// now, for want of memory or because it has lost its data, may have voted for an
-// earlier attempt.
+// unseen reports that the state of the node is unknown. A node that did nothing this
+// time, since it has no memory left or has lost its data, may have voted for an earlier
+// attempt.
 func (v *vote) unseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
 
 func (v *vote) ours() bool { return v.choice == forUs }

@@ -67,7 +67,7 @@ func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 }
 
 // move registers a waiting claim at another server as well if new waiters would queue there: they would be served
-// before the claim. This happens if the claim's server is dead or casts no vote, or if a server before it is back.
+// before the claim. This happens if the claim's server is dead or casts no vote, or if an earlier server is back.
 func (r *Redlock) move(id string) {
 	found, waits := r.waiters.Load(id)
 	if !waits {

@@ -67,7 +67,7 @@ func (r *ring) joins(p *process, id string, server, n int) {
 // inTurn releases x, and expects y to be served before z.
 func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one, two <-chan struct{}) {
 	r.t.Helper()
-	for len(one) > 0 { // wake-ups of the subscriptions
+	for len(one) > 0 { // wake-ups from the start of the subscriptions
 		<-one
 	}
 	require.NoError(r.t, holder.GiveUp(g))
@@ -100,8 +100,8 @@ func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// The server that has the queue did not answer a new waiter, which so waits at another server. Claims in the shared queue
-// do not overtake the waiter.
+// The server that has the queue did not answer a new waiter, which therefore waits at another server. Claims in the
+// shared queue do not overtake the waiter.
 func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
 	r, holder := three(t)
 	first, second := r.process(), r.process()
@@ -140,8 +140,8 @@ func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	second.Obtain("a", "z", time.Minute)
 }
 
-// The node that has the queue has lost the lease, so a waiter gets that node and no
-// other. Its place in the queue is kept for the release.
+// The node that has the queue has lost the lease, so a waiter wins that node and no
+// other. The waiter's place in the queue is kept for the release.
 func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()
@@ -176,7 +176,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	}
 }
 
-// The release comes while another claim has the queue's node, in vain.
+// The release arrives while another claim, which gets no majority, has the node with the queue.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	r, holder := three(t)
 	waiter, third := r.process(), r.process()
@@ -199,8 +199,8 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A process whose subscription fails everywhere polls. It does not wait for servers that are known not to
-// answer.
+// A process whose subscription fails everywhere polls. It does not wait a second time for servers that do
+// not answer.
 func TestRedlockWaitNeedsANode(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(s *redistest.Server){"killed": (*redistest.Server).Kill, "frozen": (*redistest.Server).Pause} {
@@ -233,7 +233,7 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 // over the next waiter.
 func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 	r, p := three(t)
-	p.Take("first", "x", time.Minute) // so that servers know the script
+	p.Take("first", "x", time.Minute) // so that servers have the script
 	p.settle()
 	others := make(chan struct{}, 2)
 	p.wires[0].on(script.Vote, func(send func() error) error {
@@ -303,15 +303,15 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = holder.GiveUp(g) // it may take longer than a release has
+		_ = holder.GiveUp(g) // the release may take longer than its time limit
 	}()
 	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	open()
 	<-done
 }
 
-// The waiter forwards the release, and one server receives the release before the other: its vote is no reason to give up,
-// since no further wake-up would follow.
+// The waiter forwards the release, and one server receives the release before the other: the vote of that server is no
+// reason for the waiter to give up, since no further wake-up would follow.
 func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 	r, holder := three(t)
 	waiter := r.process()

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// AdmitText is sent as text: a server that knows the script has nothing else to report.
+// AdmitText is always sent as text, even to a server that has the script already.
 var AdmitText = read("redlock/admit")
 
 // The verbs of admit.lua.
@@ -21,7 +21,7 @@ const (
 type Admission struct {
 	Run, First string
 	Left       time.Duration // of the quarantine
-	New        bool          // the server has had no vote since it had no data
+	New        bool          // the server has cast no vote since it had no data
 }
 
 // ParseAdmission reads the reply of admit.lua.

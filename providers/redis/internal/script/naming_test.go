@@ -67,7 +67,7 @@ func FuzzTrap_T25_Keys(f *testing.F) {
 	})
 }
 
-// All keys of a name are on one server of a Cluster, by the servers' own count.
+// All keys of a name are on one server of a Cluster, by the servers' own calculation.
 func TestKeysOfANameShareASlotOnACluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
@@ -107,7 +107,7 @@ func slot(key string) int64 {
 	return int64(crc % 16384)
 }
 
-// MATCH takes a prefix literally, whatever its characters.
+// A pattern matches a prefix literally, whatever its characters.
 func TestTrap_T25_PatternsMatchWhatBeginsSo(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

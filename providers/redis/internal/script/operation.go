@@ -37,7 +37,7 @@ func (n Naming) Keys(name string) Keys {
 	return Keys{Name: queue[:len(queue)-len(queueSuffix)], Queue: queue, retention: n.Retention}
 }
 
-// KeysAt returns the keys of the name whose text is at this key.
+// KeysAt returns the keys of the name whose record is at this key.
 func KeysAt(key string) Keys { return Keys{Name: key, Queue: key + queueSuffix} }
 
 // span returns the span of a lease with a TTL; with 0 the span of a free name.
@@ -100,11 +100,11 @@ type Claim struct {
 	ID  string
 	TTL time.Duration
 	Content
-	// Place is a waiter's entry in the queue; or empty.
+	// Place is a waiter's entry in the queue, or empty.
 	Place string
 }
 
-// Place returns a waiter's entry in the queue, which follows its ID.
+// Place returns the text that follows a waiter's ID in the queue.
 func Place(channel, owner string) string { return channel + "\n" + owner }
 
 // Content is the readable part of a lease, as it is stored.
@@ -132,8 +132,8 @@ func (k Keys) Acquire(c Claim) Operation {
 	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Place}, Span: k.span(c.TTL)}
 }
 
-// Renew extends a lease. It appends its texts to those of the batch, which makes one allocation
-// for all.
+// Renew extends a lease. Renew appends its texts to those of the batch, so that all texts need
+// one allocation.
 func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
 	s := Keys{retention: n.Retention}.span(r.TTL)
 	from := texts.Len()
@@ -182,7 +182,7 @@ func (k Keys) Vote(c Claim, try, floor int64) Operation {
 // WaitAt gives the claim an entry in the node's queue; an empty place is no entry.
 func (op *Operation) WaitAt(place string) { op.Args[3] = place }
 
-// Confirm makes a node of Redlock take the settled token of an attempt.
+// Confirm makes a node of Redlock store the settled token of an attempt.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
 	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), digits(try)}, Span: k.span(c.TTL)}
 }

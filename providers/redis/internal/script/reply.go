@@ -253,7 +253,7 @@ func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	}
 	if left, known := r.Remaining(); r.TTL == 0 {
 		r.TTL = abstractions.Infinite
-	} else if known && left > r.TTL { // it includes the started millisecond
+	} else if known && left > r.TTL { // the time left includes the started millisecond
 		r.ExpiresAt = r.Now.Add(r.TTL)
 	}
 	if broken {

@@ -57,8 +57,8 @@ const outOfMemoryToo = "#!lua flags=allow-oom\n"
 // Programs lists the scripts by rank.
 var Programs []*Program
 
-// compose puts a script together from files, of which the last has the function run. A quick_*.lua after
-// that file handles the commonest case, and leaves the others to run.
+// compose puts a script together from files, the last of which defines the function run. A quick_*.lua
+// after that file handles the most common case, and leaves the other cases to run.
 func compose(keys, args int, flags string, parts ...string) *Program {
 	quick := ""
 	if last := len(parts) - 1; strings.HasPrefix(path.Base(parts[last]), "quick_") {

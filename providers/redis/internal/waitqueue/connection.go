@@ -29,9 +29,10 @@ func (q *Queue) connect(ctx context.Context) (wakeup.Connection, error) {
 	return c, nil
 }
 
-// Receive returns the next claim whose turn it is to ask.
+// Receive returns the next claim that is to send its acquire.
 func (c *connection) Receive(ctx context.Context) (id string, err error) {
-	// Only closing the connection wakes a read. The deadline of a silence leaves the connection open.
+	// Only closing the connection ends a read. A deadline ends only the wait for a message, and leaves the connection
+	// open.
 	defer providerkit.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			c.Close()
@@ -49,7 +50,7 @@ func (c *connection) Receive(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// Ping returns nil once the server has answered. It passes on the wake-ups that come before the answer.
+// Ping returns nil once the server has answered. It passes on the wake-ups that arrive before the answer.
 func (c *connection) Ping(ctx context.Context) error {
 	defer providerkit.AfterFunc(ctx, c.Close)()
 	if err := c.PubSub.Ping(ctx); err != nil {
@@ -69,12 +70,12 @@ func (c *connection) Ping(ctx context.Context) error {
 	}
 }
 
-// next waits until ctx ends, which needs a deadline.
+// next returns the next message, or an error when ctx ends. ctx needs a deadline.
 func (c *connection) next(ctx context.Context) (any, error) {
 	by, _ := ctx.Deadline()
 	received, err := c.ReceiveTimeout(ctx, max(time.Until(by), time.Millisecond))
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		<-ctx.Done() // it ends at the same moment
+		<-ctx.Done() // ctx ends at the same time
 	}
 	return received, err
 }

@@ -56,7 +56,7 @@ func (q *Queue) Register(ctx context.Context, k script.Keys, req abstractions.Wa
 	return hints, failure.Of(err)
 }
 
-// RegisterOn is Register with a channel for the wake-ups.
+// RegisterOn is Register with an existing channel for the wake-ups.
 func (q *Queue) RegisterOn(ctx context.Context, k script.Keys, req abstractions.WaitRequest, hints chan struct{}) error {
 	return failure.Of(q.Queue.RegisterOn(ctx, place{k, req.Owner}, req.ID, hints))
 }
@@ -71,8 +71,9 @@ func (q *Queue) PlaceOf(id string) string {
 	return script.Place(q.Channel, p.owner)
 }
 
-// message parses "id delay key", with the owner in a line of its own: ask after so many
-// milliseconds. It returns the claim if it is to ask now.
+// message parses "id delay key", followed by the owner in a line of its own: the claim
+// is to send its acquire after delay milliseconds. message returns the claim if it is
+// to send the acquire now.
 func (q *Queue) message(text string) (now string) {
 	id, rest, _ := strings.Cut(text, " ")
 	delay, rest, _ := strings.Cut(rest, " ")
