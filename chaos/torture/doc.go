@@ -21,8 +21,8 @@
 // A worker is a goroutine or, with Options.Process, a process; some of the processes are
 // stopped past their TTL and some killed. Each worker has a client of its own:
 //
-//	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight, word
-//	manager      package leasing, with observers                                             notice
+//	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, reading, answer
+//	manager      package leasing, with observers                                             observation
 //	lender       numbers the states of grants; one of four grants less than the requested TTL
 //	recorder     the manager's requests and their replies                                    operation (client)
 //	chaos        the faults of Options.Plan                                                  fault
@@ -55,7 +55,7 @@
 //	cleanup       a claim of unknown outcome, or one without a user, is released, and the release is repeated until the backend answers
 //	liveness      a free name with waiters is granted: at once if no fault has happened and the backend pushes wake-ups, otherwise within
 //	              the polling interval. The backend need not push a wake-up when a lease runs out. No waiter is overtaken again and again
-//	word          the results of Renew and Release, Do's error and the context's cause agree with the history of the lease, and come in
+//	results       the results of Renew and Release, Do's error and the context's cause agree with the history of the lease, and come in
 //	              time
 //	waiting       each wait has sent a request, and its error names the holder. A manager serves its waiters in order of arrival, sends
 //	              nothing in a pause that the backend has asked for, and ends all waits when it begins to close

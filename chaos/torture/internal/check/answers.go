@@ -98,9 +98,9 @@ func (n *named) answers() {
 		if o.Unanswered && o.Layer == history.LayerBackend {
 			n.violated(o.Return, "%s of claim %s by worker %d has no answer in that of its batch", o.Verb, o.Claim, o.Worker)
 		}
-		if o.Stray != "" {
+		if o.WrongName != "" {
 			n.violated(o.Return, "%s of claim %s by worker %d was answered to the %s with a grant for %s, claim %s",
-				o.Verb, o.Claim, o.Worker, o.Layer, o.Stray, o.StrayClaim)
+				o.Verb, o.Claim, o.Worker, o.Layer, o.WrongName, o.WrongClaim)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (n *named) answers() {
 // metadata finds leases and backend records that do not show the holder, or the metadata that the
 // holder has set. A request without an answer may have changed the record.
 func (n *named) metadata() {
-	for _, s := range n.sights {
+	for _, s := range n.readings {
 		doubtful := slices.ContainsFunc(n.claim(s.Claim).asked, func(o *history.Operation) bool {
 			return o.Verb == "renew" && o.Result == history.ResultUnknown && o.Call < s.Return
 		})
@@ -130,7 +130,7 @@ func (n *named) metadata() {
 // listing finds holders whose names the backend does not list exactly once, and names that were
 // listed twice or not requested.
 func (n *named) listing() {
-	for _, s := range n.sights {
+	for _, s := range n.readings {
 		switch {
 		case !s.Listed:
 		case s.Strange != "":
@@ -225,7 +225,7 @@ func (n *named) broken() {
 		switch {
 		case o.Verb == "break" && o.Result == history.ResultDone && o.IfToken != 0 && o.Token != o.IfToken:
 			n.violated(o.Return, "a break that was meant for token %d has met token %d", o.IfToken, o.Token)
-		case o.Verb == "break" && (o.Result == history.ResultUnknown || o.Token != 0 && !o.Vain) && first[o.Token] == nil:
+		case o.Verb == "break" && (o.Result == history.ResultUnknown || o.Token != 0 && !o.NoHolder) && first[o.Token] == nil:
 			first[o.Token], freed[o.Token] = o, o.Immediate
 		case o.Verb == "break" && o.Immediate:
 			freed[o.Token] = true

@@ -76,7 +76,7 @@ func (n *named) dropped(id string, c *claim) {
 	hangs := slices.ContainsFunc(n.h.Operations, func(o history.Operation) bool {
 		return o.Worker == tried.Worker && o.Layer == history.LayerClient && o.Call < by && o.Return > tried.Return && o.Return-o.Call > left/8
 	})
-	closed := slices.ContainsFunc(n.h.Words, func(w history.Word) bool {
+	closed := slices.ContainsFunc(n.h.Answers, func(w history.Answer) bool {
 		return w.Verb == "closed" && w.Worker == tried.Worker && w.Return >= sent.Call && w.Call < by
 	})
 	if left > 500*time.Millisecond && !hangs && !closed {
@@ -123,7 +123,7 @@ func (n *named) needless(id string, c *claim) {
 // reported success.
 func (n *named) unanswered() {
 	since := map[int]time.Duration{} // the end of a worker's previous manager
-	for _, w := range n.h.Words {
+	for _, w := range n.h.Answers {
 		if w.Verb != "closed" {
 			continue
 		}

@@ -311,7 +311,7 @@ func TestOrderOfABreakInVain(t *testing.T) {
 		unheard(op("acquire", "a", 0, 100*ms, history.ResultUnknown, 0)), heldBy("a", "b", 50*ms, 60*ms), again, broken, op("renew", "a", 1300*ms, 1310*ms, history.ResultDone, 5),
 	}}
 	violates(t, "of the lease before", history.CheckLinearizable, true, h, options)
-	h.Operations[3].Vain = true
+	h.Operations[3].NoHolder = true
 	violates(t, "of none", history.CheckLinearizable, false, h, options)
 }
 
@@ -361,11 +361,11 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	h.Operations = numbered(op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, history.ResultDone, 2), op("renew", "a", 40*ms, 50*ms, history.ResultDone, 3))
 	require.Contains(t, checks(h, votes), history.CheckLinearizable, "nor one that it never had")
 
-	sight := history.Sight{Name: "n", Claim: "a", Token: 1, Holder: "a", HolderToken: 2, Trusted: true}
-	violates(t, "a later token", history.CheckMetadata, false, history.History{Sights: []history.Sight{sight}}, votes)
-	violates(t, "a later token of one server", history.CheckMetadata, true, history.History{Sights: []history.Sight{sight}}, options)
-	sight.Token = 3
-	violates(t, "an earlier token", history.CheckMetadata, true, history.History{Sights: []history.Sight{sight}}, votes)
+	reading := history.Reading{Name: "n", Claim: "a", Token: 1, Holder: "a", HolderToken: 2, Trusted: true}
+	violates(t, "a later token", history.CheckMetadata, false, history.History{Readings: []history.Reading{reading}}, votes)
+	violates(t, "a later token of one server", history.CheckMetadata, true, history.History{Readings: []history.Reading{reading}}, options)
+	reading.Token = 3
+	violates(t, "an earlier token", history.CheckMetadata, true, history.History{Readings: []history.Reading{reading}}, votes)
 }
 
 // A majority ends with the first of its votes, which may have been given before another claim had released the other votes.

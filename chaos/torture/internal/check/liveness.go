@@ -43,7 +43,7 @@ func (n *named) liveness() {
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
 // hand-over if no fault has happened since the first current waiter began to wait, and otherwise the time until a
 // waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
-// because of which it was refused, and notices the end of other leases within ten polls. The same holds for a
+// because of which it was refused, and noticed the end of other leases within ten polls. The same holds for a
 // release whose wake-up went to a waiter that was leaving.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {

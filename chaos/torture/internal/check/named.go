@@ -22,21 +22,21 @@ type verification struct {
 func (v *verification) byName() (all []*named) {
 	operations, holds := grouped(v.h.Operations, func(o history.Operation) string { return o.Name }), grouped(v.h.Holds, func(t history.Hold) string { return t.Name })
 	writes, waits := grouped(v.h.Writes, func(w history.Write) string { return w.Name }), grouped(v.h.Waits, func(w history.Wait) string { return w.Name })
-	sights, notices := grouped(v.h.Sights, func(s history.Sight) string { return s.Name }), grouped(v.h.Notices, func(e history.Notice) string { return e.Name })
-	words := grouped(v.h.Words, func(w history.Word) string { return w.Name })
+	readings, observed := grouped(v.h.Readings, func(s history.Reading) string { return s.Name }), grouped(v.h.Observed, func(e history.Observation) string { return e.Name })
+	answers := grouped(v.h.Answers, func(w history.Answer) string { return w.Name })
 	for _, name := range v.h.Names() {
 		// A break that found no holder is left out, except with votes: it may have ended the votes of a minority.
-		seen := slices.DeleteFunc(operations[name], func(o history.Operation) bool { return o.Vain && !v.Votes })
+		seen := slices.DeleteFunc(operations[name], func(o history.Operation) bool { return o.NoHolder && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
-			sights: sights[name], words: words[name], notices: notices[name], breaks: map[int64][]history.Operation{}, infinite: map[int64]bool{}, claims: map[string]*claim{},
+			readings: readings[name], replies: answers[name], observed: observed[name], breaks: map[int64][]history.Operation{}, infinite: map[int64]bool{}, claims: map[string]*claim{},
 		}
 		for i := range n.operations {
 			n.add(&n.operations[i])
 		}
-		for _, e := range n.notices {
+		for _, e := range n.observed {
 			c := n.claim(e.Claim)
-			c.notices = append(c.notices, e)
+			c.observed = append(c.observed, e)
 		}
 		all = append(all, n)
 	}
@@ -60,9 +60,9 @@ type named struct {
 	holds      []history.Hold
 	writes     []history.Write
 	waits      []history.Wait
-	sights     []history.Sight
-	words      []history.Word
-	notices    []history.Notice
+	readings   []history.Reading
+	replies    []history.Answer
+	observed   []history.Observation
 	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease, by the
 	// token that they have met, or were meant for; 0 if the token is not known.
 	breaks   map[int64][]history.Operation
@@ -80,7 +80,7 @@ type claim struct {
 	asked    []*history.Operation // by its manager
 	answered []*history.Operation // by the backend
 	terms    []term
-	notices  []history.Notice
+	observed []history.Observation
 }
 
 func (n *named) claim(id string) *claim {
@@ -111,7 +111,7 @@ func (n *named) add(o *history.Operation) {
 
 // lost returns the time at which the holder's observer got the event of a claim's loss, or Never.
 func (c *claim) lost() time.Duration {
-	for _, e := range c.notices {
+	for _, e := range c.observed {
 		if e.Own && e.Kind == leasing.EventLost {
 			return e.At
 		}

@@ -30,7 +30,7 @@ func TestTrust(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 100*ms, history.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, history.ResultDone, 1)
 	late, stray := renewal, renewal
 	late.Overrun = ms
-	stray.Stray = "another"
+	stray.WrongName = "another"
 	endless := renewal
 	endless.TTL = leasing.Infinite
 	look := func(at, remaining time.Duration) history.Write {
@@ -59,7 +59,7 @@ func TestTrust(t *testing.T) {
 		violates(t, name, history.CheckTrust, c.bad, history.History{Operations: c.operations, Writes: []history.Write{c.write}}, options)
 	}
 	given := func(at time.Duration, reason leasing.LostReason) history.History {
-		return history.History{Operations: []history.Operation{grant}, Notices: []history.Notice{{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: reason, At: at, Own: true}}}
+		return history.History{Operations: []history.Operation{grant}, Observed: []history.Observation{{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: reason, At: at, Own: true}}}
 	}
 	violates(t, "given up in time", history.CheckTrust, false, given(490*ms, leasing.LostExpired), options)
 	violates(t, "given up too early", history.CheckTrust, true, given(489*ms, leasing.LostExpired), options)
@@ -135,7 +135,7 @@ func TestEvents(t *testing.T) {
 		h := history.History{Closed: 9000 * ms, Holds: []history.Hold{hold("a", 0, 900*ms, 100*ms, c.ending)}}
 		for own, told := range map[bool][]leasing.EventKind{true: c.own, false: c.others} {
 			for _, kind := range told {
-				h.Notices = append(h.Notices, history.Notice{Name: "n", Claim: "a", Kind: kind, Own: own})
+				h.Observed = append(h.Observed, history.Observation{Name: "n", Claim: "a", Kind: kind, Own: own})
 			}
 		}
 		violates(t, name, history.CheckEvents, c.bad, h, options)
@@ -150,8 +150,8 @@ func TestWhoBrokeALeaseIsTold(t *testing.T) {
 		reply.Why, reply.By = leasing.LostBroken, "an operator"
 		h := history.History{Closed: 9000 * ms, Holds: []history.Hold{hold("a", 0, 60*ms, 100*ms, history.EndingLost)}}
 		for _, own := range []bool{true, false} {
-			h.Notices = append(h.Notices, history.Notice{Name: "n", Claim: "a", Kind: leasing.EventAcquired, Own: own},
-				history.Notice{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostBroken, By: told, Own: own})
+			h.Observed = append(h.Observed, history.Observation{Name: "n", Claim: "a", Kind: leasing.EventAcquired, Own: own},
+				history.Observation{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostBroken, By: told, Own: own})
 		}
 		violates(t, "without a reply, by "+told, history.CheckEvents, false, h, options)
 		h.Operations = []history.Operation{reply}
@@ -160,8 +160,8 @@ func TestWhoBrokeALeaseIsTold(t *testing.T) {
 }
 
 func TestMetadata(t *testing.T) {
-	right := history.Sight{Name: "n", Claim: "a", Token: 1, Call: 10 * ms, Return: 20 * ms, Trusted: true, Holder: "a", HolderToken: 1, Metadata: "m", Shown: "m", Has: "m"}
-	with := func(change func(*history.Sight)) history.Sight {
+	right := history.Reading{Name: "n", Claim: "a", Token: 1, Call: 10 * ms, Return: 20 * ms, Trusted: true, Holder: "a", HolderToken: 1, Metadata: "m", Shown: "m", Has: "m"}
+	with := func(change func(*history.Reading)) history.Reading {
 		s := right
 		change(&s)
 		return s
@@ -169,20 +169,20 @@ func TestMetadata(t *testing.T) {
 	doubt := op("renew", "a", 5*ms, 9*ms, history.ResultUnknown, 1)
 	for name, c := range map[string]struct {
 		bad        bool
-		sight      history.Sight
+		reading    history.Reading
 		operations []history.Operation
 	}{
-		"right":                        {sight: right},
-		"by the lease":                 {bad: true, sight: with(func(s *history.Sight) { s.Has = "" })},
-		"by the backend":               {bad: true, sight: with(func(s *history.Sight) { s.Shown = "old" })},
-		"after a request in doubt":     {sight: with(func(s *history.Sight) { s.Shown = "old" }), operations: []history.Operation{doubt}},
-		"not known":                    {sight: with(func(s *history.Sight) { s.Metadata, s.Shown = "", "old" })},
-		"another holder":               {bad: true, sight: with(func(s *history.Sight) { s.Holder = "b" })},
-		"another token":                {bad: true, sight: with(func(s *history.Sight) { s.HolderToken = 2 })},
-		"another holder after a break": {sight: with(func(s *history.Sight) { s.Holder = "b" }), operations: []history.Operation{brokenAt(true, 5*ms, 6*ms)}},
-		"another holder after the end": {sight: with(func(s *history.Sight) { s.Holder, s.Trusted = "b", false })},
+		"right":                        {reading: right},
+		"by the lease":                 {bad: true, reading: with(func(s *history.Reading) { s.Has = "" })},
+		"by the backend":               {bad: true, reading: with(func(s *history.Reading) { s.Shown = "old" })},
+		"after a request in doubt":     {reading: with(func(s *history.Reading) { s.Shown = "old" }), operations: []history.Operation{doubt}},
+		"not known":                    {reading: with(func(s *history.Reading) { s.Metadata, s.Shown = "", "old" })},
+		"another holder":               {bad: true, reading: with(func(s *history.Reading) { s.Holder = "b" })},
+		"another token":                {bad: true, reading: with(func(s *history.Reading) { s.HolderToken = 2 })},
+		"another holder after a break": {reading: with(func(s *history.Reading) { s.Holder = "b" }), operations: []history.Operation{brokenAt(true, 5*ms, 6*ms)}},
+		"another holder after the end": {reading: with(func(s *history.Reading) { s.Holder, s.Trusted = "b", false })},
 	} {
-		violates(t, name, history.CheckMetadata, c.bad, history.History{Operations: c.operations, Sights: []history.Sight{c.sight}}, options)
+		violates(t, name, history.CheckMetadata, c.bad, history.History{Operations: c.operations, Readings: []history.Reading{c.reading}}, options)
 	}
 }
 

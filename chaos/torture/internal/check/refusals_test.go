@@ -60,7 +60,7 @@ func TestGhost(t *testing.T) {
 func TestGrantOfSomethingElse(t *testing.T) {
 	grant := op("acquire", "a", 0, 10*ms, history.ResultDone, 1)
 	require.Empty(t, checks(history.History{Operations: []history.Operation{grant}}, options))
-	grant.Stray = "n, claim b"
+	grant.WrongName = "n, claim b"
 	require.Equal(t, []history.Check{history.CheckAnswer}, checks(history.History{Operations: []history.Operation{grant}}, options))
 }
 

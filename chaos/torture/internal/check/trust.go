@@ -32,7 +32,7 @@ func (n *named) trusts() {
 				w.Worker, w.Claim, history.Seconds(w.Return+left), history.Seconds(least))
 		}
 	}
-	for _, e := range n.notices {
+	for _, e := range n.observed {
 		_, least := trust(n.claim(e.Claim).terms, e.At)
 		if e.Own && e.Reason == leasing.LostExpired && least > e.At+n.Patience && !slices.Contains(n.h.Killed, e.Worker) {
 			n.violated(e.At, "claim %s of worker %d was given up as expired, and what it was granted ends at %s", e.Claim, e.Worker, history.Seconds(least))
@@ -95,7 +95,7 @@ func (n *named) renewals() {
 		return
 	}
 	byHand := func(claim string) bool {
-		return slices.ContainsFunc(n.words, func(w history.Word) bool { return w.Claim == claim && (w.Verb == "renew" || w.Verb == "set") })
+		return slices.ContainsFunc(n.replies, func(w history.Answer) bool { return w.Claim == claim && (w.Verb == "renew" || w.Verb == "set") })
 	}
 	for _, t := range n.holds {
 		if !t.Renews {

@@ -25,7 +25,7 @@ var checks = []struct {
 	{history.CheckRelease, (*named).releases, false},
 	{history.CheckCleanup, (*named).cleanups, true},
 	{history.CheckLiveness, (*named).liveness, true},
-	{history.CheckWord, (*named).tells, false},
+	{history.CheckResults, (*named).tells, false},
 	{history.CheckWaiting, (*named).waiting, false},
 	{history.CheckEvents, (*named).events, false},
 	{history.CheckMetadata, (*named).metadata, false},

@@ -55,10 +55,10 @@ func TestWaiting(t *testing.T) {
 			h.Waits, h.Operations = append(h.Waits, later), append(h.Operations, requests...)
 		}},
 		"refused by Close": {operations: asked, change: func(h *history.History) {
-			h.Words = []history.Word{{Verb: "close", Call: 2600 * ms, Return: 3000 * ms}}
+			h.Answers = []history.Answer{{Verb: "close", Call: 2600 * ms, Return: 3000 * ms}}
 		}},
 		"although it is closed": {bad: true, operations: asked, change: func(h *history.History) {
-			h.Words = []history.Word{{Verb: "close", Call: 2400 * ms, Return: 3000 * ms}}
+			h.Answers = []history.Answer{{Verb: "close", Call: 2400 * ms, Return: 3000 * ms}}
 		}},
 	} {
 		h := history.History{TTL: ttl, FaultsEnd: 9000 * ms, Waits: []history.Wait{first}, Operations: append([]history.Operation(nil), c.operations...)}
@@ -83,23 +83,23 @@ func TestAFailedAttemptIsTold(t *testing.T) {
 		op("acquire", "a", 0, 100*ms, history.ResultUnknown, 0), heldBy("h", "a", 500*ms, 500*ms),
 	}}
 	require.Contains(t, checks(h, options), history.CheckEvents)
-	h.Notices = []history.Notice{{Name: "n", Claim: "a", Kind: leasing.EventAcquireFailed, At: 100 * ms, Times: 1}}
+	h.Observed = []history.Observation{{Name: "n", Claim: "a", Kind: leasing.EventAcquireFailed, At: 100 * ms, Times: 1}}
 	require.NotContains(t, checks(h, options), history.CheckEvents)
 }
 
 func TestListing(t *testing.T) {
 	for name, c := range map[string]struct {
-		bad   bool
-		sight history.Sight
+		bad     bool
+		reading history.Reading
 	}{
-		"listed":           {sight: history.Sight{AsHeld: 1, AsName: 1}},
-		"not listed":       {bad: true, sight: history.Sight{AsHeld: 1}},
-		"not as held":      {bad: true, sight: history.Sight{AsName: 1}},
-		"listed twice":     {bad: true, sight: history.Sight{AsHeld: 1, AsName: 2}},
-		"beside a strange": {bad: true, sight: history.Sight{AsHeld: 1, AsName: 1, Strange: "m"}},
+		"listed":           {reading: history.Reading{AsHeld: 1, AsName: 1}},
+		"not listed":       {bad: true, reading: history.Reading{AsHeld: 1}},
+		"not as held":      {bad: true, reading: history.Reading{AsName: 1}},
+		"listed twice":     {bad: true, reading: history.Reading{AsHeld: 1, AsName: 2}},
+		"beside a strange": {bad: true, reading: history.Reading{AsHeld: 1, AsName: 1, Strange: "m"}},
 	} {
-		c.sight.Name, c.sight.Claim, c.sight.Holder, c.sight.Trusted, c.sight.Listed = "n", "a", "a", true, true
-		violates(t, name, history.CheckListing, c.bad, history.History{Sights: []history.Sight{c.sight}}, options)
+		c.reading.Name, c.reading.Claim, c.reading.Holder, c.reading.Trusted, c.reading.Listed = "n", "a", "a", true, true
+		violates(t, name, history.CheckListing, c.bad, history.History{Readings: []history.Reading{c.reading}}, options)
 	}
 }
 
@@ -142,11 +142,11 @@ func TestBreak(t *testing.T) {
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	h := history.History{TTL: ttl, Operations: []history.Operation{
 		op("acquire", "a", 0, 0, history.ResultDone, 5), op("release", "a", 100*ms, 200*ms, history.ResultUnknown, 0),
-	}, Words: []history.Word{{Verb: "closed", Call: 300 * ms, Return: 400 * ms, Result: history.ResultDone}}}
+	}, Answers: []history.Answer{{Verb: "closed", Call: 300 * ms, Return: 400 * ms, Result: history.ResultDone}}}
 	require.Contains(t, checks(h, options), history.CheckClose)
-	h.Words[0].Result = history.ResultUnknown
+	h.Answers[0].Result = history.ResultUnknown
 	require.NotContains(t, checks(h, options), history.CheckClose)
-	h.Words[0].Result, h.Operations[1].Result = history.ResultDone, history.ResultDone
+	h.Answers[0].Result, h.Operations[1].Result = history.ResultDone, history.ResultDone
 	require.NotContains(t, checks(h, options), history.CheckClose)
 }
 

@@ -17,18 +17,18 @@ type History struct {
 	TTL time.Duration `json:"ttl"`
 	// Backend is the time of the backend's clock before the run, in microseconds since 1970; 0 if the
 	// backend does not report its time. Tokens follow that clock.
-	Backend    int64       `json:"backend"`
-	Operations []Operation `json:"operations"`
-	Holds      []Hold      `json:"holds"`
-	Writes     []Write     `json:"writes"` // in the order in which the resource handled them
-	Waits      []Wait      `json:"waits"`
-	Sights     []Sight     `json:"sights"`
-	Words      []Word      `json:"words"`
-	Notices    []Notice    `json:"notices"` // of each observer in the order of its calls
-	Faults     []Fault     `json:"faults"`
-	Stops      []Stop      `json:"stops"`
-	Killed     []int       `json:"killed"` // workers whose processes were killed
-	Found      []Violation `json:"found"`  // during the run
+	Backend    int64         `json:"backend"`
+	Operations []Operation   `json:"operations"`
+	Holds      []Hold        `json:"holds"`
+	Writes     []Write       `json:"writes"` // in the order in which the resource handled them
+	Waits      []Wait        `json:"waits"`
+	Readings   []Reading     `json:"readings"`
+	Answers    []Answer      `json:"answers"`
+	Observed   []Observation `json:"observed"` // of each observer in the order of its calls
+	Faults     []Fault       `json:"faults"`
+	Stops      []Stop        `json:"stops"`
+	Killed     []int         `json:"killed"` // workers whose processes were killed
+	Found      []Violation   `json:"found"`  // during the run
 	// FaultsEnd is the time at which the faults were switched off, and Closed the time at which
 	// the last worker had closed its client.
 	FaultsEnd time.Duration `json:"faults_end"`
@@ -102,9 +102,9 @@ type Operation struct {
 	// the break. Why is the reason of the loss in the reply to a renewal.
 	By  string             `json:"by"`
 	Why leasing.LostReason `json:"why"`
-	// Vain reports that the name of a break had no holder.
-	Vain bool          `json:"vain"`
-	Call time.Duration `json:"call"`
+	// NoHolder reports that the name of a break had no holder.
+	NoHolder bool          `json:"no_holder"`
+	Call     time.Duration `json:"call"`
 	// Return is 0 if the call never returned, for example because its process was killed.
 	Return time.Duration `json:"return"`
 	// Deadline is the deadline of its context; 0 without a deadline.
@@ -113,9 +113,9 @@ type Operation struct {
 	Overrun time.Duration `json:"overrun"`
 	Result  Result        `json:"result"`
 	Token   int64         `json:"token"`
-	// Stray and StrayClaim are the name and claim of a grant, if they differ from those of the request.
-	Stray      string `json:"stray"`
-	StrayClaim string `json:"stray_claim"`
+	// WrongName and WrongClaim are the name and claim of a grant, if they differ from those of the request.
+	WrongName  string `json:"wrong_name"`
+	WrongClaim string `json:"wrong_claim"`
 	// Pause is the pause before the next request that a refusal asks for.
 	Pause time.Duration `json:"pause"`
 	// Unanswered reports that an item of an answered batch has no answer of its own.
@@ -140,7 +140,7 @@ func (o *Operation) Before(next *Operation) bool {
 
 // Extends reports whether the operation granted or renewed a lease for its TTL.
 func (o *Operation) Extends() bool {
-	return o.Result == ResultDone && (o.Verb == "acquire" || o.Verb == "renew") && o.Stray == ""
+	return o.Result == ResultDone && (o.Verb == "acquire" || o.Verb == "renew") && o.WrongName == ""
 }
 
 func (o Operation) String() string {
@@ -248,8 +248,8 @@ type Wait struct {
 	Own    bool   `json:"own"`
 }
 
-// Sight is a holder's view of its own lease: the backend's record and the lease's own fields.
-type Sight struct {
+// Reading is a holder's view of its own lease: the backend's record and the lease's own fields.
+type Reading struct {
 	Worker      int           `json:"worker"`
 	Name        string        `json:"name"`
 	Claim       string        `json:"claim"`
@@ -274,8 +274,8 @@ type Sight struct {
 	Has      string `json:"has"`
 }
 
-// Word is an answer of a lease to its holder.
-type Word struct {
+// Answer is an answer of a lease to its holder.
+type Answer struct {
 	Worker int    `json:"worker"`
 	Name   string `json:"name"`
 	Claim  string `json:"claim"`
@@ -294,8 +294,8 @@ type Word struct {
 	Unclear bool `json:"unclear"`
 }
 
-// Notice is an event that an observer got.
-type Notice struct {
+// Observation is an event that an observer got.
+type Observation struct {
 	Worker int                `json:"worker"`
 	Name   string             `json:"name"`
 	Claim  string             `json:"claim"`
@@ -352,12 +352,12 @@ func (h *History) Late(t Hold) (time.Duration, bool) {
 }
 
 // Closing returns the Close of a worker's manager with a lease in use, in a period; nil without such a Close.
-func (h *History) Closing(worker int, from, to time.Duration) *Word {
-	i := slices.IndexFunc(h.Words, func(w Word) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
+func (h *History) Closing(worker int, from, to time.Duration) *Answer {
+	i := slices.IndexFunc(h.Answers, func(w Answer) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
 	if i < 0 {
 		return nil
 	}
-	return &h.Words[i]
+	return &h.Answers[i]
 }
 
 // Stopped reports whether a worker's process was stopped for a part of a period.

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Journal stores the items that a run records: an operation, hold, write, wait, sight, word, notice, fault, stop,
+// Journal stores the items that a run records: an operation, hold, write, wait, reading, answer, observation, fault, stop,
 // killed or Violation. Operations, holds and waits are entered when they begin and again when they change, so
 // that the items of a killed process are not lost. It is safe for concurrent use.
 type Journal interface{ Enter(what any) }
@@ -44,7 +44,7 @@ func (b *Recording) Enter(what any) {
 		if e.Layer == LayerClient && e.Return == 0 {
 			b.count.Operations++
 		}
-	case Notice:
+	case Observation:
 		if e.Own && e.Kind == leasing.EventAcquired {
 			b.count.Grants++
 		}
@@ -83,12 +83,12 @@ func (b *Recording) Collect() *History {
 			put(&h.Holds, holds, e.Claim, e)
 		case Write:
 			h.Writes = append(h.Writes, e)
-		case Sight:
-			h.Sights = append(h.Sights, e)
-		case Word:
-			h.Words = append(h.Words, e)
-		case Notice:
-			h.Notices = append(h.Notices, e)
+		case Reading:
+			h.Readings = append(h.Readings, e)
+		case Answer:
+			h.Answers = append(h.Answers, e)
+		case Observation:
+			h.Observed = append(h.Observed, e)
 		case Fault:
 			h.Faults = append(h.Faults, e)
 		case Stop:

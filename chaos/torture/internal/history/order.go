@@ -62,9 +62,9 @@ func (h *History) sort() {
 	inOrder(h.Operations, func(o *Operation) place { return place{o.Call, o.Worker, o.Name, o.Claim, o.Number} })
 	inOrder(h.Holds, func(t *Hold) place { return place{t.From, t.Worker, "", t.Claim, 0} })
 	inOrder(h.Waits, func(w *Wait) place { return place{w.From, w.Worker, w.Name, "", w.Number} })
-	inOrder(h.Sights, func(s *Sight) place { return place{s.Call, s.Worker, "", s.Claim, 0} })
-	inOrder(h.Words, func(w *Word) place { return place{w.Call, w.Worker, w.Verb, w.Claim, 0} })
-	inOrder(h.Notices, func(e *Notice) place {
+	inOrder(h.Readings, func(s *Reading) place { return place{s.Call, s.Worker, "", s.Claim, 0} })
+	inOrder(h.Answers, func(w *Answer) place { return place{w.Call, w.Worker, w.Verb, w.Claim, 0} })
+	inOrder(h.Observed, func(e *Observation) place {
 		p := place{worker: e.Worker, claim: e.Claim}
 		if e.Own {
 			p.number = 1
@@ -80,7 +80,7 @@ func (h *History) Names() []string {
 	all := slices.Concat(
 		namesOf(h.Free, func(f FreeAt) string { return f.Name }), namesOf(h.Holds, func(t Hold) string { return t.Name }),
 		namesOf(h.Operations, func(o Operation) string { return o.Name }), namesOf(h.Writes, func(w Write) string { return w.Name }),
-		namesOf(h.Waits, func(w Wait) string { return w.Name }), namesOf(h.Sights, func(s Sight) string { return s.Name }),
+		namesOf(h.Waits, func(w Wait) string { return w.Name }), namesOf(h.Readings, func(s Reading) string { return s.Name }),
 	)
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -21,7 +21,7 @@ const (
 	CheckRelease      Check = "release"
 	CheckCleanup      Check = "cleanup"
 	CheckLiveness     Check = "liveness"
-	CheckWord         Check = "word"
+	CheckResults      Check = "results"
 	CheckWaiting      Check = "waiting"
 	CheckEvents       Check = "events"
 	CheckMetadata     Check = "metadata"

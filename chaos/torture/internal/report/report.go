@@ -178,7 +178,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	if len(r.Disturbances) > 0 {
 		line("disturbances", "%s", counts(r.Disturbances))
 	}
-	line("word of a loss", "%s", r.Lateness)
+	line("notice of a loss", "%s", r.Lateness)
 	line("all free", "%v after the end", short(r.Freed))
 	if r.AssumptionsBroken {
 		line("not checked", "overlap, linearizable, rules, cleanup, liveness, ghost, refusal, and whether a holder's write was: the run breaks assumptions on purpose")

@@ -123,7 +123,7 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	pause(ctx, w.between(0.1, 1.5))
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
-	closing := history.Word{Worker: w.index, Verb: "close", Call: w.clock.now()}
+	closing := history.Answer{Worker: w.index, Verb: "close", Call: w.clock.now()}
 	w.checkClosed(w.close(bound, manager))
 	closing.Return = w.clock.now()
 	w.journal.Enter(closing)
@@ -192,7 +192,7 @@ func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, 
 		return nil
 	})
 	if l != nil {
-		w.heard(ctx, history.Word{Verb: "do", Call: returned}, l, err)
+		w.heard(ctx, history.Answer{Verb: "do", Call: returned}, l, err)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func by(actor, reason string) string { return strings.TrimSpace(actor + " " + re
 func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
-		to.Enter(history.Notice{Worker: worker, Name: e.Name, Claim: e.Fingerprint.String(), Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
+		to.Enter(history.Observation{Worker: worker, Name: e.Name, Claim: e.Fingerprint.String(), Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
 	}
 }
 

@@ -22,7 +22,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 	if usage.leaves {
 		leaving := time.AfterFunc(usage.hold/2, func() {
 			usage.leave()
-			w.journal.Enter(history.Word{Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Verb: "leave", Call: w.clock.now()})
+			w.journal.Enter(history.Answer{Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Verb: "leave", Call: w.clock.now()})
 		})
 		defer leaving.Stop()
 	}
@@ -60,7 +60,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 			return false
 		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
 			if l.Context().Err() != nil {
-				w.heard(run, history.Word{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
+				w.heard(run, history.Answer{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
 			}
 			if usage.lingers > 0 {
 				_ = l.Release(work) // this ends only the work
@@ -105,7 +105,7 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	defer cancel()
 	once := func() {
 		called := w.clock.now()
-		w.heard(bound, history.Word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
+		w.heard(bound, history.Answer{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
 	}
 	var all sync.WaitGroup
 	all.Go(once)
@@ -140,7 +140,7 @@ func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
 	defer cancel()
 	called := w.clock.now()
-	w.heard(bound, history.Word{Verb: "renew", Call: called}, l, l.Renew(bound))
+	w.heard(bound, history.Answer{Verb: "renew", Call: called}, l, l.Renew(bound))
 }
 
 func lost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
@@ -152,7 +152,7 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 	case <-l.Done():
 		at := w.clock.now()
 		h.told(at)
-		w.heard(run, history.Word{Verb: "end", Call: at}, l, context.Cause(l.Context()))
+		w.heard(run, history.Answer{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
 		return // its context did not end
 	}
@@ -195,7 +195,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
 		called := w.clock.now()
 		err := l.SetMetadata(ctx, next.values())
-		w.heard(ctx, history.Word{Verb: "set", Call: called}, l, err)
+		w.heard(ctx, history.Answer{Verb: "set", Call: called}, l, err)
 		if err != nil {
 			*m = "" // the old or the new value
 			return
@@ -205,7 +205,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	clear(l.Metadata()) // the holder's own copy
 	bound, cancel := context.WithTimeout(ctx, w.options.Patience+time.Second)
 	defer cancel()
-	one := history.Sight{
+	one := history.Reading{
 		Worker: w.index, Name: l.Name(), Claim: claimOf(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
 		Metadata: string(*m), Has: read(l.Metadata()),
 	}
@@ -226,7 +226,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 }
 
 // list looks for the name of a lease in lists of the backend, unless the backend cannot list names.
-func (w *worker) list(ctx context.Context, one *history.Sight) {
+func (w *worker) list(ctx context.Context, one *history.Reading) {
 	lister, ok := abstractions.As[abstractions.Lister](w.below)
 	if !ok {
 		return

@@ -28,7 +28,7 @@ type job struct {
 }
 
 func init() { // the types that are sent as an interface
-	for _, one := range []any{history.Operation{}, history.Hold{}, history.Write{}, history.Wait{}, history.Sight{}, history.Word{}, history.Notice{}, history.Fault{}, history.Violation{}} {
+	for _, one := range []any{history.Operation{}, history.Hold{}, history.Write{}, history.Wait{}, history.Reading{}, history.Answer{}, history.Observation{}, history.Fault{}, history.Violation{}} {
 		gob.Register(one)
 	}
 }

@@ -124,7 +124,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 		o.TTL = grant.TTL
 	}
 	if grant.ID != "" && (grant.Name != o.Name || claimOf(grant.ID) != o.Claim) {
-		o.Stray, o.StrayClaim = grant.Name, claimOf(grant.ID)
+		o.WrongName, o.WrongClaim = grant.Name, claimOf(grant.ID)
 	}
 	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
 		o.Holder = held.Holder.Fingerprint.String()
@@ -168,7 +168,7 @@ func (r *recorder) handle(ctx context.Context, x *providerkit.Exchange) (reply a
 		c := r.begin(ctx, history.Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, Grace: req.Grace, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
 		reply, err = x.Send(ctx, req)
 		result := reply.(leasing.BreakResult)
-		c.operation.Vain = err == nil && !result.WasHeld
+		c.operation.NoHolder = err == nil && !result.WasHeld
 		c.end(abstractions.Grant{Token: result.Token}, err)
 	default:
 		return x.Send(ctx, req)

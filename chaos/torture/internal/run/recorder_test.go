@@ -128,7 +128,7 @@ func TestBreakInVainIsRecorded(t *testing.T) {
 		r, b := recorded(scripted{broken: leasing.BreakResult{WasHeld: held}})
 		_, err := r.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, vain, b.Collect().Operations[0].Vain)
+		require.Equal(t, vain, b.Collect().Operations[0].NoHolder)
 	}
 }
 

@@ -98,7 +98,7 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 }
 
 // heard records the answer of a lease to its holder.
-func (w *worker) heard(ctx context.Context, one history.Word, l *leasing.Lease, err error) {
+func (w *worker) heard(ctx context.Context, one history.Answer, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -117,7 +117,7 @@ func (w *worker) violated(check history.Check, format string, args ...any) {
 // close closes the current manager. When it returns, all events have been delivered.
 func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	defer w.closed.Store(true)
-	one := history.Word{Worker: w.index, Verb: "closed", Call: w.clock.now()}
+	one := history.Answer{Worker: w.index, Verb: "closed", Call: w.clock.now()}
 	err := manager.Close(ctx)
 	one.Return, one.Result = w.clock.now(), history.ResultOf(err)
 	w.journal.Enter(one)

@@ -52,7 +52,7 @@ func (n *named) releases() {
 // tells finds answers of a lease's methods, and ends of its context, that do not match the state
 // of the lease, or that came early or late.
 func (n *named) tells() {
-	for _, w := range n.words {
+	for _, w := range n.replies {
 		if n.h.Stopped(w.Worker, w.Call, w.Return) || slices.Contains(n.h.Killed, w.Worker) {
 			continue
 		}
@@ -86,7 +86,7 @@ func (n *named) tells() {
 
 // bounds returns the earliest time at which a method may return without an answer, and the latest time
 // at which it must return. A release goes on for a TTL, and at most for a second after its context has ended.
-func (n *named) bounds(c *claim, w history.Word) (least, most time.Duration) {
+func (n *named) bounds(c *claim, w history.Answer) (least, most time.Duration) {
 	switch {
 	case w.Verb == "renew":
 		return 0, max(w.Call, w.Bound) + n.Patience
@@ -110,7 +110,7 @@ func (n *named) bounds(c *claim, w history.Word) (least, most time.Duration) {
 // misquoted reports whether a renewal by hand returned a false success, or hid a success. The call may have
 // joined a renewal that was answered just before, and whose answer the manager had not yet processed. An answer
 // that arrives after the end of the request's context may be used or ignored.
-func (c *claim) misquoted(w history.Word, patience time.Duration) bool {
+func (c *claim) misquoted(w history.Answer, patience time.Duration) bool {
 	joined, succeeded, late, failed := 0, 0, 0, 0
 	for _, o := range c.asked {
 		if o.Verb == "renew" && o.Result == history.ResultDone && o.Return < w.Call && o.Return >= w.Call-patience {
@@ -143,7 +143,7 @@ func (n *named) silent() {
 				failed++
 			}
 		}
-		for _, e := range c.notices {
+		for _, e := range c.observed {
 			if e.Kind == leasing.EventAcquireFailed {
 				told += e.Times
 			}
@@ -159,12 +159,12 @@ func (n *named) silent() {
 func (n *named) events() {
 	n.silent()
 	for _, t := range n.holds {
-		if len(n.h.Notices) == 0 || slices.Contains(n.h.Killed, t.Worker) {
+		if len(n.h.Observed) == 0 || slices.Contains(n.h.Killed, t.Worker) {
 			continue
 		}
 		c := n.claim(t.Claim)
 		told := map[bool][]leasing.EventKind{} // true for the lease's own observer, false for the manager's
-		for _, e := range c.notices {
+		for _, e := range c.observed {
 			if e.Kind == leasing.EventLost && e.Reason == leasing.LostBroken && !c.wasTold(e.By) {
 				n.violated(e.At, "the observer of worker %d was told that claim %s was broken by %q, and no reply to a renewal says so", e.Worker, t.Claim, e.By)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-func word(verb string, call, ret time.Duration, result history.Result) history.Word {
-	return history.Word{Name: "n", Claim: "a", Verb: verb, Call: call, Return: ret, Result: result}
+func word(verb string, call, ret time.Duration, result history.Result) history.Answer {
+	return history.Answer{Name: "n", Claim: "a", Verb: verb, Call: call, Return: ret, Result: result}
 }
 
 // The check compares a lease's answers to its holder with the replies to its manager.
@@ -21,14 +21,14 @@ func TestWord(t *testing.T) {
 	renewed := op("renew", "a", 500*ms, 520*ms, history.ResultDone, 5)
 	late := renewed
 	late.Overrun = 5 * ms
-	lost := history.Notice{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostTaken, At: 300 * ms, Own: true}
+	lost := history.Observation{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostTaken, At: 300 * ms, Own: true}
 	cut, unclear := word("renew", 500*ms, 520*ms, history.ResultUnknown), word("renew", 500*ms, 520*ms, history.ResultUnknown)
 	cut.Cut, unclear.Unclear = true, true
 	for name, c := range map[string]struct {
-		ok      bool
-		op      history.Operation
-		notices []history.Notice
-		word    history.Word
+		ok       bool
+		op       history.Operation
+		observed []history.Observation
+		word     history.Answer
 	}{
 		"released":                      {ok: true, op: released, word: word("release", 500*ms, 520*ms, history.ResultDone)},
 		"released before the answer":    {op: released, word: word("release", 500*ms, 519*ms, history.ResultDone)},
@@ -36,11 +36,11 @@ func TestWord(t *testing.T) {
 		"given up at the end":           {ok: true, op: unheard(released), word: word("release", 500*ms, 1500*ms, history.ResultUnknown)},
 		"given up early":                {op: unheard(released), word: word("release", 500*ms, 900*ms, history.ResultUnknown)},
 		"not given up":                  {op: unheard(released), word: word("release", 500*ms, 2100*ms, history.ResultUnknown)},
-		"lost":                          {ok: true, op: released, notices: []history.Notice{lost}, word: word("release", 500*ms, 520*ms, history.ResultLost)},
-		"lost, and not said":            {op: released, notices: []history.Notice{lost}, word: word("release", 500*ms, 520*ms, history.ResultDone)},
+		"lost":                          {ok: true, op: released, observed: []history.Observation{lost}, word: word("release", 500*ms, 520*ms, history.ResultLost)},
+		"lost, and not said":            {op: released, observed: []history.Observation{lost}, word: word("release", 500*ms, 520*ms, history.ResultDone)},
 		"lost, which it is not":         {op: released, word: word("release", 500*ms, 520*ms, history.ResultLost)},
-		"the end of a lost lease":       {ok: true, op: renewed, notices: []history.Notice{lost}, word: word("end", 300*ms, 300*ms, history.ResultLost)},
-		"an end without a cause":        {op: renewed, notices: []history.Notice{lost}, word: word("end", 300*ms, 300*ms, history.ResultUnknown)},
+		"the end of a lost lease":       {ok: true, op: renewed, observed: []history.Observation{lost}, word: word("end", 300*ms, 300*ms, history.ResultLost)},
+		"an end without a cause":        {op: renewed, observed: []history.Observation{lost}, word: word("end", 300*ms, 300*ms, history.ResultUnknown)},
 		"renewed":                       {ok: true, op: renewed, word: word("renew", 500*ms, 520*ms, history.ResultDone)},
 		"renewed without an answer":     {op: unheard(renewed), word: word("renew", 500*ms, 520*ms, history.ResultDone)},
 		"renewed late":                  {ok: true, op: late, word: word("renew", 500*ms, 520*ms, history.ResultDone)},
@@ -49,17 +49,17 @@ func TestWord(t *testing.T) {
 		"renewed, and left before":      {ok: true, op: renewed, word: cut},
 		"an error that nobody explains": {op: unheard(renewed), word: unclear},
 	} {
-		h := history.History{TTL: ttl, Operations: []history.Operation{acquired, c.op}, Notices: c.notices, Words: []history.Word{c.word}}
+		h := history.History{TTL: ttl, Operations: []history.Operation{acquired, c.op}, Observed: c.observed, Answers: []history.Answer{c.word}}
 		if c.ok {
-			require.NotContains(t, checks(h, options), history.CheckWord, name)
+			require.NotContains(t, checks(h, options), history.CheckResults, name)
 		} else {
-			require.Contains(t, checks(h, options), history.CheckWord, name)
+			require.Contains(t, checks(h, options), history.CheckResults, name)
 		}
 	}
-	h := history.History{Holds: []history.Hold{hold("a", 0, 9000*ms, 1400*ms, history.EndingGivenUp)}, Words: []history.Word{word("leave", 400*ms, 0, "")}}
-	require.NotContains(t, checks(h, options), history.CheckWord)
+	h := history.History{Holds: []history.Hold{hold("a", 0, 9000*ms, 1400*ms, history.EndingGivenUp)}, Answers: []history.Answer{word("leave", 400*ms, 0, "")}}
+	require.NotContains(t, checks(h, options), history.CheckResults)
 	h.Holds[0].End = 1401 * ms
-	require.Contains(t, checks(h, options), history.CheckWord, "the function of a Do is not told that its caller has left")
+	require.Contains(t, checks(h, options), history.CheckResults, "the function of a Do is not told that its caller has left")
 }
 
 func TestRenewalsAreThoseThatWereAskedFor(t *testing.T) {
@@ -100,9 +100,9 @@ func TestAWaitGoesOnUntilItHasToEnd(t *testing.T) {
 	gaveUp := history.Wait{Name: "n", Number: 1, From: 0, To: 1000 * ms, Bound: 3000 * ms, Result: history.ResultUnknown}
 	h := history.History{Waits: []history.Wait{gaveUp}, FaultsEnd: 9000 * ms}
 	require.Equal(t, []history.Check{history.CheckHang}, checks(h, options), "in an outage")
-	h.Words = []history.Word{{Verb: "close", Call: 900 * ms, Return: 1000 * ms}}
+	h.Answers = []history.Answer{{Verb: "close", Call: 900 * ms, Return: 1000 * ms}}
 	require.Empty(t, checks(h, options), "its manager was closed")
-	h.Words[0].Return, h.Waits[0].To = 910*ms, 1500*ms
+	h.Answers[0].Return, h.Waits[0].To = 910*ms, 1500*ms
 	require.Equal(t, []history.Check{history.CheckHang}, checks(h, options), "it outlived its manager")
 }
 
