@@ -2,7 +2,6 @@ package mysqllease
 
 import (
 	"context"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
@@ -10,9 +9,6 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
-
-// connectTimeout bounds attempts to connect whose context allows more.
-const connectTimeout = 5 * time.Second
 
 // Provider is a leasing provider over tables of MariaDB or MySQL. Beside the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
@@ -46,5 +42,3 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 // Opener opens this provider by URLs that begin with mysql:// or mariadb://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
-
-var urlSchemes = []string{"mysql", "mariadb"}

@@ -3,7 +3,6 @@ package sqlserverlease
 import (
 	"context"
 	sqldriver "database/sql/driver"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
@@ -11,9 +10,6 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
-
-// connectTimeout bounds attempts to connect whose context allows more.
-const connectTimeout = 5 * time.Second
 
 // Provider is a leasing provider over tables of SQL Server. Beside the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
@@ -53,5 +49,3 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 // Opener opens this provider by URLs that begin with sqlserver://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
-
-var urlSchemes = []string{"sqlserver"}
