@@ -2,10 +2,9 @@ package mysqllease
 
 import (
 	"context"
+	"math"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
@@ -26,10 +25,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	m := &backend{db: openDatabase(connector, options.MaxConns)}
-	m.Limited = dialect.LimitedTo(options.MaxConns, m.db)
-	m.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Table)), m, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
+	m.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Table)), m, dialect.LimitedTo(options.MaxConns, m.db), math.MaxInt)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: m, Store: m.Store, Capabilities: dialect.Capabilities("mysql", "the database server's clock", true), Options: options.common(),
 	})

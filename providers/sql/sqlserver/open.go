@@ -5,8 +5,6 @@ import (
 	sqldriver "database/sql/driver"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
@@ -33,10 +31,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 func open(ctx context.Context, options Options, connector sqldriver.Connector) (*Provider, error) {
 	db, connections := databaseOf(options, connector)
 	b := &backend{db: db}
-	b.Limited = dialect.LimitedTo(connections, db)
-	b.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
+	b.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, dialect.LimitedTo(connections, db), mostItems)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: b, Store: b.Store, Capabilities: dialect.Capabilities("sqlserver", "the database server's clock", db.own), Options: options.common(),
 	})
