@@ -106,7 +106,7 @@ type (
 
 // The kinds of events.
 const (
-	// EventAcquired: this manager has the lease, acquired or adopted.
+	// EventAcquired: this manager has acquired or adopted the lease.
 	EventAcquired = abstractions.EventAcquired
 	// EventRenewed: a renewal succeeded.
 	EventRenewed = abstractions.EventRenewed
@@ -166,12 +166,12 @@ var (
 type (
 	// Error says which operation failed, at which provider, for which name, and why.
 	Error = abstractions.Error
-	// HeldError matches ErrHeld. Holder describes the holder, ByThisManager tells that the manager that
-	// asked has the name itself, and RetryAfter is the backend's advice, or 0.
+	// HeldError matches ErrHeld. Holder describes the holder, ByThisManager is set if the holder is a lease of the same
+	// manager, and RetryAfter is the backend's advice, or 0.
 	HeldError = abstractions.HeldError
 	// LostError matches ErrLost, and is the cause of a lost lease's context. Reason is one of the reasons below. Err
-	// is the underlying error, such as that of the last renewal, or nil. BrokenBy and BreakReason are those of the
-	// Break, if the backend tells.
+	// is the underlying error, such as that of the last renewal, or nil. BrokenBy and BreakReason are the actor and the
+	// reason of the Break, if the backend reports an actor and a reason.
 	LostError = abstractions.LostError
 	// LostReason says how a lease ended without a release.
 	LostReason = abstractions.LostReason
@@ -222,8 +222,8 @@ const (
 // numbers as floating point.
 const MaxToken = abstractions.MaxToken
 
-// FingerprintOf returns the fingerprint of a claim's ID. FingerprintOf(lease.ID()) is that
-// of the record of a name, and of the events of a lease, while they are about this lease.
+// FingerprintOf returns the fingerprint of a claim's ID. Records and events about a lease
+// carry FingerprintOf(lease.ID()).
 func FingerprintOf(id string) Fingerprint { return abstractions.FingerprintOf(id) }
 
 // ValidateName returns nil if name is a valid lease name: UTF-8, 1 to

@@ -28,9 +28,8 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return do(ctx, name, fn, m.Acquire)
 }
 
-// TryDo is a Do that asks for the name once and does not wait, as
-// TryAcquire does: the error matches ErrHeld if the name is not free, and
-// fn is then not called.
+// TryDo is like Do, but asks for the name only once and does not wait. If the name is
+// not free, the error matches ErrHeld and fn is not called.
 func (m *Manager) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lease *Lease) error) error {
 	return do(ctx, name, fn, m.TryAcquire)
 }

@@ -72,7 +72,7 @@
 //
 // By default renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A
 // failed renewal is retried until trust ends, after pauses of at most a tenth
-// of the trust left, so ever more often. One attempt may take at most a third
+// of the trust left, so more often towards the end. One attempt may take at most a third
 // of the remaining trust, so that a hung attempt leaves time for others. A
 // lease is lost only when the backend says for certain that the claim has
 // ended, or when trust ends; a transient error does not end a lease.
@@ -119,7 +119,7 @@
 //
 // Names are UTF-8 of up to 512 bytes without control characters. Metrics carry only
 // the part before the first slash, so component/purpose[/key] is a good form;
-// Options.Scope can change the part.
+// Options.Scope can choose another value.
 //
 // # Observing
 //
@@ -129,15 +129,15 @@
 // .success, .failure and .margin (trust left when a renewal came back: alert on it);
 // leasing.lost; leasing.broken; leasing.release.duration; leasing.active.count;
 // leasing.waiters and leasing.waiters.oldest (an age); leasing.held.duration;
-// leasing.backend.up (1, or 0 since a request was not answered); leasing.cleanups
+// leasing.backend.up (0 if the latest request was not answered, else 1); leasing.cleanups
 // (claims without a holder that are still to be released);
 // leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and
 // error.type or leasing.lost.reason. Spans: leasing.acquire, leasing.adopt,
 // leasing.renew, leasing.release, leasing.break, leasing.lost. Their attributes leasing.attempts and
 // leasing.lost.reason count requests and say why a lease was lost. The span of a wait has a link to the acquire
-// of each lease in its way, also of another process: see Options.TracerProvider. Losses, breaks and failures are
-// logged as warnings; a repeated failure is logged once at first, and then with a
-// count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.
+// of each lease that was in its way, including those of other processes: see Options.TracerProvider.
+// Losses, breaks and failures are logged as warnings; a repeated failure is logged
+// once at first, and then with a count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.
 //
 // # Testing
 //

@@ -147,7 +147,7 @@ func ExampleLease_handOver() {
 	// <nil> true
 }
 
-// Two who want the same name: the second waits its turn.
+// A second Acquire of a name waits until the first lease is released.
 func ExampleManager_acquire_waiting() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -203,7 +203,7 @@ func ExampleManager_break() {
 	// true lease lost: broken by "worker-1"
 }
 
-// Events of all leases of a manager.
+// Subscribe delivers the events of all leases of a manager.
 func ExampleManager_subscribe() {
 	ctx, manager := context.Background(), open()
 	manager.Subscribe(func(e leasing.Event) { fmt.Println(e.Kind, e.Name) })

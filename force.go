@@ -10,7 +10,7 @@ import (
 
 // ForcedRelease is the outcome of a ForceRelease for one record.
 type ForcedRelease struct {
-	Record Record // as it was given
+	Record Record // as passed to ForceRelease
 	Result BreakResult
 	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if
 	// the name has a new holder by now, which was left alone.
@@ -44,14 +44,14 @@ func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Reco
 
 // ForceRelease breaks the leases in records, one after the other, with Manager.Break.
 // The records come from HeldBy, Manager.List or Manager.Inspect. Each lease is
-// identified by its record's token: one that has ended since is no error, and a newer
+// identified by its record's token: a lease that has ended since is no error, and a newer
 // holder of the name is left alone. So options.IfToken must be 0, and a record
 // without a token makes the call fail before anything is sent.
 //
 // After an error ForceRelease continues with the next record, until ctx ends; the
 // result leaves out the records that it did not get to. The error joins those of all
-// records. Each Break is reported on its own, in events, log, metrics and spans, and
-// in the same transaction in the history of a provider that keeps a history. So if the
+// records. Each Break is reported separately, in events, log, metrics and spans, and, if the
+// provider keeps a history, there in the transaction of the break. So if the
 // process dies midway, its breaks are on record, and a second call breaks the rest.
 func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
 	each := options

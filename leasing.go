@@ -12,8 +12,8 @@ import (
 // Manager acquires leases from a provider, renews them, notices their loss, queues
 // waiters, and notifies observers. NewManager makes a Manager. It is safe for concurrent use.
 //
-// A Manager stands before an implementation of [abstractions.Manager]. NewManager has one, and
-// [ManagerOf] takes an application's own: a wrapper, or a fake in a test.
+// A Manager calls an implementation of [abstractions.Manager]. NewManager provides one, and
+// [ManagerOf] accepts an application's own: a wrapper, or a fake in a test.
 type Manager struct{ impl abstractions.Manager }
 
 // NewManager returns a manager of the provider's leases. It sends nothing. It
@@ -63,8 +63,8 @@ func ManagerOf(implementation abstractions.Manager) *Manager {
 	return &Manager{implementation}
 }
 
-// Interface returns the implementation behind m, for a wrapper: see ManagerOf. It keeps the options of m's With as
-// defaults. A wrapper is passed the options of a With of its own only.
+// Interface returns the implementation behind m, for a wrapper: see ManagerOf. The implementation keeps the options
+// of m's With as defaults. The methods of a wrapper get only the options of a With on the wrapper's own Manager.
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
 // With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they
@@ -116,7 +116,7 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 // name first waits for the answer to that release, for at most Tuning.RequestTimeout.
 //
 // TryAcquire does not queue behind this manager's waiters, and may overtake
-// these. A backend that keeps a queue of waiters may refuse the request in favour of
+// waiters. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
 func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	return handOut(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
@@ -302,9 +302,9 @@ func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
 // SetMetadata replaces the lease's metadata by a renewal that is sent now; nil
 // clears the metadata. Others see the new metadata once the renewal has succeeded. It
-// counts as a renewal. If it fails, the lease is still held and the backend has
-// not refused the metadata for good, then the next renewals carry the new
-// metadata until one succeeds. Metadata shows the old metadata until that renewal. Of
+// counts as a renewal. If it fails while the lease stays held, the next renewals carry
+// the new metadata until one succeeds or the backend refuses the metadata for good.
+// Metadata returns the old metadata until a renewal with the new metadata has succeeded. Of
 // several calls the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)

@@ -44,8 +44,8 @@ type Options struct {
 	// that time is taken off at random. Default 0.6, which leaves time for
 	// several retries.
 	RenewFraction float64
-	// RenewCadence sets that time directly; set it or RenewFraction, not
-	// both. It must be shorter than the time for which a lease is trusted
+	// RenewCadence sets the time from one renewal to the next directly; set it or RenewFraction,
+	// not both. It must be shorter than the time for which a lease is trusted
 	// (TTL less the margin). An infinite lease is verified at this cadence,
 	// with the same bound.
 	RenewCadence time.Duration
@@ -247,7 +247,7 @@ func noOptions(a *AcquireOptions) bool {
 }
 
 // settings resolves the options of an acquire. Its errors name fields as the
-// caller wrote them: of is their struct, "Options" or "AcquireOptions". The
+// caller wrote them: of names the struct, "Options" or "AcquireOptions". The
 // policy chooses the TTL of the name, unless the name is "".
 func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name string) (*engine.Settings, error) {
 	at := of
@@ -302,7 +302,7 @@ func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name st
 	if p.Cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
 	}
-	p.FirstTTL = max(p.FirstTTL, lifecycle.Whole(a.AtLeast, c.Granularity)) // the renewals keep their pace
+	p.FirstTTL = max(p.FirstTTL, lifecycle.Whole(a.AtLeast, c.Granularity)) // the cadence of renewals does not change
 	return p, nil
 }
 
@@ -398,7 +398,7 @@ func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (tim
 		// The TTL was cut to the backend's maximum; the cadence was meant for the longer TTL.
 		every = min(every, time.Duration(lifecycle.DefaultFraction*float64(p.TTL)))
 	}
-	// The bound holds for an infinite lease too: its holder must learn of a break within the grace.
+	// The bound holds for an infinite lease too: its holder must notice a break within the grace.
 	window := o.window(p.FirstTTL)
 	if every >= minCadence && every < window {
 		return every, nil
@@ -414,7 +414,7 @@ func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (tim
 	return 0, invalid
 }
 
-// tooShort is the error of a TTL that leaves no time for a renewal at the default
+// tooShort returns the error for a TTL that leaves no time for a renewal at the default
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
 func (o *Options) tooShort(of string, a *AcquireOptions, ttl time.Duration) error {
 	if o.room() <= 0 {
@@ -431,8 +431,8 @@ func (o *Options) tooShort(of string, a *AcquireOptions, ttl time.Duration) erro
 	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Tuning.DriftFactor and DriftFloor", least)}
 }
 
-// room is the part of the TTL that DriftFactor and the default fraction leave, for
-// DriftFloor at least.
+// room returns the fraction of the TTL that DriftFactor and the default RenewFraction
+// leave. DriftFloor must fit into that part of the TTL.
 func (o *Options) room() float64 { return 1 - o.Tuning.DriftFactor - lifecycle.DefaultFraction }
 
 // leastTTL is the shortest TTL that leaves time for a renewal at the default fraction,

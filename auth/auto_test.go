@@ -107,13 +107,13 @@ func TestAudience(t *testing.T) {
 		})
 		credential, err := auth.New(o)
 		require.NoError(t, err)
-		_, _ = credential.GetToken(t.Context(), request()) // the server knows one of the audiences
+		_, _ = credential.GetToken(t.Context(), request()) // the server accepts only one of the audiences
 		require.Equal(t, audience, asked)
 		require.Contains(t, auth.Explain(o).String(), "for "+audience)
 	}
 }
 
-// auto is mode Auto with a server's transport and authority.
+// auto returns options for mode Auto with a server's transport and authority.
 func auto(from auth.Options) auth.Options {
 	o := auth.Options{Mode: auth.Auto, AuthorityHost: from.AuthorityHost, Environment: from.Environment}
 	o.Client = from.Client
@@ -196,7 +196,7 @@ func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	})
 }
 
-// If the metadata service answers, it is asked for tokens, and probed only once.
+// Auto requests tokens from a metadata service that answers, after a single probe.
 func TestAutoAsksTheMetadataService(t *testing.T) {
 	clearEnvironment(t)
 	var probes, requests atomic.Int32
@@ -256,7 +256,7 @@ func TestAutoStopsAtARefusal(t *testing.T) {
 	require.Empty(t, server.Issued())
 }
 
-// If a developers' tool fails, the next tool is asked.
+// If a developers' tool fails, the next tool is tried.
 func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

@@ -48,7 +48,21 @@ func TestBoundedRequestsForTokensEnd(t *testing.T) {
 	}
 }
 
-// A mode in the query of a URL.
+// T118: a token is requested for the credential's own scope, whatever the client requests.
+func TestTrap_T118_AClientRequestsNoOtherScope(t *testing.T) {
+	var asked []string
+	asking := credentialFunc(func(_ context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+		asked = options.Scopes
+		return azcore.AccessToken{}, nil
+	})
+	for own, want := range map[string]string{"own": "own", "": "other"} {
+		_, err := ForService(t.Context(), asking, own).GetToken(t.Context(), policy.TokenRequestOptions{Scopes: []string{"other"}})
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, asked)
+	}
+}
+
+// UnmarshalText reads the name of a mode, as in the query of a URL.
 func TestOptionsAreReadFromText(t *testing.T) {
 	t.Setenv("LEASING_AUTH_MODE", "managedidentity")
 	for _, text := range []string{"ManagedIdentity", "managedidentity", "Environment", "environment"} {

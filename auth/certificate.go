@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -22,13 +21,12 @@ const (
 	fieldPassword    = "auth.Options.ServicePrincipal.CertificatePassword"
 )
 
+// clientCertificate returns a credential that asks for tokens with the newest contents of a file. A new
+// certificate starts without the cached tokens of its predecessor.
 func (o Options) clientCertificate() (azcore.TokenCredential, error) {
-	client, disableDiscovery, err := o.clientOptions()
-	if err != nil {
-		return nil, err
-	}
+	client, disableDiscovery := o.clientOptions()
 	s := o.ServicePrincipal
-	made := liveCertificate{livefile.New(func(contents [][]byte) (*azidentity.ClientCertificateCredential, error) {
+	newest := livefile.New(func(contents [][]byte) (*azidentity.ClientCertificateCredential, error) {
 		certificates, key, err := readCertificate(s.CertificatePath, contents[0], s.CertificatePassword)
 		if err != nil {
 			return nil, err
@@ -40,57 +38,39 @@ func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 			return nil, invalid(fieldCertificate, s.CertificatePath, "a certificate with an RSA key: "+err.Error())
 		}
 		return made, nil
-	}, s.CertificatePath)}
-	_, err = made.newest.Get()
-	if already := (*leasing.InvalidError)(nil); err != nil && !errors.As(err, &already) {
+	}, s.CertificatePath)
+	_, err := newest.Get()
+	if _, already := errors.AsType[*leasing.InvalidError](err); err != nil && !already {
 		err = invalid(fieldCertificate, s.CertificatePath, "a file that can be read: "+err.Error())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return made, nil
-}
-
-// liveCertificate asks for tokens with the newest contents of a file. A new certificate starts without
-// the cached tokens of its predecessor.
-type liveCertificate struct {
-	newest *livefile.Value[*azidentity.ClientCertificateCredential]
-}
-
-func (l liveCertificate) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	newest, err := l.newest.Get()
-	if err != nil {
-		return azcore.AccessToken{}, err
-	}
-	token, err := newest.GetToken(ctx, options)
-	if stale := l.newest.Stale(); err != nil && stale != nil {
-		err = fmt.Errorf("%w (the newest certificate is not in use: %v)", err, stale)
-	}
-	return token, err
-}
-
-// readCertificate reads a certificate, its issuers' certificates, and its key.
-func readCertificate(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
-	if block, _ := pem.Decode(data); block != nil {
-		return readPEM(path, data, password)
-	}
-	return readPKCS12(path, data, password)
-}
-
-// readPEM reads PEM as azidentity.ParseCertificates accepts it, with an unencrypted key.
-func readPEM(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return nil, nil, invalid(fieldCertificate, path,
-				"PEM with a key that is not encrypted, or PKCS#12 with a password: openssl pkcs12 -export -in this.pem -out that.pfx")
+	return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+		made, err := newest.Get()
+		if err != nil {
+			return azcore.AccessToken{}, err
 		}
-	}
-	if password != "" {
-		return nil, nil, invalid(fieldPassword, notShown, "no value, since the file is PEM with a key that is not encrypted")
+		token, err := made.GetToken(ctx, options)
+		if stale := newest.Stale(); err != nil && stale != nil {
+			err = fmt.Errorf("%w (the newest certificate is not in use: %v)", err, stale)
+		}
+		return token, err
+	}), nil
+}
+
+// readCertificate reads a certificate, its issuers' certificates, and its key, which PEM has without encryption.
+func readCertificate(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
+	if block, _ := pem.Decode(data); block == nil {
+		return readPKCS12(path, data, password)
 	}
 	certificates, key, err := azidentity.ParseCertificates(data, nil)
-	if err != nil {
-		return nil, nil, invalid(fieldCertificate, path, "PEM with a certificate and its RSA key: "+err.Error())
+	switch {
+	case err != nil:
+		return nil, nil, invalid(fieldCertificate, path, "PEM with a certificate and its RSA key, which is not encrypted"+
+			" (openssl pkcs12 -export -in this.pem -out that.pfx makes PKCS#12 of others): "+err.Error())
+	case password != "":
+		return nil, nil, invalid(fieldPassword, notShown, "no value, since the file is PEM with a key that is not encrypted")
 	}
 	return certificates, key, nil
 }

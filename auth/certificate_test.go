@@ -27,7 +27,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// material is the certificate of a server's client, in parts.
+// material is a certificate with its key.
 type material struct {
 	key         any
 	certificate *x509.Certificate
@@ -50,7 +50,8 @@ func read(t *testing.T, o auth.Options) material {
 	return material{key, certificate}
 }
 
-// Each common format gets a token, including PKCS#12 that azidentity can't read.
+// A certificate in each common format gets a token, including PKCS#12 files that azidentity can't
+// read.
 func TestCertificateFormats(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -89,7 +90,7 @@ func TestCertificateFormats(t *testing.T) {
 	}
 }
 
-// A request carries the chain if that option is set.
+// A request contains the certificate chain if SendCertificateChain is set.
 func TestSendCertificateChain(t *testing.T) {
 	clearEnvironment(t)
 	for _, send := range []bool{false, true} {
@@ -118,8 +119,8 @@ func TestSendCertificateChain(t *testing.T) {
 	}
 }
 
-// T48: if the password were ignored, these certificates would pass. The error names the fault and
-// shows no password.
+// T48: these certificates would be accepted if the password were ignored. The error names the
+// fault and shows no password.
 func TestTrap_T48_CertificatesThatCannotBeRead(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -177,7 +178,7 @@ func save(t *testing.T, data []byte) string {
 	return path
 }
 
-// other is a foreign certificate.
+// other returns a certificate that the server does not know.
 func other(t *testing.T) material {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -74,9 +74,9 @@ func (o Options) audience() string {
 // Discovery is disabled for a host that belongs to no known cloud: discovery asks
 // Microsoft's public cloud about the host, and a disconnected or private cloud
 // can't reach that service.
-func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool, err error) {
+func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool) {
 	client = o.Client
-	client.Cloud, err = o.CloudConfiguration()
+	client.Cloud, _ = o.CloudConfiguration() // complete had no error
 	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)
 	client.PerRetryPolicies = append(slices.Clip(client.PerRetryPolicies), ownAuthority{client.Cloud.ActiveDirectoryAuthorityHost})
 	disableDiscovery = true
@@ -85,7 +85,7 @@ func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery 
 			disableDiscovery = false
 		}
 	}
-	return client, disableDiscovery, err
+	return client, disableDiscovery
 }
 
 // retries returns the set options, and by default a single attempt. A request

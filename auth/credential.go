@@ -60,7 +60,7 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	}
 	failed := &Error{Mode: c.mode}
 	var texts []string
-	var silent *silentError
+	silent := false
 	for _, l := range links {
 		token, err := l.source.GetToken(ctx, options)
 		if err == nil {
@@ -72,12 +72,12 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 		if redact(err.Error(), l.secret) != err.Error() {
 			failed.Err = withoutBody(failure(err).RawResponse)
 		}
-		errors.As(err, &silent)
+		silent = silent || errors.Is(err, errSilent)
 		if !l.optional && !isUnavailable(err) {
 			break
 		}
 	}
-	if silent != nil { // it is unknown whether the identity exists
+	if silent { // it is unknown whether the identity exists
 		failed.kind = leasing.ErrUnavailable
 	}
 	failed.text = strings.Join(texts, "; ")
@@ -100,29 +100,28 @@ const tokenTimeout = 10 * time.Second
 // services make all callers wait for a single request, whose context may have no end, so a
 // hanging request would block all callers.
 func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
-	return service{lifetime, c, scope}
-}
-
-type service struct {
-	lifetime context.Context
-	next     azcore.TokenCredential
-	scope    string
-}
-
-func (s service) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	defer context.AfterFunc(s.lifetime, cancel)()
-	if s.scope != "" {
-		options.Scopes = []string{s.scope}
-	}
-	return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
-		token, err := s.next.GetToken(ctx, options)
-		if err != nil {
-			err = providerkit.WithText(redact(brief(err), ""), err)
+	return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
+		defer context.AfterFunc(lifetime, cancel)()
+		if scope != "" {
+			options.Scopes = []string{scope}
 		}
-		return token, err
+		return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
+			token, err := c.GetToken(ctx, options)
+			if err != nil {
+				err = providerkit.WithText(redact(brief(err), ""), err)
+			}
+			return token, err
+		})
 	})
+}
+
+// credentialFunc is a credential that has only its method.
+type credentialFunc func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error)
+
+func (f credentialFunc) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return f(ctx, options)
 }
 
 // Explanation describes how a mode gets tokens, for a log at the start of a program. It has no

@@ -30,7 +30,7 @@ func newRecorder(t *testing.T) *recorder {
 	return r
 }
 
-// redirecting is a round tripper under a client that follows redirects by itself.
+// redirecting answers requests with a redirect, below a client that follows redirects by itself.
 type redirecting struct {
 	status int
 	to     string
@@ -65,7 +65,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 			credential, err := auth.New(o)
 			require.NoError(t, err)
 			_, err = credential.GetToken(t.Context(), request())
-			if options.Mode == auth.Development { // a tool sends the requests, and none of ours has its secrets
+			if options.Mode == auth.Development { // the tool sends the requests itself
 				require.NoError(t, err)
 				require.Zero(t, asked.Load())
 			} else {
@@ -91,7 +91,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// T118: an authority's metadata that names another host for tokens brings no secret to that host.
+// T118: if an authority's metadata names another host for tokens, no secret is sent to that host.
 func TestTrap_T118_NoSecretGoesWhereMetadataSays(t *testing.T) {
 	clearEnvironment(t)
 	server, other := authtest.Start(t), newRecorder(t)

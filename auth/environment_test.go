@@ -73,7 +73,7 @@ func TestFromEnvironmentNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A secret in the options is not joined by a certificate of the environment.
+// Settings in the options are not combined with variables of the environment.
 func TestOptionsComeBeforeVariables(t *testing.T) {
 	setAll(t, map[string]string{
 		"AZURE_TENANT_ID": "other", "AZURE_CLIENT_ID": "other", "AZURE_CLIENT_SECRET": "other", "AZURE_FEDERATED_TOKEN_FILE": "other",
@@ -87,7 +87,8 @@ func TestOptionsComeBeforeVariables(t *testing.T) {
 	}
 }
 
-// Development is refused in production, by the strictest of all variables or by the options.
+// Development is refused in production. If Options.Environment is empty, any of the variables
+// decides.
 func TestWhereDevelopmentIsRefused(t *testing.T) {
 	type v = map[string]string
 	for _, c := range []struct {

@@ -33,8 +33,8 @@ func requireDenied(t *testing.T, err error) {
 	require.NotErrorIs(t, err, leasing.ErrUnavailable)
 }
 
-// Each status of an authority and of a managed identity's endpoint has a meaning
-// in package leasing, also after azcore has wrapped it, and azcore does not retry the request.
+// Each status of an authority and of a managed identity's endpoint becomes an error of package
+// leasing, also after azcore has wrapped the error, and azcore does not retry the request.
 func TestStatuses(t *testing.T) {
 	for status, want := range map[int]error{
 		http.StatusBadRequest:          leasing.ErrDenied,
@@ -99,7 +99,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// The text is one line with Entra ID's own message.
+// The text of an error is one line with Entra ID's own message.
 func TestErrorText(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -163,7 +163,7 @@ func TestEndedContext(t *testing.T) {
 	})
 }
 
-// A server that can't be reached is unavailable, and so is a server that breaks off its answer.
+// A server that can't be reached is unavailable.
 func TestNoAnswer(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range inMemory {

@@ -17,7 +17,7 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// A section of an application's configuration.
+// Options as a section of an application's configuration.
 func ExampleOptions_json() {
 	var configuration struct {
 		Auth auth.Options
@@ -35,7 +35,7 @@ func ExampleOptions_json() {
 	// auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "example.onmicrosoft.com", ClientID: "my-client", ClientSecret: (not shown)}}
 }
 
-// Tokens of another issuer, such as another cloud, by a function.
+// A function returns the tokens of another issuer, such as another cloud.
 func ExampleOptions_federated() {
 	options := auth.Options{
 		Mode: auth.FederatedCredential,
@@ -51,7 +51,7 @@ func ExampleOptions_federated() {
 	//   1. federated credential: client my-client of tenant example.onmicrosoft.com, with tokens from a function
 }
 
-// A line for the log at the start of a program.
+// A program may log the explanation when it starts.
 func ExampleExplain() {
 	fmt.Println(auth.Explain(auth.Options{Mode: auth.ManagedIdentity}))
 	// Output:

@@ -18,7 +18,7 @@ const scope, audience = "https://storage.azure.com/.default", "https://storage.a
 
 func request() policy.TokenRequestOptions { return policy.TokenRequestOptions{Scopes: []string{scope}} }
 
-// clearEnvironment unsets the variables of this machine.
+// clearEnvironment clears the variables that package auth or azidentity reads.
 func clearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, name := range append(auth.EnvironmentVariables(),

@@ -36,6 +36,9 @@ func (o Options) links() ([]link, error) {
 	case Development:
 		return o.developerTools(), nil
 	}
+	// azidentity.NewDefaultAzureCredential 1.15.0 can't make Auto's links (default_azure_credential.go): half a service
+	// principal is skipped (line 150), an identity comes from AZURE_CLIENT_ID alone (173), and only AZURE_TOKEN_CREDENTIALS
+	// leaves developer tools out (109). It has no GitHub job's tokens, and takes a silent metadata service for a refusal.
 	environment, err := o.fromEnvironment()
 	if err != nil {
 		return nil, err
@@ -52,10 +55,7 @@ func (o Options) servicePrincipal(name string) link {
 	l := link{name: name, secret: s.ClientSecret}
 	with := "a secret"
 	l.make = func() (azcore.TokenCredential, error) {
-		client, disableDiscovery, err := o.clientOptions()
-		if err != nil {
-			return nil, err
-		}
+		client, disableDiscovery := o.clientOptions()
 		return azidentity.NewClientSecretCredential(s.TenantID, s.ClientID, s.ClientSecret, &azidentity.ClientSecretCredentialOptions{
 			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
 		})
@@ -106,10 +106,7 @@ func (o Options) federation(name, tenantID, clientID, path, with string, token t
 		with, token = "the token in "+path, fileToken(path)
 	}
 	return link{name: name, why: fmt.Sprintf("client %s of tenant %s, with %s", clientID, tenantID, with), make: func() (azcore.TokenCredential, error) {
-		client, disableDiscovery, err := o.clientOptions()
-		if err != nil {
-			return nil, err
-		}
+		client, disableDiscovery := o.clientOptions()
 		return azidentity.NewClientAssertionCredential(tenantID, clientID, notEmpty(token), &azidentity.ClientAssertionCredentialOptions{
 			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
 		})
@@ -125,10 +122,7 @@ func (o Options) managedIdentity() link {
 		options.ID = azidentity.ClientID(id)
 	}
 	l.make = func() (azcore.TokenCredential, error) {
-		var err error
-		if options.ClientOptions, _, err = o.clientOptions(); err != nil {
-			return nil, err
-		}
+		options.ClientOptions, _ = o.clientOptions()
 		options.PerRetryPolicies = o.Client.PerRetryPolicies // the host's own endpoint belongs to no authority
 		options.Retry = o.Client.Retry                       // azidentity has its own retries for the metadata service
 		made, err := azidentity.NewManagedIdentityCredential(options)

@@ -38,7 +38,7 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		credential, err := auth.New(options)
 		require.NoError(t, err)
-		server.SetLifetime(2 * time.Minute) // within the 5 in which azidentity asks again
+		server.SetLifetime(2 * time.Minute) // azidentity requests a new token within 5 minutes of the end
 		first, err := credential.GetToken(t.Context(), request())
 		require.NoError(t, err)
 		second, err := credential.GetToken(t.Context(), request())
@@ -48,8 +48,8 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// service is a client of a service of Azure, which accepts only valid tokens, and calls used with
-// each accepted token.
+// service returns a client of an Azure service that accepts only valid tokens, and calls used
+// with each accepted token.
 func service(server *authtest.Server, credential azcore.TokenCredential, used func(token string)) runtime.Pipeline {
 	return runtime.NewPipeline("test", "", runtime.PipelineOptions{
 		PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(credential, []string{scope}, nil)},
@@ -89,7 +89,7 @@ var inMemory = map[string]func(*authtest.Server) auth.Options{
 	"FederatedFile":    (*authtest.Server).FederatedFile,
 }
 
-// T48: a holder that renews for a day never shows an expired token, and requests about one token an
+// T48: a holder that renews for a day never sends an expired token, and requests about one token an
 // hour, 5 minutes before the old token expires.
 func TestTrap_T48_ADayOfRenewals(t *testing.T) {
 	for name, options := range inMemory {
@@ -166,7 +166,8 @@ func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token's file may appear after the start of the program; its absence is no refusal.
+// A token's file may appear after the start of the program. Until then a request fails as
+// unavailable, not as denied.
 func TestFileThatComesLater(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

@@ -104,7 +104,7 @@ func TestIsZero(t *testing.T) {
 	require.False(t, withClient.IsZero())
 }
 
-// JSON has the settings of the .NET library's configurations.
+// The JSON has the same settings as a configuration of the .NET library.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]auth.Options{
 		`{}`:               {},
@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// T52: nothing is accepted and ignored.
+// T52: an unknown setting is refused, not ignored.
 func TestTrap_T52_UnknownSettingsAreRefused(t *testing.T) {
 	for text, names := range map[string]string{
 		`{"mode":"Manged"}`:                           `"Manged"`,

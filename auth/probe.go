@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -42,44 +43,38 @@ func (o Options) probedIdentity() link {
 		// In a chain azidentity treats an answer that is not the metadata service's, such as a
 		// proxy's, as the absence of the service.
 		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{made}, nil)
-		return &probed{TokenCredential: chained, pipeline: o.pipeline()}, err
+		if err != nil {
+			return nil, err
+		}
+		var answered atomic.Bool
+		pipeline := o.pipeline()
+		return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+			if !answered.Load() {
+				if err := probe(ctx, pipeline); err != nil {
+					return azcore.AccessToken{}, fmt.Errorf("%w: %v", errSilent, err)
+				}
+				answered.Store(true)
+			}
+			return chained.GetToken(ctx, options)
+		}), nil
 	}
 	return l
 }
 
-// silentError reports that the metadata service has not answered. The service may be slow or
+// errSilent reports that the metadata service has not answered. The service may be slow or
 // absent, so the error ends no wait, and the next link is asked.
-type silentError struct{ error }
-
-func (e *silentError) Unwrap() error { return e.error }
-
-// probed asks its credential only after the metadata service has answered.
-type probed struct {
-	azcore.TokenCredential
-	pipeline runtime.Pipeline
-	answered atomic.Bool
-}
-
-func (p *probed) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	if !p.answered.Load() {
-		if err := p.probe(ctx); err != nil {
-			return azcore.AccessToken{}, &silentError{azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer: " + err.Error())}
-		}
-		p.answered.Store(true)
-	}
-	return p.TokenCredential.GetToken(ctx, options)
-}
+var errSilent = azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer")
 
 // probe sends a request that the service refuses for lack of its header. Any
 // answer shows that the service exists.
-func (p *probed) probe(ctx context.Context) error {
+func probe(ctx context.Context, pipeline runtime.Pipeline) error {
 	ctx, cancel := context.WithTimeout(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), probeTimeout)
 	defer cancel()
 	request, err := runtime.NewRequest(ctx, http.MethodGet, metadataAddress)
 	if err != nil {
 		return err
 	}
-	response, err := p.pipeline.Do(request)
+	response, err := pipeline.Do(request)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown also has azcore's log.
+// shown also records azcore's log.
 type shown struct{ credentialtest.Shown }
 
 func newShown(t *testing.T) *shown {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,23 +59,11 @@ func (a ownAuthority) owns(to *url.URL) bool {
 	if err != nil || to.Scheme != "https" {
 		return false
 	}
-	if to.Host == authority.Host {
-		return true
-	}
-	for _, hosts := range aliases {
-		if below(authority.Host, hosts) && below(to.Host, hosts) {
-			return true
-		}
-	}
-	return false
+	return to.Host == authority.Host ||
+		slices.ContainsFunc(aliases, func(hosts []string) bool { return below(authority.Host, hosts) && below(to.Host, hosts) })
 }
 
 // below reports whether a host equals one of the hosts in some, or is a subdomain.
 func below(host string, some []string) bool {
-	for _, h := range some {
-		if host == h || strings.HasSuffix(host, "."+h) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(some, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
 }

@@ -38,8 +38,8 @@ func manager(b *testing.B, provider leasing.Provider, options leasing.Options) *
 	return m
 }
 
-// BenchmarkCycle is one acquire and release of a free name over the memory
-// provider. It measures the cost of the core.
+// BenchmarkCycle measures one acquire and release of a free name over the memory
+// provider: the cost of the core.
 func BenchmarkCycle(b *testing.B) {
 	for label, meter := range meters() {
 		names := make([]string, 1024)
@@ -80,7 +80,7 @@ func cycle(b *testing.B, m *leasing.Manager, name string) {
 	}
 }
 
-// BenchmarkRenew is one renewal that an application asks for.
+// BenchmarkRenew measures one renewal by a call of the application.
 func BenchmarkRenew(b *testing.B) {
 	for label, meter := range meters() {
 		b.Run(label, func(b *testing.B) {
@@ -100,7 +100,8 @@ func BenchmarkRenew(b *testing.B) {
 	}
 }
 
-// BenchmarkHandoff is a name that goes from one goroutine of a manager to the next.
+// BenchmarkHandoff measures the hand-off of a name from one goroutine of a manager
+// to the next.
 func BenchmarkHandoff(b *testing.B) {
 	m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meters()["metrics=on"]})
 	b.ReportAllocs()

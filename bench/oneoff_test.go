@@ -22,8 +22,8 @@ const (
 )
 
 // BenchmarkOneOff uses a million names once each on Redis, as reply/<message>
-// does, and reports the keys that each leaves behind and the server's memory for
-// them; and, after their retention, the keys that are left of all. It wants a
+// does, and reports how many keys, and how much of the server's memory, each name
+// leaves behind, and how much of both is left after the retention. It needs a
 // server of its own: LEASING_TEST_REDIS.
 func BenchmarkOneOff(b *testing.B) {
 	url := servertest.Require(b, "LEASING_TEST_REDIS")

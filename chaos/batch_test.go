@@ -15,12 +15,12 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// on is a rule about the renewals of one name.
+// on returns a rule for the renewals of one name.
 func on(name string, fault chaos.Fault) chaos.Rule {
 	return chaos.Rule{Name: name, Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenew}, Names: []string{name}}}
 }
 
-// renewAll holds the names and renews them in one batch.
+// renewAll acquires the names and renews them in one batch.
 func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (results map[string]abstractions.RenewResult, took time.Duration) {
 	t.Helper()
 	var reqs []abstractions.RenewRequest
@@ -47,7 +47,7 @@ func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (res
 	return results, time.Since(start)
 }
 
-// TestEachItemOfABatchHasItsOwnFate, and touches no other.
+// TestEachItemOfABatchHasItsOwnFate: the fault of an item does not affect other items.
 func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -83,7 +83,7 @@ func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
 	})
 }
 
-// TestABatchOfWhichNothingArrives takes as long as its longest wait.
+// TestABatchOfWhichNothingArrives: the batch takes as long as its longest wait.
 func TestABatchOfWhichNothingArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, on("a", chaos.Fault{Kind: chaos.FaultHang, Delay: 2 * second}), on("b", chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}))
@@ -105,7 +105,8 @@ func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesTheReplyOfAnItemToo: of a batch that was under way when it began.
+// TestAPartitionTakesTheReplyOfAnItemToo: the reply is lost if the partition begins while the batch
+// is in flight.
 func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -126,7 +127,8 @@ func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 	})
 }
 
-// TestABatchTakesTheLongestOfItsDelays: they are of one request.
+// TestABatchTakesTheLongestOfItsDelays: the delays of different items overlap, since they delay one
+// request.
 func TestABatchTakesTheLongestOfItsDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -157,7 +159,7 @@ func TestABatchThatIsAbandonedWhileDelayed(t *testing.T) {
 	}
 }
 
-// halfway answers for the first half of a batch only.
+// halfway returns results for the first half of a batch only.
 type halfway struct{ *backend }
 
 var errHalf = errors.New("half of it is missing")
@@ -175,8 +177,8 @@ func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	return results, errHalf
 }
 
-// TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss: it has no result, and the
-// batch has the error, like the wrapped provider's batch.
+// TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss: a missing item has no result, and the batch
+// returns the wrapped provider's error.
 func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	b := newBackend()
 	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.FaultRequestLost})}}, chaos.Options{})
@@ -195,7 +197,7 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
-// once gives no answer to one of the batches.
+// once returns an error and no results for one of the batches.
 type once struct {
 	*backend
 	which, asked int
@@ -216,8 +218,8 @@ func (o *once) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest)
 	return o.backend.RenewBatch(ctx, reqs)
 }
 
-// TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer, or none if there was none; and
-// the batch has the error of either request.
+// TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer: without a second answer the item has no
+// result. The batch returns the error of either request.
 func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 	for which, answered := range map[int]string{1: "twice", 2: "plain"} {
 		inner := &once{backend: newBackend(), which: which}
@@ -241,7 +243,8 @@ func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 	}
 }
 
-// TestAWholeBatchIsFaultedByItsOwnName, and the rules then do not decide about its items.
+// TestAWholeBatchIsFaultedByItsOwnName: after a fault of OpRenewBatch the rules do not decide about
+// the items.
 func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}})
 	_, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})

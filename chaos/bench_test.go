@@ -67,7 +67,7 @@ type client interface {
 	abstractions.HistoryReader
 }
 
-// calls are all operations, of any provider.
+// calls has a call of each operation.
 var calls = []struct {
 	name string
 	do   func(ctx context.Context, p client)
@@ -98,7 +98,7 @@ func wrappedForFree(t testing.TB, rules ...chaos.Rule) *chaos.Provider {
 	return p
 }
 
-// TestNoAllocationWithoutFaults: neither with an empty plan, nor while disabled.
+// TestNoAllocationWithoutFaults: a wrapper does not allocate if its plan is empty or disabled.
 func TestNoAllocationWithoutFaults(t *testing.T) {
 	disabled := wrappedForFree(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	require.NoError(t, disabled.Disable())
@@ -112,9 +112,8 @@ func TestNoAllocationWithoutFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead measures the wrapper's cost per call when the call itself
-// costs nothing: with an empty plan, and with one rule that is asked and does
-// not fire.
+// BenchmarkOverhead measures the wrapper's cost per call when the call itself costs nothing:
+// with an empty plan, and with one rule that decides about each call and never fires.
 func BenchmarkOverhead(b *testing.B) {
 	for what, p := range map[string]client{
 		"direct": free{}, "empty": wrappedForFree(b),

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // never is a plan whose rules decide about every operation and never fire, so that all operations
-// pass through the code that could do harm.
+// pass through the code of the faults.
 func never() chaos.Plan {
 	kinds := []chaos.FaultKind{
 		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
@@ -39,8 +39,8 @@ func never() chaos.Plan {
 	return plan
 }
 
-// everythingTwice is a plan that does not change a correct provider's answers, except those of an
-// operator's break.
+// everythingTwice returns a plan that applies operations twice, which changes no answer of a
+// correct provider. It leaves out Break, whose answers would change.
 func everythingTwice() chaos.Plan {
 	return chaos.Plan{Rules: []chaos.Rule{{
 		Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice},
@@ -68,7 +68,7 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 	}
 }
 
-// unreachable is a backend that never answers.
+// unreachable returns a provider whose backend never answers.
 func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	return func(t testing.TB) leasing.Provider {
 		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}
@@ -78,8 +78,8 @@ func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	}
 }
 
-// TestOutagesLookReal_memory: a provider whose backend the wrapper takes away meets the contract
-// for an unreachable backend.
+// TestOutagesLookReal_memory: a provider whose backend the wrapper makes unreachable meets the
+// contract for an unreachable backend.
 func TestOutagesLookReal_memory(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestConformanceWithAFaultOfOnesOwnThatPasses_memory(t *testing.T) {
 	providertest.Run(t, harness(chaos.Plan{Rules: []chaos.Rule{customRule(passing)}}, false))
 }
 
-// forget lets the retention pass, and the sweep of other names' acquires find the name.
+// forget waits for the end of the retention, and then acquires other names until their sweep has
+// deleted the name.
 func forget(t testing.TB, p leasing.Provider, name string) {
 	time.Sleep(providerkit.DefaultRetention)
 	for i := 0; ; i++ {

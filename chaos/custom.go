@@ -17,22 +17,21 @@ import (
 // CustomFault is a fault of your own: see Fault.Custom. It must be safe for concurrent
 // use.
 type CustomFault interface {
-	// Inject takes the place of an operation, and next is the operation. A fault may
-	// wait, return an error before next, call next and return an error afterwards, or
-	// call next more than once. It should return soon after ctx ends. Close does not
-	// end a fault that waits.
+	// Inject runs in place of an operation, and next performs the operation. A fault may wait,
+	// return an error before next, call next and return an error afterwards, or call next more
+	// than once. It should return soon after ctx ends. Close does not end a fault that waits.
 	//
-	// The caller gets an error of the fault's own as an InjectedError. It should match
-	// the error of leasing that a backend would return, such as leasing.ErrThrottled.
-	// If it matches none, if ctx has ended, or if it promises that nothing was applied
-	// after next has applied something, then the outcome is unknown:
+	// If Inject returns an error of its own, the caller gets it as an InjectedError. The error
+	// should match the error of package leasing that a backend would return, such as
+	// leasing.ErrThrottled. If it matches none, if ctx has ended, or if it promises that
+	// nothing was applied after next has applied something, then the outcome is unknown:
 	// leasing.ErrUnavailable.
 	//
-	// After nil, or the error of the last next, the caller gets the answer of the last
-	// next. If Inject returns nil without a next, the operation follows. A panic counts
-	// in Report.Panics, and the outcome is unknown.
+	// If Inject returns nil, or the error of the last next, the caller gets the answer of the
+	// last next. If Inject returns nil and has not called next, the operation follows. A panic
+	// counts in Report.Panics, and the outcome is unknown.
 	//
-	// The context of next is that of the request. At its end a Wait's registration ends.
+	// The context of next is that of the request. A Wait's registration ends with this context.
 	// After Inject has returned, next does nothing and returns leasing.ErrClosed.
 	Inject(ctx context.Context, o Operation, next func(ctx context.Context) error) error
 }
@@ -40,11 +39,10 @@ type CustomFault interface {
 // CustomPolicy is a policy of your own: see Policy.Custom. It must be safe for
 // concurrent use.
 type CustomPolicy interface {
-	// Picks reports whether the fault happens to an operation. It is called once for
-	// each operation that the other fields of Policy choose, and must be fast. A
-	// seed repeats a run if the result depends on nothing but the operation, without its
-	// Attempt and Since, which depend on time. A panic counts in Report.Panics, and means
-	// no.
+	// Picks reports whether the fault happens to an operation. It is called once for each
+	// operation that the other fields of Policy choose, and must be fast. A seed repeats a run
+	// if the result depends only on the operation, and not on its Attempt and Since, which
+	// depend on time. A panic counts in Report.Panics, and means false.
 	Picks(o Operation) bool
 }
 
@@ -73,7 +71,7 @@ func (o operation) seen(r *rule, since time.Duration, seed1, seed2 uint64) Opera
 	}
 }
 
-// asks asks a policy. Caller holds mu, which asks unlocks while the policy decides.
+// asks calls a policy. Caller holds mu, which asks unlocks while the policy decides.
 func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -89,7 +87,7 @@ func (p *Provider) custom(ctx context.Context, o operation, f *occurrence, apply
 	end := e.close()
 	switch {
 	case panicked != nil && end.panicked != nil:
-		panic(end.panicked) // not the fault's
+		panic(end.panicked) // the panic of the provider, not of the fault
 	case panicked != nil:
 		err = fmt.Errorf("%w: the fault panicked: %v", abstractions.ErrUnavailable, panicked)
 	case err == nil && !end.called:
@@ -131,8 +129,8 @@ type effect struct {
 // outcome holds the results of the calls of next.
 type outcome struct {
 	called   bool
-	applied  bool // one of them may have had an effect
-	answer   any  // the last one
+	applied  bool // one of the calls may have had an effect
+	answer   any  // of the last call
 	err      error
 	panicked any // by the provider
 }

@@ -35,32 +35,32 @@ func (f diskFull) Inject(ctx context.Context, _ chaos.Operation, next func(conte
 	return errDiskFull
 }
 
-// coin is a policy of a user's module. It picks one in two operations.
+// coin is a policy of a user's module. It picks half of the operations, at random.
 type coin struct{}
 
 func (coin) Picks(o chaos.Operation) bool { return o.Rand.IntN(2) == 0 }
 
-// fault is a fault as a function.
+// fault implements chaos.CustomFault by a function.
 type fault func(ctx context.Context, o chaos.Operation, next func(context.Context) error) error
 
 func (f fault) Inject(ctx context.Context, o chaos.Operation, next func(context.Context) error) error {
 	return f(ctx, o, next)
 }
 
-// passing is a fault that does nothing.
+// passing is a fault that only calls next.
 var passing = fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error { return next(ctx) })
 
-// policy is a policy as a function.
+// policy implements chaos.CustomPolicy by a function.
 type policy func(o chaos.Operation) bool
 
 func (p policy) Picks(o chaos.Operation) bool { return p(o) }
 
-// customRule is a rule for a fault of the user's own.
+// customRule returns a rule for a custom fault.
 func customRule(f chaos.CustomFault, ops ...chaos.Op) chaos.Rule {
 	return chaos.Rule{Name: "mine", Fault: chaos.Fault{Kind: chaos.FaultCustom, Custom: f}, Match: chaos.Match{Ops: ops}}
 }
 
-// customs are faults of the user's own, with the answer of the caller of any operation.
+// customs are custom faults, with the result that each has for any operation.
 var customs = []struct {
 	name    string
 	fault   fault
@@ -154,8 +154,7 @@ var customs = []struct {
 	},
 }
 
-// TestTrap_T273_AFaultOfOnesOwnKeepsTheContract is about any operation, in and out of a
-// batch.
+// TestTrap_T273_AFaultOfOnesOwnKeepsTheContract checks every operation, alone and in a batch.
 func TestTrap_T273_AFaultOfOnesOwnKeepsTheContract(t *testing.T) {
 	for _, custom := range customs {
 		for _, verb := range verbs {
@@ -187,8 +186,8 @@ func TestTrap_T273_AFaultOfOnesOwnKeepsTheContract(t *testing.T) {
 	}
 }
 
-// TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer: the backend's own error stays as it is, and
-// so does the answer.
+// TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer: a fault that only calls next changes neither the
+// backend's error nor its answer.
 func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		swallow := fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -207,8 +206,8 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first next has acquired, and the
-// second is refused.
+// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and
+// the second is refused.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	b := &refusing{Provider: memlease.New(memlease.Options{})}
 	p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{customRule(fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -244,7 +243,7 @@ func TestTrap_T273_AnErrorNamesItsClassOnce(t *testing.T) {
 	require.EqualError(t, p.Ping(t.Context()), `leasing: ping (memory): backend unavailable: disk full (injected by chaos: rule "mine", custom)`)
 }
 
-// TestTrap_T273_TheCauseOfAContextIsNoAnswer: it may be the error of another lease.
+// TestTrap_T273_TheCauseOfAContextIsNoAnswer: the cause may be the error of another lease.
 func TestTrap_T273_TheCauseOfAContextIsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p, b := wrapped(t, customRule(fault(func(ctx context.Context, _ chaos.Operation, _ func(context.Context) error) error {
@@ -258,7 +257,7 @@ func TestTrap_T273_TheCauseOfAContextIsNoAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, leasing.ErrLost)
 }
 
-// TestTrap_T273_NextEndsWithTheFault: later it has no effect.
+// TestTrap_T273_NextEndsWithTheFault: a later call of next has no effect.
 func TestTrap_T273_NextEndsWithTheFault(t *testing.T) {
 	var kept func(context.Context) error
 	p, b := wrapped(t, customRule(fault(func(_ context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -295,7 +294,7 @@ func TestTrap_T274_APanicOfTheTestEndsNoProcess(t *testing.T) {
 	assert.Contains(t, report.String(), "panics: 5")
 }
 
-// handler is a log that panics.
+// handler is a slog.Handler that panics.
 type handler struct{ slog.Handler }
 
 func (handler) Enabled(context.Context, slog.Level) bool { panic("log") }
@@ -326,7 +325,7 @@ func TestTrap_T274_AFaultThatEndsItsGoroutine(t *testing.T) {
 	require.ErrorIs(t, results[0].Err, leasing.ErrUnavailable)
 }
 
-// journal is a fault and a policy that use chance, and note their numbers.
+// journal is a fault and a policy that draw random numbers and record the results.
 type journal struct {
 	mu    sync.Mutex
 	lines map[string]string
@@ -355,8 +354,8 @@ func (j *journal) Inject(ctx context.Context, o chaos.Operation, next func(conte
 	return errDiskFull
 }
 
-// compete lets three owners acquire leases of their own at the same time, and returns the fate of
-// each operation.
+// compete lets three owners acquire leases of their own at the same time, and returns the results
+// of each operation's fault and policy.
 func compete(t *testing.T, seed uint64) map[string]string {
 	j := &journal{lines: map[string]string{}}
 	rule := customRule(j)
@@ -383,8 +382,8 @@ func compete(t *testing.T, seed uint64) map[string]string {
 	return j.lines
 }
 
-// TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn, whatever the order of the
-// goroutines.
+// TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn: the order of the goroutines does not
+// matter.
 func TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn(t *testing.T) {
 	first := compete(t, 7)
 	fates := map[string]bool{}
@@ -396,8 +395,8 @@ func TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn(t *testing.T) {
 	require.NotEqual(t, first, compete(t, 8), "another seed")
 }
 
-// TestTrap_T275_FaultAndPolicyHaveChancesOfTheirOwn: the fault's number says nothing of
-// the policy's.
+// TestTrap_T275_FaultAndPolicyHaveChancesOfTheirOwn: the random numbers of the fault and the
+// policy are independent.
 func TestTrap_T275_FaultAndPolicyHaveChancesOfTheirOwn(t *testing.T) {
 	var picked, both int
 	var last float64
@@ -431,8 +430,8 @@ func TestTrap_T276_CodeInAPlanIsNotLostInJSON(t *testing.T) {
 	}
 }
 
-// TestTrap_T279_AFaultOfOnesOwnInABatch: it happens to its items, all at a time, and the
-// others are sent as a batch.
+// TestTrap_T279_AFaultOfOnesOwnInABatch: the fault happens to its items concurrently, and the
+// other items are sent as a batch.
 func TestTrap_T279_AFaultOfOnesOwnInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := fault(func(ctx context.Context, o chaos.Operation, next func(context.Context) error) error {

@@ -102,7 +102,7 @@ type decision struct {
 	main   *occurrence   // of another kind; nil for none
 }
 
-// decide asks each rule once about an operation and returns the faults to inject. It fills in the
+// decide applies each rule once to an operation and returns the faults to inject. It fills in the
 // owner and the number of the operation.
 func (p *Provider) decide(o *operation) decision {
 	d, all := p.consult(o)
@@ -112,7 +112,7 @@ func (p *Provider) decide(o *operation) decision {
 	return d
 }
 
-// consult is decide without its observer, for which it returns the decisions.
+// consult returns the faults that decide returns, and the decisions for its observer.
 func (p *Provider) consult(o *operation) (d decision, all []Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,9 +131,9 @@ func (p *Provider) consult(o *operation) (d decision, all []Decision) {
 	return d, all
 }
 
-// consider asks one rule about an operation. It adds the fault to d, or returns the
-// reason why the fault does not happen. The position is the number of the operation among
-// the operations that the policy counts. Caller holds mu.
+// consider applies one rule to an operation. It adds the fault to d, or returns the reason why
+// the fault does not happen. The position is the number of the operation among the operations
+// that the policy counts. Caller holds mu.
 func (p *Provider) consider(r *rule, o operation, since time.Duration, d *decision) (position int, reason Reason) {
 	switch {
 	case r.disabled:
@@ -191,7 +191,7 @@ func (p *Provider) identify(o *operation) {
 	o.attempt = 1 + p.failed.of(o.request())
 }
 
-// duration is the time that a fault takes.
+// duration returns the time that a fault takes.
 func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }

@@ -12,7 +12,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// demo is a memory provider with one rule.
+// demo returns a memory provider wrapped with one rule.
 func demo(rule chaos.Rule) *chaos.Provider {
 	provider, err := chaos.Wrap(memlease.New(memlease.Options{}), chaos.Plan{Seed: 7, Rules: []chaos.Rule{rule}}, chaos.Options{})
 	if err != nil {
@@ -21,7 +21,7 @@ func demo(rule chaos.Rule) *chaos.Provider {
 	return provider
 }
 
-// lease asks once for a lease of a minute.
+// lease sends one request for a lease of one minute.
 func lease(provider leasing.Provider, name string) error {
 	req := abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "worker-1", TTL: time.Minute}
 	_, err := provider.Acquire(context.Background(), req)
@@ -128,7 +128,7 @@ func Example_seed() {
 	// .xx..x......xx......
 }
 
-// busy is a fault of your own: now and then another worker has the lease.
+// busy is a custom fault: for about a third of the operations, another worker holds the lease.
 type busy struct{}
 
 func (busy) Inject(ctx context.Context, o chaos.Operation, next func(ctx context.Context) error) error {
@@ -154,7 +154,7 @@ func ExampleCustomFault() {
 	// 3 held: true
 }
 
-// everyOther is a policy of your own: it picks operations with an even number.
+// everyOther is a custom policy that picks operations with an even number.
 type everyOther struct{}
 
 func (everyOther) Picks(o chaos.Operation) bool { return o.Nth%2 == 0 }

@@ -6,11 +6,10 @@
 //	// ... the work under test ...
 //	fmt.Println(faulty.Report())
 //
-// A [Plan] is written in Go or JSON. The ready-made ones are [FlakyNetwork], [SlowBackend],
-// [LostReplies], [Partition], [StealLease], [ThrottledAccount], [TotalOutage] and
-// [GrayFailure]. Over the memory provider, in a testing/synctest bubble, an hour of faults
-// takes a moment: make provider and wrapper inside the bubble. TestMyWorkerSurvives in example_test.go, among
-// this package's examples, is a test to copy.
+// A [Plan] is written in Go or JSON. The ready-made ones are [FlakyNetwork], [SlowBackend], [LostReplies],
+// [Partition], [StealLease], [ThrottledAccount], [TotalOutage] and [GrayFailure]. Over the memory provider,
+// in a testing/synctest bubble, an hour of faults takes a moment: create the provider and the wrapper
+// inside the bubble. Copy TestMyWorkerSurvives from example_test.go as a start.
 //
 // # What the faults mean
 //
@@ -18,26 +17,25 @@
 //	FaultDelay          a slow server, a long route, a paused client        trust ends on time; a late reply leaves less trust
 //	FaultError          503 from a proxy; credentials that have expired     retries go on; a refusal may be temporary
 //	FaultThrottle       429 or 503 of an account over its limit             no retry before RetryAfter; no lease is lost
-//	FaultHang           a server that takes requests and stays silent       the caller's context ends it, and trust ends without it
+//	FaultHang           a server that accepts requests and does not answer  the caller's context ends the call; trust ends even if the call hangs
 //	FaultRequestLost    a connection reset before the request arrived       the attempt is repeated
 //	FaultReplyLost      a connection reset, a failover, after the effect    the retry is recognised: no ghost, no false loss
 //	FaultDeliveredLate  a packet or a proxy's retry that arrives late       it does not undo what happened since
 //	FaultAppliedTwice   a client library that retries by itself             twice has the effect of once
 //	FaultStaleRead      a replica that lags, a cache                        no decision relies on Inspect or List
-//	FaultBroken         an operator who breaks a lease                      the holder learns of it; its late writes are refused by token
-//	FaultPartitioned    a network partition                                 holders that are cut off lose in time, others continue
-//	FaultWakeupsLost    a push connection that died without a word          waiters poll too
+//	FaultBroken         an operator who breaks a lease                      the holder notices; its late writes are refused by token
+//	FaultPartitioned    a network partition                                 holders that are cut off lose their leases in time, others continue
+//	FaultWakeupsLost    a push connection that died silently                waiters poll too
 //	FaultCustom         what you have seen in production: see CustomFault   what you promise
 //
 // # What still holds
 //
-// Under any plan the wrapper keeps the contract of [leasing.Provider], with two
-// exceptions: a [FaultStaleRead] is not the current record, and [FaultBroken] without
-// RunOut is an operator's immediate Break, the documented exception to mutual
-// exclusion. A [CustomFault] can break the contract in one way: its error may falsely say
-// that a lease is held or lost. An error that promises that nothing was applied (throttled, denied, not
-// set up) is injected only if nothing was applied. Invalid requests are refused as
-// such. All injected errors match [ErrInjected].
+// Under any plan the wrapper keeps the contract of [leasing.Provider], with two exceptions: a
+// [FaultStaleRead] returns an old record, and [FaultBroken] without RunOut is an operator's immediate
+// Break, the documented exception to mutual exclusion. A [CustomFault] can break the contract in one
+// way: its error may falsely say that a lease is held or lost. An error that promises that nothing was
+// applied (throttled, denied, not set up) is injected only if nothing was applied. Invalid requests are
+// refused as invalid. All injected errors match [ErrInjected].
 //
 // Faults also happen to the optional abilities of the wrapped provider
 // (abstractions.As), and to the renewals and clean-ups that a Manager sends by
@@ -45,14 +43,14 @@
 //
 // # Attempts
 //
-// Operations with the same verb, name and claim ID are attempts of one request. Without
-// an ID, as in Inspect or Ping, the owner takes its place. The first attempt has the
-// number 1, and each failure that the caller sees adds 1, injected or not. An answer ends
-// the request: no error, or one that matches leasing.ErrHeld, ErrLost, ErrReleased,
-// ErrStale, ErrInvalid, ErrUnsupported or ErrClosed. After an answer the next attempt has
-// the number 1. A Manager keeps the ID while it repeats a request, and each of its leases
-// has another. If a batch of renewals fails as a whole, so do its items. Match.MinAttempt,
-// Match.MaxAttempt and Match.OnlyOnRetry choose by the number.
+// Operations with the same verb, name and claim ID are attempts of one request. Without an ID,
+// as in Inspect or Ping, the owner takes its place. The first attempt has the number 1, and
+// each failure that the caller sees adds 1, injected or not. An answer ends the request. It is
+// a success, or an error that matches leasing.ErrHeld, ErrLost, ErrReleased, ErrStale,
+// ErrInvalid, ErrUnsupported or ErrClosed. After an answer the next attempt has the number 1. A
+// Manager keeps the ID while it repeats a request, and uses a new ID for each lease. If a batch
+// of renewals fails as a whole, so do its items. Match.MinAttempt, Match.MaxAttempt and
+// Match.OnlyOnRetry select by this number.
 //
 // # Repeatable runs
 //
@@ -69,9 +67,9 @@
 // A [CustomFault] and a [CustomPolicy] get a source of chance that depends on the same
 // things: see Operation.Rand.
 //
-// To count operations and to know owners, the wrapper remembers the latest
-// 65,536 names, claims and reads. For older ones counting starts from zero.
+// To count operations and to look up owners, the wrapper remembers the latest 65,536 names,
+// claims and reads. For older ones counting starts from zero.
 //
-// Without a plan, or disabled, the wrapper adds some tens of nanoseconds and no
+// With an empty plan, or while disabled, the wrapper adds some tens of nanoseconds and no
 // allocation per request.
 package chaos

@@ -13,8 +13,8 @@ import (
 // distinguish injected from real errors. The code under test must not test for ErrInjected.
 var ErrInjected = errors.New("injected by chaos")
 
-// InjectedError says which rule an error comes from. A *leasing.Error wraps
-// it, like an error of a backend's client library.
+// InjectedError names the rule that caused an error. A *leasing.Error wraps it, like an error
+// of a backend's client library.
 type InjectedError struct {
 	Rule string
 	Kind FaultKind
@@ -42,7 +42,7 @@ func (p *Provider) wrap(o operation, err error) error {
 	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err, Fingerprint: abstractions.FingerprintOf(o.id)}
 }
 
-// failure returns the error of a fault, after the caller has waited.
+// failure returns the error that the caller of a fault gets after its delay.
 func (f Fault) failure() error {
 	switch {
 	case f.Kind == FaultThrottle:
@@ -60,7 +60,7 @@ func (f Fault) failure() error {
 func (p *Provider) interrupted(ctx context.Context, applied bool) error {
 	switch {
 	case ctx.Err() != nil:
-		// The cause may be the error of another lease, and is text alone (T88).
+		// The cause may be the error of another lease, so only its text is included (T88).
 		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, providerkit.WithText(context.Cause(ctx).Error(), ctx.Err()))
 	case applied:
 		return fmt.Errorf("%w: closed before the answer came", abstractions.ErrUnavailable)

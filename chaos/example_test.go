@@ -95,8 +95,8 @@ func work(ctx context.Context, manager *leasing.Manager, l *ledger) {
 	}
 }
 
-// TestMyWorkerSurvives is a test to copy. Two workers share one backend, at
-// which for an hour everything goes wrong; in virtual time that is soon over.
+// TestMyWorkerSurvives is a test to copy. Two workers share one backend, under each ready-made
+// plan, for an hour of virtual time.
 func TestMyWorkerSurvives(t *testing.T) {
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestMyWorkerSurvives(t *testing.T) {
 						work(ctx, manager, &l)
 						closing, cancel := context.WithTimeout(context.Background(), time.Minute)
 						defer cancel()
-						_ = manager.Close(closing) // leases that it can't release expire
+						_ = manager.Close(closing) // leases that Close can't release will expire
 					})
 				}
 				workers.Wait()

@@ -19,16 +19,16 @@ import (
 
 const (
 	second = time.Second
-	bound  = 10 * time.Second // of calls
+	bound  = 10 * time.Second // the timeout of a call
 )
 
 // promise describes the effect of a fault on each operation to which it can happen.
 type promise struct {
 	fault   chaos.Fault
-	except  []chaos.Op      // on which the effect differs: see other tests
+	except  []chaos.Op      // operations on which the effect differs: see other tests
 	sent    []time.Duration // when the operation reaches the backend; empty for never
 	returns time.Duration   // when the caller gets its answer
-	is, not []error         // the errors that the answer matches; none: no error
+	is, not []error         // errors that the answer must match, and must not match; without the former, there is no error
 }
 
 var (
@@ -67,8 +67,8 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
 }
 
-// TestEachFaultOfEachOperation: when the operation is applied, what the caller
-// gets, and when.
+// TestEachFaultOfEachOperation checks when the operation reaches the backend, and when the
+// caller gets which answer.
 func TestEachFaultOfEachOperation(t *testing.T) {
 	tried := map[chaos.FaultKind]map[chaos.Op]bool{}
 	for _, promise := range promises {
@@ -76,7 +76,7 @@ func TestEachFaultOfEachOperation(t *testing.T) {
 			kind := promise.fault.Kind
 			rule := chaos.Rule{Fault: promise.fault, Match: chaos.Match{Ops: []chaos.Op{verb.op}}}
 			if (chaos.Plan{Rules: []chaos.Rule{rule}}).Validate() != nil {
-				continue // the fault can't happen to it
+				continue // the fault can't happen to this operation
 			}
 			if tried[kind] == nil {
 				tried[kind] = map[chaos.Op]bool{}
@@ -119,7 +119,7 @@ func (promise promise) check(t *testing.T, verb verb, rule chaos.Rule) {
 	assert.Equal(t, promise.sent, b.times(verb.op), "when the operation reaches the backend")
 }
 
-// looksReal: an injected error has the form of a provider's.
+// looksReal checks that an injected error has the form of a provider's error.
 func looksReal(t *testing.T, err error, verb verb, fault chaos.Fault) {
 	t.Helper()
 	var outer *leasing.Error
@@ -190,8 +190,8 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 	})
 }
 
-// TestABrokenInfiniteLeaseRunsOutToo: it has no end that a Break without
-// Immediate could wait for.
+// TestABrokenInfiniteLeaseRunsOutToo: an infinite lease has no end for which a Break without
+// Immediate could wait.
 func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken, RunOut: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}})
@@ -213,7 +213,8 @@ func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 	})
 }
 
-// TestDelaysAddUpAndOneFaultHappens: in the order of the plan.
+// TestDelaysAddUpAndOneFaultHappens: of the faults that are not delays, only the first in the plan
+// happens.
 func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -232,7 +233,7 @@ func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 	})
 }
 
-// TestWhatCantWorkIsRefusedAsSuch: no fault hides a mistake of the caller.
+// TestWhatCantWorkIsRefusedAsSuch: a fault does not hide a mistake of the caller.
 func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{})
@@ -263,8 +264,9 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 	assert.Equal(t, before, p.Report(), "what is not sent has no fate")
 }
 
-// TestWhatWasAppliedIsUnknown also when the wrapper is closed before the answer
-// comes: closed would promise that nothing was sent. And an error comes alone.
+// TestWhatWasAppliedIsUnknown: the outcome of an applied request is unknown, even if the
+// wrapper is closed before the answer comes, because ErrClosed would promise that nothing was
+// sent. The error comes without a grant.
 func TestWhatWasAppliedIsUnknown(t *testing.T) {
 	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * second}}
 	for what, rules := range map[string][]chaos.Rule{
@@ -293,7 +295,6 @@ func TestWhatWasAppliedIsUnknown(t *testing.T) {
 	}
 }
 
-// TestACallThatIsGivenUpSaysWhy.
 func TestACallThatIsGivenUpSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHang}})
@@ -322,7 +323,7 @@ func TestNothingIsSentAfterClose(t *testing.T) {
 	})
 }
 
-// TestRulesAreSwitchedTogether, or not at all.
+// TestRulesAreSwitchedTogether: if one of the names is unknown, no rule is switched.
 func TestRulesAreSwitchedTogether(t *testing.T) {
 	p, _ := wrapped(t, chaos.Rule{Name: "a", Fault: chaos.Fault{Kind: chaos.FaultError}}, chaos.Rule{Name: "b", Fault: chaos.Fault{Kind: chaos.FaultError}})
 	require.ErrorIs(t, p.Disable("a", "b", "nonsense"), leasing.ErrInvalid)
@@ -335,7 +336,7 @@ func TestRulesAreSwitchedTogether(t *testing.T) {
 	assert.Equal(t, map[string]int{"a": 1, "b": 1}, p.Report().ByRule)
 }
 
-// TestADelayWithoutAnEnd does not overflow into no delay.
+// TestADelayWithoutAnEnd: an infinite delay with jitter does not overflow to no delay.
 func TestADelayWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -354,7 +355,7 @@ func TestInjectedErrorsSayWhatTheyAre(t *testing.T) {
 	require.False(t, errors.Is(err, leasing.ErrHeld))
 }
 
-// The cause with which a caller's context ends may be the error of another lease: it says nothing of this request.
+// The cause of a caller's context may be the error of another lease, and says nothing about this request.
 func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost, chaos.FaultDelay, chaos.FaultAppliedTwice} {
 		for _, after := range []bool{false, true} {

@@ -38,7 +38,7 @@ func (b *backend) note(op chaos.Op, req any) {
 	b.last = req
 }
 
-// times returns when requests of an op came in.
+// times returns the times, since start, at which requests of an op came in.
 func (b *backend) times(op chaos.Op) []time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +123,8 @@ func (b *backend) Waiters(ctx context.Context, req abstractions.WaitersRequest) 
 	return b.Provider.Waiters(ctx, req)
 }
 
-// wrapped puts a plan of the rules around a backend of its own, until the test ends.
+// wrapped returns a new backend, and a wrapper around it with a plan of the rules. Both end with
+// the test.
 func wrapped(t testing.TB, rules ...chaos.Rule) (*chaos.Provider, *backend) {
 	return wrappedWith(t, chaos.Options{}, rules...)
 }
@@ -136,25 +137,25 @@ func wrappedWith(t testing.TB, options chaos.Options, rules ...chaos.Rule) (*cha
 	return p, b
 }
 
-// claim is the request for a lease of a minute.
+// claim returns a request for a lease of one minute.
 func claim(name, id string) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner", TTL: time.Minute}
 }
 
-// renewal is the renewal of a name by its holder, or by another claim.
+// renewal returns a request of the claim id to renew a name, with the name's current token.
 func (b *backend) renewal(name, id string) abstractions.RenewRequest {
 	record, _ := b.Provider.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
 	return abstractions.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: time.Minute}
 }
 
-// verb is a way to ask for an operation.
+// verb is a call that sends an operation.
 type verb struct {
 	name string
 	op   chaos.Op
 	call func(ctx context.Context, p *chaos.Provider, b *backend) error
 }
 
-// verbs are all of them, about the name "n", which claim "id" holds.
+// verbs send every operation, for the name "n", which claim "id" holds.
 var verbs = []verb{
 	{"acquire", chaos.OpAcquire, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Acquire(ctx, claim("n", "id"))

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// request is a request to the wrapped provider and its answer.
+// request sends the request of one operation to the wrapped provider and returns the answer.
 type request func(ctx context.Context) (answer any, err error)
 
 // send sends a request to the wrapped provider.
@@ -90,7 +90,7 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 // grace is the time until the end of an infinite lease that is broken with RunOut.
 const grace = 30 * time.Second
 
-// twice applies an operation again, like a client that retries by itself.
+// twice applies an operation two times, like a client that retries by itself.
 func (p *Provider) twice(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
@@ -143,7 +143,7 @@ func (p *Provider) delays(ctx context.Context, o operation, f decision, after bo
 	return nil
 }
 
-// heeded returns the context whose end cuts the fault short.
+// heeded returns the context whose end also ends the fault.
 func (f *occurrence) heeded(ctx context.Context) context.Context {
 	if f != nil && f.fault().Heedless {
 		return context.WithoutCancel(ctx)
@@ -205,7 +205,8 @@ func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(
 	})
 }
 
-// applyLate returns context.Canceled if the wrapper was closed before.
+// applyLate applies an operation after a time. It returns context.Canceled if the wrapper is closed
+// before.
 func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
 		return context.Canceled

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ParsePlan reads a plan from JSON and validates the plan. In addition to the
-// checks of Plan.Validate, it refuses a rule that can never apply because an
-// earlier rule takes all its operations. (In Go such a rule is allowed, since
-// Provider.Disable may stop the other.)
+// ParsePlan reads a plan from JSON and validates the plan. In addition to the checks of
+// Plan.Validate, it refuses a rule that can never apply because an earlier rule takes all its
+// operations. (In Go such a rule is allowed, since Provider.Disable may disable the earlier
+// rule.)
 func ParsePlan(data []byte) (Plan, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return Plan{}, invalid("Plan", "JSON null", "an object")
@@ -40,7 +40,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error { return decode("When", data, 
 // UnmarshalJSON reads a rate.
 func (r *Rate) UnmarshalJSON(data []byte) error { return decode("Rate", data, reflect.ValueOf(r)) }
 
-// MarshalJSON writes what UnmarshalJSON reads. Custom is an error.
+// MarshalJSON writes what UnmarshalJSON reads. It fails if Custom is set.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	if f.Custom != nil {
 		return nil, invalid("Fault.Custom", fmt.Sprintf("%T", f.Custom), noCode)
@@ -54,7 +54,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}{plain(f), duration(f.Delay), duration(f.Jitter), duration(f.RetryAfter)})
 }
 
-// MarshalJSON writes what UnmarshalJSON reads. Custom is an error.
+// MarshalJSON writes what UnmarshalJSON reads. It fails if Custom is set.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if p.Custom != nil {
 		return nil, invalid("When.Custom", fmt.Sprintf("%T", p.Custom), noCode)
@@ -88,7 +88,7 @@ func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 // unknown or duplicate field is an error, and an error has the path of its field.
 func decode(path string, data []byte, into reflect.Value) error {
 	into = reflect.Indirect(into)
-	if string(data) == "null" { // leaves it as it is
+	if string(data) == "null" { // null leaves the value as it is
 		return nil
 	}
 	if into.Type() == reflect.TypeFor[time.Duration]() {
@@ -130,7 +130,7 @@ func decode(path string, data []byte, into reflect.Value) error {
 
 const aTime = `a time as text: "1.5s"`
 
-// inJSON names the kinds in terms of JSON.
+// inJSON describes the JSON values of Go kinds.
 var inJSON = map[reflect.Kind]string{
 	reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list of strings",
 	reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Uint64: "a whole number",

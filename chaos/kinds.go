@@ -27,18 +27,17 @@ const (
 	// FaultReplyLost applies the operation. Delay and Jitter later the caller
 	// gets an unknown outcome.
 	FaultReplyLost FaultKind = "reply_lost"
-	// FaultDeliveredLate returns an unknown outcome at once, and applies the
-	// operation after Delay (more than 0) and Jitter. Wake-ups of a Wait arrive late
-	// by that much.
+	// FaultDeliveredLate returns an unknown outcome at once, and applies the operation after
+	// Delay (more than 0) and Jitter. Wake-ups of a Wait arrive late by the same time.
 	FaultDeliveredLate FaultKind = "delivered_late"
 	// FaultAppliedTwice applies the operation, and applies it again after Delay and
 	// Jitter, like a client that retries by itself. The caller gets the second
 	// answer, or an unknown outcome if that answer would promise that nothing was
 	// applied. Wake-ups of a Wait arrive twice.
 	FaultAppliedTwice FaultKind = "applied_twice"
-	// FaultStaleRead returns an earlier answer to the same read, at least Delay old,
-	// like a replica that lags. (The backend is still asked, to record answers for
-	// later reads.) Nothing happens if there is no such answer.
+	// FaultStaleRead returns an earlier answer to the same read, at least Delay old, like a
+	// replica that lags. (The request is still sent to the backend, to record answers for later
+	// reads.) Nothing happens if there is no such answer.
 	FaultStaleRead FaultKind = "stale_read"
 	// FaultBroken breaks the lease of the operation's name, for any holder, before the operation
 	// or, with After, after the operation. See Fault.RunOut.
@@ -48,7 +47,7 @@ const (
 	// cut begins while an operation is in flight, its reply is lost. Wake-ups of a
 	// Wait are lost while the cut lasts.
 	FaultPartitioned FaultKind = "partitioned"
-	// FaultWakeupsLost makes a Wait whose wake-ups never come.
+	// FaultWakeupsLost drops all wake-ups of a Wait.
 	FaultWakeupsLost FaultKind = "wakeups_lost"
 	// FaultCustom runs Fault.Custom, code of your own. See CustomFault.
 	FaultCustom FaultKind = "custom"
@@ -61,8 +60,8 @@ type Failure string
 // promise that nothing was applied.
 const (
 	FailureUnavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
-	FailureDenied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired
-	FailureNotSetUp    Failure = "not_set_up"  // leasing.ErrNotSetUp: as while a table is missing
+	FailureDenied      Failure = "denied"      // leasing.ErrDenied, as if credentials had expired
+	FailureNotSetUp    Failure = "not_set_up"  // leasing.ErrNotSetUp, as if a table were missing
 )
 
 // Op is an operation of a provider.
@@ -93,16 +92,16 @@ var (
 
 // trait describes the fields and effects of a kind of fault.
 type trait struct {
-	does       string // to an operation, in words
+	does       string // the effect on an operation, in words
 	ops        []Op
 	delay      bool // uses Delay
 	needsDelay bool
 	jitter     bool
 	after      bool
 	answer     bool // the caller gets the backend's answer
-	hints      bool // for a Wait it affects the wake-ups, not the registration
-	hangs      bool // without a delay, until the caller's context ends
-	priority   int  // over other faults of an operation
+	hints      bool // on a Wait the fault affects the wake-ups, not the registration
+	hangs      bool // without a delay, the fault lasts until the caller's context ends
+	priority   int  // faults with a higher priority come first
 }
 
 var (

@@ -16,7 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestLateRequestsAreOnTheirWay: late requests are applied without their caller, and counted.
+// TestLateRequestsAreOnTheirWay: late requests are applied after their callers have gone, and
+// counted.
 func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
@@ -51,7 +52,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 func TestEverybodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})
-		for range 2 { // and again
+		for range 2 { // also in a second round
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			require.ErrorIs(t, err, chaos.ErrInjected)
 			var waiting sync.WaitGroup
@@ -72,7 +73,7 @@ func TestEverybodySettles(t *testing.T) {
 	})
 }
 
-// TestLateRequestsAreBounded: no more than 4096 are pending. Wake-ups are not requests.
+// TestLateRequestsAreBounded: at most 4096 are pending. Late wake-ups do not count.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})
@@ -90,8 +91,8 @@ func TestLateRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault exists to show
-// that providers keep this promise.
+// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault tests whether providers keep
+// this promise.
 func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})

@@ -117,7 +117,8 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 	})
 }
 
-// TestTheCounterKnowsEachRuleAndOperation: the sets are made beforehand.
+// TestTheCounterKnowsEachRuleAndOperation: the counter has the rule and the operation as
+// attributes.
 func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	m := new(meters)
 	b := newBackend()
@@ -138,7 +139,7 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	for _, op := range []chaos.Op{chaos.OpAcquire, chaos.OpRelease, chaos.OpBreak, chaos.OpInspect, chaos.OpList, chaos.OpPing, chaos.OpHistory, chaos.OpWait, chaos.OpWaiters} {
 		want["leasing.chaos.op="+string(op)+",leasing.chaos.rule=all"] = 1
 	}
-	want["leasing.chaos.op=renew,leasing.chaos.rule=all"] = 3 // one by itself, and two batches of one
+	want["leasing.chaos.op=renew,leasing.chaos.rule=all"] = 3 // a single renewal and two batches of one item
 	assert.Equal(t, want, m.meter.counter.seen)
 }
 
@@ -178,7 +179,8 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, again, report, "a report does not change")
 }
 
-// TestAReportStaysSmall: a test that makes up names forever fills no memory.
+// TestAReportStaysSmall: a report counts a limited number of names, so that new names do not fill
+// the memory.
 func TestAReportStaysSmall(t *testing.T) {
 	p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	for range 3000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// cutting is a partition in which requests fail at once.
+// cutting returns the rule of a partition in which requests fail at once.
 func cutting(when chaos.Policy, owners ...string) chaos.Rule {
 	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
 }
@@ -103,7 +103,7 @@ func TestPartitionOfAnOwnerWhoAcquiredBeforeItWasEnabled(t *testing.T) {
 	assert.ErrorIs(t, err, chaos.ErrInjected)
 }
 
-// lazy takes its time to acquire.
+// lazy needs 5 s for an Acquire.
 type lazy struct{ leasing.Provider }
 
 func (s lazy) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -122,8 +122,8 @@ func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesTheReplyToo: the reply of an operation under way when the partition begins is
-// lost.
+// TestAPartitionTakesTheReplyToo: the reply is lost if the partition begins while the operation is
+// in flight.
 func TestAPartitionTakesTheReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -146,7 +146,6 @@ func TestAPartitionTakesTheReplyToo(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesARefusalToo.
 func TestAPartitionTakesARefusalToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
@@ -162,7 +161,8 @@ func TestAPartitionTakesARefusalToo(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesAStaleReplyToo, of a read that was in flight when the partition began.
+// TestAPartitionTakesAStaleReplyToo: the reply is lost if the partition begins while the read is in
+// flight.
 func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t,
@@ -178,7 +178,7 @@ func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	})
 }
 
-// TestPartitionOfAnOwner: the owner is known by the claim's ID.
+// TestPartitionOfAnOwner: the owner of a renewal is found by the claim's ID.
 func TestPartitionOfAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrappedWith(t, chaos.Options{Owner: "me"},

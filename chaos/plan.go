@@ -17,8 +17,8 @@ type Plan struct {
 	// FaultPartitioned rules come before all others. Delays of several rules
 	// add up; of the other faults only the first in order happens.
 	Rules []Rule `json:"rules"`
-	// Budget and Rate bound the faults of all rules together. Partitions do not
-	// count: they are states.
+	// Budget and Rate bound the faults of all rules together. Partitions are states and do not
+	// count.
 	Budget Budget `json:"budget,omitzero"`
 	Rate   Rate   `json:"rate,omitzero"`
 }
@@ -64,8 +64,8 @@ type Fault struct {
 	// holder still trusts the lease: the documented exception to mutual
 	// exclusion.
 	RunOut bool `json:"run_out,omitempty"`
-	// Custom is the code of a FaultCustom. A plan that has one is an error to
-	// json.Marshal.
+	// Custom is the code of a FaultCustom. json.Marshal returns an error for a plan that has
+	// such code.
 	Custom CustomFault `json:"-"`
 }
 
@@ -96,8 +96,8 @@ type Policy struct {
 	Probability float64 `json:"probability,omitempty"`
 	// PerName counts the operations on each name separately.
 	PerName bool `json:"per_name,omitempty"`
-	// Custom, unless nil, is asked about the operations that the other fields
-	// choose. A plan that has one is an error to json.Marshal.
+	// Custom, unless nil, decides about the operations that the other fields choose.
+	// json.Marshal returns an error for a plan that has a Custom policy.
 	Custom CustomPolicy `json:"-"`
 }
 
@@ -106,15 +106,15 @@ type Policy struct {
 // OpRenewBatch as a whole; its items are OpRenew.
 type Match struct {
 	Ops []Op `json:"ops,omitempty"`
-	// Names and Owners are patterns, in which * stands for any number of
-	// characters. Operations without a name (OpList, OpPing, OpRenewBatch) match no
-	// pattern, not even "*". The owner is the one that acquired with that ID, or
-	// Options.Owner if that is unknown.
+	// Names and Owners are patterns, in which * stands for any number of characters. Operations
+	// without a name (OpList, OpPing, OpRenewBatch) match no pattern, not even "*". The owner
+	// is the Owner of the Acquire request with the same ID, or Options.Owner if that request is
+	// unknown.
 	Names  []string `json:"names,omitempty"`
 	Owners []string `json:"owners,omitempty"`
-	// MinAttempt and MaxAttempt, unless 0, bound the attempt number. The number is 1
-	// plus the failures of the same request since its last answer, and the package
-	// documentation defines both. Partitions have no attempts.
+	// MinAttempt and MaxAttempt, unless 0, bound the attempt number. The number is 1 plus the
+	// failures of the same request since its last answer; see the package documentation.
+	// Partitions have no attempts.
 	MinAttempt int `json:"min_attempt,omitempty"`
 	MaxAttempt int `json:"max_attempt,omitempty"`
 	// OnlyOnRetry chooses attempts from the second on, like MinAttempt 2.

@@ -22,7 +22,7 @@ func ruleOf(change func(r *chaos.Rule)) chaos.Plan {
 	return chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultThrottle}}, r}}
 }
 
-// TestWhatCantWorkIsNamed has one plan for each thing that can't work.
+// TestWhatCantWorkIsNamed has one plan for each mistake.
 func TestWhatCantWorkIsNamed(t *testing.T) {
 	fault := func(f chaos.Fault) chaos.Plan { return ruleOf(func(r *chaos.Rule) { r.Fault = f }) }
 	when := func(p chaos.Policy) chaos.Plan { return ruleOf(func(r *chaos.Rule) { r.When = p }) }
@@ -291,7 +291,7 @@ func parsed(t *testing.T, rules []chaos.Rule) error {
 	return err
 }
 
-// plans draws plans of which most can't work.
+// plans draws plans, most of them invalid.
 func plans() *rapid.Generator[chaos.Plan] {
 	return rapid.Custom(func(t *rapid.T) chaos.Plan {
 		duration := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -335,7 +335,8 @@ func TestJSONKeepsEveryPlan(t *testing.T) {
 	})
 }
 
-// FuzzParsePlan looks for JSON that panics, or that is accepted and can't work.
+// FuzzParsePlan looks for JSON that makes ParsePlan panic, or that ParsePlan accepts and Wrap
+// refuses.
 func FuzzParsePlan(f *testing.F) {
 	for _, name := range chaos.Names() {
 		plan, err := chaos.Named(name, 7)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// open reports whether the window is open, since after the start.
+// open reports whether the window is open; since is the time since the start.
 func (p Policy) open(since time.Duration) bool {
 	if p.Repeat > 0 {
 		since %= p.Repeat
@@ -16,7 +16,7 @@ func (p Policy) open(since time.Duration) bool {
 	return since >= p.From && (p.To == 0 || since < p.To)
 }
 
-// counts decides by the number of the operation, n, from 1.
+// counts reports whether the policy chooses the operation with the number n, counted from 1.
 func (p Policy) counts(n int) bool {
 	n -= p.Skip
 	switch {
@@ -30,7 +30,7 @@ func (p Policy) counts(n int) bool {
 	return p.Sequence == "" || n <= len(p.Sequence) && p.Sequence[n-1] == 'x'
 }
 
-// hits decides at random; draw is in [0, 1).
+// hits reports whether draw, a random number in [0, 1), chooses the operation.
 func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.Probability }
 
 // random holds the random numbers of one operation and one rule.
@@ -62,13 +62,13 @@ func draw(seed uint64, rule string, o operation, nth int) random {
 	}
 }
 
-// unit makes 53 bits a number in [0, 1).
+// unit converts 53 bits to a number in [0, 1).
 func unit(digest []byte) float64 {
 	return float64(binary.BigEndian.Uint64(digest)>>11) / (1 << 53)
 }
 
-// fits reports whether text has the form of a pattern, in which * stands for
-// any number of characters, including slashes.
+// fits reports whether text matches a pattern, in which * stands for any number of characters,
+// including slashes.
 func fits(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -109,7 +109,7 @@ type limiter struct {
 	rate    Rate
 	total   int
 	perName counters[string]
-	times   []time.Duration // of the latest faults, at most rate.Count: a ring
+	times   []time.Duration // of the latest faults, a ring of at most rate.Count
 	next    int
 }
 

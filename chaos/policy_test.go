@@ -14,7 +14,8 @@ import (
 
 var mark = map[bool]byte{true: 'x', false: '.'}
 
-// picked shows which of the first n operations a policy picks.
+// picked returns an x for each of the first n operations that a policy picks, and a dot for the
+// rest.
 func picked(p Policy, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -60,7 +61,7 @@ func TestPolicyWindow(t *testing.T) {
 }
 
 // TestPolicyIsTheConjunctionOfItsFields: a policy picks an operation if each field alone would pick
-// that operation, counted from the end of Skip.
+// that operation, counted from the first one after Skip.
 func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{
@@ -76,8 +77,8 @@ func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 	})
 }
 
-// TestDiceAreFair: over many operations each share comes out, for neighbours in
-// each of the things that identify an operation.
+// TestDiceAreFair: over many operations that differ in one field only, the shares of the random
+// numbers are as expected.
 func TestDiceAreFair(t *testing.T) {
 	const n = 5_000
 	for what, at := range map[string]func(i int) random{
@@ -101,7 +102,7 @@ func TestDiceAreFair(t *testing.T) {
 				}
 			}
 		}
-		// Five standard deviations; the seeds are fixed, so it holds or not forever.
+		// Five standard deviations. The seeds are fixed, so the result never changes.
 		assert.InDelta(t, .1*n, happens, 5*math.Sqrt(.09*n), what)
 		assert.InDelta(t, .1*n, jitter, 5*math.Sqrt(.09*n), what)
 		assert.InDelta(t, .01*n, both, 5*math.Sqrt(.01*n), what)

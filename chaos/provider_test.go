@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// bare is a provider with some of the abilities.
+// bare is a provider with only the abilities that as returns.
 type bare struct {
 	leasing.Provider
 	as func(target any) bool
@@ -42,7 +42,7 @@ func abilities(p leasing.Provider) [7]bool {
 	}
 }
 
-// TestTrap_T53_AbilitiesAreThoseOfTheWrapped: none is hidden, and none made up.
+// TestTrap_T53_AbilitiesAreThoseOfTheWrapped: the wrapper neither hides nor adds an ability.
 func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
 	memory := memlease.New(memlease.Options{History: 1})
 	only := func(as func(target any) bool) leasing.Provider { return bare{memory, as} }
@@ -74,8 +74,8 @@ func set[T any](target *T, ok bool, p any) bool {
 	return ok
 }
 
-// TestTrap_T64_NothingReachesTheBackendPastTheWrapper: each ability that the
-// wrapper reports is the wrapper itself, and unknown abilities are hidden.
+// TestTrap_T64_NothingReachesTheBackendPastTheWrapper: the wrapper itself implements each
+// ability that it reports, and hides unknown abilities.
 func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	batcher, _ := abstractions.As[abstractions.BatchRenewer](p)
@@ -155,9 +155,8 @@ func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 	}
 }
 
-// expectFaults runs operations against a wrapper that makes 3 of 10 fail, and
-// reports whether that share fails, and whether the first two operations of a
-// second rule also fail.
+// expectFaults runs operations against a wrapper that makes 3 of 10 fail. It reports whether 27
+// to 33 % fail, and whether a second rule makes exactly its first two operations fail.
 func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Plan) leasing.Provider) (share, first bool) {
 	const n = 2000
 	b := newBackend()
@@ -181,7 +180,7 @@ func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Pla
 	return share, first
 }
 
-// twicePoliced asks the policy twice about each operation.
+// twicePoliced applies the policy twice to each operation.
 type twicePoliced struct {
 	leasing.Provider
 	again *chaos.Provider
@@ -201,8 +200,8 @@ func (p twicePoliced) Release(ctx context.Context, req abstractions.ReleaseReque
 
 func (p twicePoliced) Close() error { return errors.Join(p.again.Close(), p.Provider.Close()) }
 
-// TestTrap_T50_ThePolicyIsAskedOncePerOperation, and the check notices a
-// wrapper that asks twice.
+// TestTrap_T50_ThePolicyIsAskedOncePerOperation also checks that expectFaults notices a wrapper
+// that applies the policy twice.
 func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 	wrap := func(inner leasing.Provider, plan chaos.Plan) leasing.Provider {
 		p, err := chaos.Wrap(inner, plan, chaos.Options{})
@@ -219,8 +218,8 @@ func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 	assert.False(t, first, "broken on purpose")
 }
 
-// TestTrap_T50_CountsOfEachOperation: whatever happens to an operation, each
-// rule decides about the operation once, also for items of batches.
+// TestTrap_T50_CountsOfEachOperation: each rule decides once about each operation and each item
+// of a batch, whichever fault happens.
 func TestTrap_T50_CountsOfEachOperation(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultError, chaos.FaultReplyLost, chaos.FaultAppliedTwice, chaos.FaultRequestLost, chaos.FaultThrottle, chaos.FaultBroken} {
 		for _, verb := range verbs {
@@ -247,8 +246,8 @@ func TestTrap_T50_CountsOfEachOperation(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWhatHangs, drops what is late, stops hints and leaves nothing
-// behind.
+// TestCloseEndsWhatHangs: Close ends hanging calls, drops late requests and closes the wrapped
+// provider.
 func TestCloseEndsWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend()
@@ -301,7 +300,7 @@ func TestCloseCanKeepTheWrappedOpen(t *testing.T) {
 	require.NoError(t, b.Ping(t.Context()))
 }
 
-// slow heeds contexts, and nothing else ends its calls.
+// slow blocks in Acquire until the context ends.
 type slow struct{ *backend }
 
 func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -309,8 +308,8 @@ func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstr
 	return abstractions.Grant{}, ctx.Err()
 }
 
-// TestCloseCancelsWhatArrivesLate: a late request that is under way ends soon,
-// and by itself after 10 s.
+// TestCloseCancelsWhatArrivesLate: Close cancels a late request in flight; without Close the
+// request is cancelled after 10 s.
 func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}}}}
@@ -333,7 +332,7 @@ func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 	})
 }
 
-// stuck takes its time to end, and closes with an error.
+// stuck blocks in Acquire until release is closed, and its Close returns an error.
 type stuck struct {
 	*backend
 	release chan struct{}
@@ -368,8 +367,8 @@ func TestCloseWaitsForABoundedTime(t *testing.T) {
 	})
 }
 
-// TestConcurrentSafe does everything at once, while rules are switched; the race
-// detector looks on.
+// TestConcurrentSafe runs all operations concurrently while rules are switched, for the race
+// detector.
 func TestConcurrentSafe(t *testing.T) {
 	p, b := wrapped(t, everything(3).Rules...)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// FlakyNetworkOptions configure FlakyNetwork. Zero fields have the defaults.
+// FlakyNetworkOptions configure FlakyNetwork. Zero fields select the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
-	// Probability is the probability that a request is lost, and that a reply
-	// is lost. Default 0.05. Requests arrive late, and twice, each with half
-	// of Probability. Wake-ups of a waiter are lost with four times
-	// Probability.
+	// Probability is the probability that a request is lost, and that a reply is lost. Default
+	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a
+	// waiter are lost with four times Probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10
@@ -36,7 +35,7 @@ func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	}}
 }
 
-// SlowBackendOptions configure SlowBackend. Zero fields have the defaults.
+// SlowBackendOptions configure SlowBackend. Zero fields select the defaults.
 type SlowBackendOptions struct {
 	Seed uint64
 	// Delay is added to every operation, half of it before its effect and half
@@ -59,7 +58,7 @@ func SlowBackend(o SlowBackendOptions) Plan {
 	}}
 }
 
-// LostRepliesOptions configure LostReplies. Zero fields have the defaults.
+// LostRepliesOptions configure LostReplies. Zero fields select the defaults.
 type LostRepliesOptions struct {
 	Seed uint64
 	// Probability is the probability that a reply is lost. Default 0.2.
@@ -77,16 +76,16 @@ func LostReplies(o LostRepliesOptions) Plan {
 	}}
 }
 
-// PartitionOptions configure Partition. Zero fields have the defaults.
+// PartitionOptions configure Partition. Zero fields select the defaults.
 type PartitionOptions struct {
 	Seed uint64
 	// Owners and Names are the patterns of the operations that are cut off.
 	// Default: all owners that end in an odd digit, which is half of worker-1,
 	// worker-2 and so on.
 	Owners, Names []string
-	// From is the time from Wrap to the first cut, For its length, and Every the time from
-	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
-	// 0 means once.
+	// From is the time from Wrap to the first cut, For the length of a cut, and Every the time
+	// from the beginning of one cut to the next, at least From + For. Defaults 3 s, 5 s and 15
+	// s; Every below 0 means once.
 	From, For, Every time.Duration
 	// Timeout is the time that a request hangs before it fails. Default: until its context ends.
 	Timeout time.Duration
@@ -116,7 +115,7 @@ func window(from, length, every time.Duration) Policy {
 	return w
 }
 
-// StealLeaseOptions configure StealLease. Zero fields have the defaults.
+// StealLeaseOptions configure StealLease. Zero fields select the defaults.
 type StealLeaseOptions struct {
 	Seed uint64
 	// Probability is the probability that a renewal finds its lease broken. Default
@@ -131,9 +130,8 @@ type StealLeaseOptions struct {
 	Budget Budget
 }
 
-// StealLease breaks held leases, like an operator. Without RunOut that is the
-// documented exception to mutual exclusion: fencing tokens must refuse the
-// former holder's writes.
+// StealLease breaks held leases, like an operator. Without RunOut this is the documented
+// exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -144,7 +142,7 @@ func StealLease(o StealLeaseOptions) Plan {
 	}}}
 }
 
-// ThrottledAccountOptions configure ThrottledAccount. Zero fields have the defaults.
+// ThrottledAccountOptions configure ThrottledAccount. Zero fields select the defaults.
 type ThrottledAccountOptions struct {
 	Seed uint64
 	// Probability is the probability that a request is refused. Default 0.3.
@@ -169,20 +167,19 @@ func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	}}}
 }
 
-// TotalOutageOptions configure TotalOutage. Zero fields have the defaults.
+// TotalOutageOptions configure TotalOutage. Zero fields select the defaults.
 type TotalOutageOptions struct {
 	Seed uint64
-	// From is the time from Wrap to the first outage, For its length, and Every the time from
-	// one beginning to the next, at least From + For. Defaults 3 s, 5 s and 15 s; Every below
-	// 0 means once.
+	// From is the time from Wrap to the first outage, For the length of an outage, and Every
+	// the time from the beginning of one outage to the next, at least From + For. Defaults 3 s,
+	// 5 s and 15 s; Every below 0 means once.
 	From, For, Every time.Duration
 	// Hang makes requests hang until their contexts end. Otherwise they fail at once.
 	Hang bool
 }
 
-// TotalOutage makes the backend unavailable to all for a while. Leases should
-// survive an outage shorter than their remaining trust. In a longer one all of
-// them are lost in time.
+// TotalOutage makes the backend unavailable to all for a while. Leases should survive an outage
+// shorter than their remaining trust. In a longer outage all leases are lost in time.
 func TotalOutage(o TotalOutageOptions) Plan {
 	rule := Rule{Name: "outage", Fault: Fault{Kind: FaultError}, When: window(o.From, o.For, o.Every)}
 	if o.Hang {
@@ -191,7 +188,7 @@ func TotalOutage(o TotalOutageOptions) Plan {
 	return Plan{Name: "total-outage", Seed: o.Seed, Rules: []Rule{rule}}
 }
 
-// GrayFailureOptions configure GrayFailure. Zero fields have the defaults.
+// GrayFailureOptions configure GrayFailure. Zero fields select the defaults.
 type GrayFailureOptions struct {
 	Seed uint64
 	// TTL is the TTL of the leases, from which all delays are derived. Default 2 s.
@@ -206,8 +203,8 @@ type GrayFailureOptions struct {
 
 // GrayFailure makes parts of the system fail: replies of some owners are slow, some requests
 // hang beyond their context and are answered late, and some clients pause for about the time
-// for which they trust a lease. Their leases should be lost in time, and the others
-// continue.
+// for which they trust a lease. The leases of such clients should be lost in time, and all
+// others continue.
 func GrayFailure(o GrayFailureOptions) Plan {
 	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
 	if len(o.Slow) == 0 {

@@ -55,8 +55,8 @@ func (c counters[K]) of(key K) int {
 	return n
 }
 
-// answers are two earlier answers to the same read: one that is served as
-// stale, and a later one for when it is old enough.
+// answers are two earlier answers to the same read: old can be served as a stale read, and so
+// can next once it is old enough.
 type answers struct {
 	old, next answer
 }
@@ -66,7 +66,7 @@ type answer struct {
 	value any
 }
 
-// add keeps an answer, unless a kept answer is not yet stale.
+// add keeps an answer, unless the latest kept answer is younger than stale.
 func (a *answers) add(value any, at, stale time.Duration) {
 	if a.next.value != nil && at-a.next.at < stale {
 		return

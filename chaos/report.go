@@ -12,12 +12,12 @@ import (
 type Report struct {
 	Plan string `json:"plan,omitempty"`
 	Seed uint64 `json:"seed"`
-	// Operations counts the operations while the plan was enabled: each item
-	// of a batch of renewals is one, and so is the batch as a whole.
+	// Operations counts the calls while the plan was enabled: each item of a batch of renewals
+	// is one, and so is the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same faults.
 	Injected int               `json:"injected"`
-	ByRule   map[string]int    `json:"by_rule"` // with 0 for a rule that never happened
+	ByRule   map[string]int    `json:"by_rule"` // with 0 for a rule whose fault never happened
 	ByKind   map[FaultKind]int `json:"by_kind"`
 	ByOp     map[Op]int        `json:"by_op"`
 	ByName   map[string]int    `json:"by_name"` // of the first 1024 names, the others under "(others)"
@@ -32,11 +32,11 @@ type Report struct {
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // the backend refused them, or did not answer
-	Dropped int `json:"dropped"` // the wrapper was closed before
-	Pending int `json:"pending"` // they are on their way
+	Dropped int `json:"dropped"` // the wrapper was closed before their delivery
+	Pending int `json:"pending"` // not yet delivered
 }
 
-// maxReported bounds the names, and the owners, with a count of their own.
+// maxReported bounds the names, and the owners, that have a count of their own.
 const maxReported = 1 << 10
 
 const others = "(others)"
@@ -88,7 +88,7 @@ func (r Report) String() string {
 // shown bounds the printed entries of a section.
 const shown = 10
 
-// section prints counts, the largest at the top.
+// section prints counts in descending order.
 func section[K ~string](b *strings.Builder, title string, counts map[K]int) {
 	if len(counts) == 0 {
 		return

@@ -32,16 +32,16 @@ func (tr *chronicle) add(format string, args ...any) {
 	tr.lines = append(tr.lines, fmt.Sprintf("%09.3f ", at.Seconds())+fmt.Sprintf(format, args...))
 }
 
-// String sorts what happened at the same moment.
+// String returns the lines, sorted by time and then by text.
 func (tr *chronicle) String() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return strings.Join(slices.Sorted(slices.Values(tr.lines)), "\n")
 }
 
-// scenario lets three owners compete for two names through one wrapper for half
-// a minute of virtual time, with every verb and ability, and returns all that
-// the callers, the observer and the report saw.
+// scenario lets three owners compete for two names through one wrapper for half a minute of
+// virtual time, with every verb and ability, and returns the events that callers and observers
+// saw, and the report.
 func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,8 +68,8 @@ func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Repor
 	return history, report
 }
 
-// worker asks for everything, round after round. Its requests are at moments of
-// its own, so that the order of all requests is the same in each run.
+// worker sends requests of all kinds in each of ten rounds. No two workers send at the same
+// time, so that the order of all requests is the same in each run.
 func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 	time.Sleep(time.Duration(w+1) * 7 * time.Millisecond)
 	owner := fmt.Sprintf("owner-%d", w+1)
@@ -115,7 +115,7 @@ func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 		_ = call("list", func(ctx context.Context) (any, error) {
 			result, err := p.List(ctx, abstractions.ListRequest{Prefix: "name/"})
 			slices.SortFunc(result.Records, func(a, b leasing.Record) int { return strings.Compare(a.Name, b.Name) })
-			return result, err // in the provider's order, which differs from run to run
+			return result, err // sorted, since the provider's order differs from run to run
 		})
 		_ = call("history", func(ctx context.Context) (any, error) {
 			return p.History(ctx, abstractions.HistoryRequest{Name: name, Limit: 3})

@@ -25,7 +25,7 @@ func leaves(t reflect.Type, path string) []string {
 	return all
 }
 
-// at returns the field of a plan's first rule, or of the plan.
+// at returns a field of a plan or of its first rule.
 func at(plan *chaos.Plan, path string) reflect.Value {
 	value := reflect.ValueOf(plan).Elem()
 	for field := range splitPath(path) {
@@ -50,9 +50,9 @@ func splitPath(path string) func(yield func(string) bool) {
 	}
 }
 
-// TestTrap_T52_EachSettingIsUsed changes each field of a plan by itself, in a
-// plan in which it has a meaning: something that callers, observers or the report
-// see has to change. A field that has no line here fails.
+// TestTrap_T52_EachSettingIsUsed changes one field at a time, in a plan where the field
+// matters, and checks that callers, observers or the report see a change. The test of a field
+// without an entry here fails.
 func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 	lost := chaos.Fault{Kind: chaos.FaultRequestLost}
 	settings := map[string]struct {
@@ -110,7 +110,7 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 			require.True(t, ok, "no test says what this field does")
 			plan := chaos.Plan{Seed: 1, Rules: []chaos.Rule{setting.rule}}
 			if path == ".Rate.Count" || path == ".Rate.Per" {
-				plan.Rate = chaos.Rate{Count: 1, Per: time.Second} // one can't be without the other
+				plan.Rate = chaos.Rate{Count: 1, Per: time.Second} // Count and Per must be set together
 			}
 			if path == ".Rules.Rate.Count" || path == ".Rules.Rate.Per" {
 				plan.Rules[0].Rate = chaos.Rate{Count: 1, Per: time.Second}

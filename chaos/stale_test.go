@@ -116,7 +116,7 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	})
 }
 
-// TestStaleReadsAreTheCallersOwn: a caller may change its answer.
+// TestStaleReadsAreTheCallersOwn: a caller that changes its answer does not change later answers.
 func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
 	req := claim("n", "id")
@@ -158,7 +158,7 @@ func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return f.backend.Inspect(ctx, req)
 }
 
-// TestAFailedReadIsNotServedAgain: it had no answer.
+// TestAFailedReadIsNotServedAgain: a failed read has no answer that could be served.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	inner := &failing{backend: newBackend()}
 	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})
@@ -174,7 +174,7 @@ func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	require.Zero(t, p.Report().Injected)
 }
 
-// TestStaleReadsOfAnOwner: remembered answers belong to an owner.
+// TestStaleReadsOfAnOwner: the rule applies only to reads by its owner.
 func TestStaleReadsOfAnOwner(t *testing.T) {
 	for owner, want := range map[string]bool{"me": true, "you": false} {
 		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
@@ -188,8 +188,7 @@ func TestStaleReadsOfAnOwner(t *testing.T) {
 	}
 }
 
-// Code that relies on reads must know that they may be stale, such as a job that runs once per
-// tick.
+// Code that relies on reads, such as a job that runs once per tick, must allow for stale ones.
 func TestTrap_T91_StaleReadsAreTold_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memlease.New(memlease.Options{})

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String returns the plan in words: a line, and a line for each rule.
+// String returns the plan in words: one line for the plan and one for each rule.
 func (p Plan) String() string {
 	p = p.complete()
 	var b strings.Builder

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// moody answers to a second request with an error of its own.
+// moody answers the second request for each operation with err.
 type moody struct {
 	*backend
 	err   error
@@ -44,7 +44,7 @@ func (m *moody) Acquire(ctx context.Context, req abstractions.AcquireRequest) (a
 
 func (m *moody) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if err := m.again(chaos.OpRenew); err != nil {
-		return []abstractions.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
+		return []abstractions.RenewResult{{Err: err}}, nil //nolint:nilerr // the error belongs to the item
 	}
 	return m.backend.RenewBatch(ctx, reqs)
 }

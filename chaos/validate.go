@@ -97,8 +97,8 @@ func (p Policy) validate() error {
 	)
 }
 
-// canFire reports whether some operation is one of First, an Every-th, and an x of
-// Sequence.
+// canFire reports whether an operation can be within First, an Every-th one, and an x of
+// Sequence at the same time.
 func (p Policy) canFire() bool {
 	if p.Every <= 0 || p.Sequence == "" {
 		return p.First == 0 || p.Every <= p.First
@@ -148,7 +148,7 @@ func (r Rate) validate() error {
 	)
 }
 
-// sum adds times that are not negative and never wraps around.
+// sum adds two times that are not negative, without overflow.
 func sum(a, b time.Duration) time.Duration {
 	if a > abstractions.Infinite-b {
 		return abstractions.Infinite

@@ -69,8 +69,8 @@ func TestFaultsOfHints(t *testing.T) {
 	}
 }
 
-// TestTrap_T40_ARegistrationEndsWithItsContext and leaves no goroutine behind
-// until Close.
+// TestTrap_T40_ARegistrationEndsWithItsContext: the goroutine of a registration ends with the
+// context, before Close.
 func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}})
@@ -87,7 +87,8 @@ func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestARegistrationThatFails has no hints, and its error is the caller's.
+// TestARegistrationThatFails: a registration that fails has no wake-ups, and the caller gets its
+// error.
 func TestARegistrationThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: time.Hour}})
@@ -98,8 +99,7 @@ func TestARegistrationThatFails(t *testing.T) {
 	})
 }
 
-// TestTrap_T32_AWaiterWithoutHintsPolls: with all wake-ups lost it still gets the
-// name.
+// TestTrap_T32_AWaiterWithoutHintsPolls: with all wake-ups lost the waiter still gets the name.
 func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}})

@@ -7,11 +7,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Warnings returns valid settings that are probably mistakes: no enabled rule, a rule
-// that never fires since an earlier rule takes its operations, a setting that has no
-// effect beside another. Each begins with the field: "Plan.Rules[1]: ...". The result is
-// nil if nothing is wrong. A probability of 0 means always and a budget of 0 means no
-// limit, so neither is a warning. [Provider.Warnings] makes more checks.
+// Warnings returns valid settings that are probably mistakes: no enabled rule, a rule that
+// never fires since an earlier rule takes its operations, a setting that has no effect beside
+// another. Each warning begins with its field: "Plan.Rules[1]: ...". The result is nil if
+// nothing is wrong. A probability of 0 means always and a budget of 0 means no limit, so
+// neither is a warning. [Provider.Warnings] makes more checks.
 func (p Plan) Warnings() []string {
 	if len(p.Rules) == 0 {
 		return []string{"Plan.Rules: there are none, so nothing happens"}
@@ -83,7 +83,7 @@ func without(ops, others []Op) []Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return slices.Contains(others, op) })
 }
 
-// shadowed is the error of the first rule that never fires.
+// shadowed returns the error of the first rule that never fires.
 func (p Plan) shadowed() error {
 	for i, r := range p.Rules {
 		if j := p.shadow(i); j >= 0 {
@@ -94,8 +94,9 @@ func (p Plan) shadowed() error {
 	return nil
 }
 
-// shadow returns the earlier rule that takes all operations of the i-th rule, or -1. Initially
-// disabled rules shadow nothing: they are for tests that enable such rules.
+// shadow returns the earlier rule that takes all operations of the i-th rule, or -1. A rule
+// that is disabled in the plan shadows no other rule, since tests enable such rules only for a
+// while.
 func (p Plan) shadow(i int) int {
 	r := p.Rules[i]
 	for j, by := range p.Rules {
@@ -110,11 +111,11 @@ func (p Plan) shadow(i int) int {
 // priority puts partitions before other rules: a caller that is cut off gets no other fault.
 func (r Rule) priority() int { return traits[r.Fault.Kind].priority }
 
-// takesAll reports whether a rule's fault happens to every operation that matches, and leaves no
-// room for another fault.
+// takesAll reports whether a rule's fault happens to every operation that matches, so that no
+// other fault can happen.
 func (r Rule) takesAll() bool {
 	switch r.Fault.Kind {
-	case FaultDelay, FaultStaleRead, FaultDeliveredLate: // adds up; needs an earlier answer; has room for so many
+	case FaultDelay, FaultStaleRead, FaultDeliveredLate: // delays add up; a stale read needs an earlier answer; late deliveries are bounded
 		return false
 	}
 	always := r.When == Policy{Probability: r.When.Probability} && (r.When.Probability == 0 || r.When.Probability == 1)
@@ -144,7 +145,7 @@ func (m Match) operations(kind FaultKind) []Op {
 }
 
 // coverPatterns reports whether each text that fits one of others also fits one of patterns, where
-// no patterns fit all texts. A * in a pattern covers any text, including a * in others.
+// an empty list fits all texts. A * in a pattern covers any text, including a * in others.
 func coverPatterns(patterns, others []string) bool {
 	if len(patterns) == 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// TestWarnings has one plan for each.
+// TestWarnings has one plan for each warning.
 func TestWarnings(t *testing.T) {
 	rules := func(rules ...chaos.Rule) chaos.Plan { return chaos.Plan{Rules: rules} }
 	lost := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}
@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 		p, err := chaos.Wrap(poor{memlease.New(memlease.Options{})}, plan, chaos.Options{Owner: "me"})
 		require.NoError(t, err)
 		warnings := p.Warnings()
-		assert.Len(t, warnings, 1+strings.Count(want, "has no name"), "%q", warnings) // the provider has none of the nameless
+		assert.Len(t, warnings, 1+strings.Count(want, "has no name"), "%q", warnings) // the provider lacks the operations without a name
 		assert.Contains(t, strings.Join(warnings, "\n"), want)
 		require.NoError(t, p.Close())
 	}
@@ -58,7 +58,7 @@ type poor struct{ leasing.Provider }
 
 func (poor) As(any) bool { return false }
 
-// TestSummary has each setting in words.
+// TestSummary checks the words for each setting.
 func TestSummary(t *testing.T) {
 	plan := chaos.Plan{Name: "monday", Seed: 7, Budget: chaos.Budget{Total: 9}, Rules: []chaos.Rule{
 		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 20 * time.Millisecond, Jitter: 80 * time.Millisecond, After: true, Heedless: true}},

@@ -16,7 +16,7 @@ type Gate struct {
 	resource string // in errors; "" unless the Gate belongs to a Gates
 
 	once sync.Once
-	turn chan struct{} // full while a Do runs, which alone writes seen
+	turn chan struct{} // full while a Do runs; only that Do writes seen
 	seen atomic.Int64
 }
 

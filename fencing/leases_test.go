@@ -53,7 +53,7 @@ func TestTrap_T23_AFormerHolderIsRefusedThoughTheNameIsHeld(t *testing.T) {
 	require.NoError(t, present.Release(t.Context()))
 }
 
-// A resource goes by the tokens of one name through releases and breaks.
+// The tokens of a name rise through releases and breaks, so a resource admits the next holder.
 func TestTrap_T21_TheNextHolderIsAdmitted(t *testing.T) {
 	var gate fencing.Gate
 	manager := newManager(t)

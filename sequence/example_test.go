@@ -15,7 +15,7 @@ import (
 // Three operations: one commits, one dies with its work saved, one gives up. A cleaner recovers, and a
 // reader sees an entry for every number.
 func Example() {
-	ctx, store := context.Background(), memsequence.New() // in earnest: sqlsequence.OpenPostgres, OpenPool, OpenSQLite
+	ctx, store := context.Background(), memsequence.New() // in production: sqlsequence.OpenPostgres, OpenPool, OpenSQLite
 	if err := store.CreateStream(ctx, "ledger"); err != nil {
 		log.Fatal(err)
 	}

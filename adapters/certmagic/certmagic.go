@@ -5,7 +5,7 @@
 //
 // # What it promises
 //
-// One process at a time has a certmagic lock, as the leases' backend decides, not timestamps
+// One process at a time has a certmagic lock: the backend of the leases decides, not timestamps
 // in files. The lease is renewed until certmagic unlocks it, and runs out if the process
 // dies. Before each attempt to get a certificate certmagic asks to renew the lock
 // ([Storage.RenewLockLease]): if the lease is lost and another process has the lock, the
@@ -90,8 +90,8 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 
 // RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
 // duration. If the lease is lost, and the lock has no other holder, the lock gets
-// another lease: certmagic tries for 30 days under one lock, and is between two
-// attempts.
+// another lease: certmagic tries for 30 days under one lock, and calls RenewLockLease
+// between two attempts.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.leases[name]

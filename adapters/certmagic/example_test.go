@@ -14,7 +14,7 @@ import (
 // Certificates stay in files that all processes share, and locks are leases.
 func Example() {
 	ctx := context.Background()
-	provider := memlease.New(memlease.Options{}) // in earnest: a backend that all processes share
+	provider := memlease.New(memlease.Options{}) // in production: a backend that all processes share
 	defer provider.Close()
 	manager, err := leasing.NewManager(provider, leasing.Options{})
 	if err != nil {

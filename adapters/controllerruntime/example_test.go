@@ -16,7 +16,7 @@ import (
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	provider := memlease.New(memlease.Options{}) // in earnest: a backend that all candidates share
+	provider := memlease.New(memlease.Options{}) // in production: a backend that all candidates share
 	defer provider.Close()
 	manager, err := leasing.NewManager(provider, leasing.Options{})
 	if err != nil {

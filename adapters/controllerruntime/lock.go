@@ -15,8 +15,8 @@
 // without fractions of a second, from each renewal request of client-go's loop. The loop gives up
 // RetryPeriod + RenewDeadline after the reply to the last successful request, and a request that takes
 // longer than 2 s fails. So the leader stops before another candidate can get the lease if LeaseDuration,
-// less 1 % for clocks that differ, is longer than these three, as with the defaults: 15 s, and 2 s + 10 s +
-// 2 s. A candidate learns within RetryPeriod that the lease is free: it does not wait for another
+// less 1 % for clocks that differ, is longer than the sum of these three, as with the defaults: 15 s, and 2 s + 10 s +
+// 2 s. A candidate notices within RetryPeriod that the lease is free: it does not wait for another
 // LeaseDuration.
 //
 // # What it can't promise

@@ -73,7 +73,7 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 		began := time.Now()
 		require.LessOrEqual(t, (<-ended).Sub(began), 12*time.Second)
 
-		leads, again := candidate(context.Background(), t, lock, false) // in a new term it may
+		leads, again := candidate(context.Background(), t, lock, false) // in a new term it may be acquired
 		<-time.After(time.Second)
 		require.True(t, leads())
 		_, err = manager.Break(t.Context(), "app/controllers", leasing.BreakOptions{Immediate: true})

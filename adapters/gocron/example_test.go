@@ -12,9 +12,9 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// One of all processes runs the job at each tick. Its lease gives the job a context and a fencing token.
+// One of the processes runs the job at each tick. Its lease provides the job with a context and a fencing token.
 func Example() {
-	provider := memlease.New(memlease.Options{}) // in earnest: a backend that all processes share
+	provider := memlease.New(memlease.Options{}) // in production: a backend that all processes share
 	defer provider.Close()
 	manager, err := leasing.NewManager(provider, leasing.Options{})
 	if err != nil {

@@ -45,7 +45,7 @@ type Locker struct {
 	Prefix string
 	// AtLeast is the time for which the name of a job's lease stays taken, counted from the
 	// start of the job, even if the job or the process ends earlier: see
-	// leasing.AcquireOptions.AtLeast. 0 is the AtLeast of Manager.
+	// leasing.AcquireOptions.AtLeast. 0 means the AtLeast of Manager.
 	AtLeast time.Duration
 
 	leases sync.Map // by key

@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Fail, and its end, take effect in all modes.
+// Fail takes effect in all modes, until Fail(0).
 func TestFail(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		options.Client.Retry.MaxRetries = -1

@@ -4,9 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"errors"
 	"math/big"
-	"net/http/httptest"
 	"sync"
 	"time"
 
@@ -22,25 +20,15 @@ type keyPair struct {
 	file []byte
 }
 
-// pair returns the certificate of package httptest's servers.
-var pair = sync.OnceValues(func() (keyPair, error) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	key, ok := server.TLS.Certificates[0].PrivateKey.(*rsa.PrivateKey)
-	if !ok {
-		return keyPair{}, errors.New("the key is not an RSA key")
-	}
-	file, err := pkcs12.Modern.Encode(key, server.Certificate(), nil, certificatePassword)
-	return keyPair{key, file}, err
-})
+// The pairs before and after Rotate, of all servers of a process.
+var pair, nextPair = sync.OnceValues(newPair), sync.OnceValues(newPair)
 
-// nextPair returns the pair after Rotate.
-var nextPair = sync.OnceValues(func() (keyPair, error) {
+func newPair() (keyPair, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return keyPair{}, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().AddDate(100, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return keyPair{}, err
@@ -51,7 +39,16 @@ var nextPair = sync.OnceValues(func() (keyPair, error) {
 	}
 	file, err := pkcs12.Modern.Encode(key, certificate, nil, certificatePassword)
 	return keyPair{key, file}, err
-})
+}
+
+// certificate returns the file of the client's pair. Caller holds mu.
+func (s *Server) certificate() string {
+	own, err := s.pair()
+	if err != nil {
+		s.t.Errorf("authtest: the certificate: %v", err)
+	}
+	return string(own.file)
+}
 
 // signed reports whether the client has signed an assertion:
 // learn.microsoft.com/entra/identity-platform/certificate-credentials. Caller holds mu.

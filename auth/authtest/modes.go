@@ -3,6 +3,7 @@ package authtest
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/distributedleasing/leasing/auth"
@@ -56,18 +57,9 @@ func (s *Server) ClientSecret() auth.Options {
 // has a password.
 func (s *Server) Certificate() auth.Options {
 	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own, err := s.pair()
-	if err != nil {
-		s.t.Fatalf("authtest: the certificate: %v", err)
-	}
 	o := s.options(auth.ServicePrincipal)
-	path := s.file("certificate.pfx")
-	s.certificates = append(s.certificates, path)
-	s.write(path, string(own.file))
 	o.ServicePrincipal = auth.ServicePrincipalOptions{
-		TenantID: TenantID, ClientID: ClientID, CertificatePath: path, CertificatePassword: certificatePassword,
+		TenantID: TenantID, ClientID: ClientID, CertificatePath: s.live("certificate.pfx", s.certificate), CertificatePassword: certificatePassword,
 	}
 	return o
 }
@@ -134,11 +126,17 @@ func (s *Server) subject(context.Context) (string, error) {
 
 func (s *Server) subjectFile() string {
 	s.t.Helper()
-	path := s.file("token")
+	return s.live("token", func() string { return s.newSubject() + "\n" })
+}
+
+// live writes a file that Rotate renews.
+func (s *Server) live(name string, contents func() string) string {
+	s.t.Helper()
+	path := filepath.Join(s.t.TempDir(), name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.files = append(s.files, path)
-	s.write(path, s.newSubject()+"\n")
+	s.files[path] = contents
+	s.write(path, contents())
 	return path
 }
 

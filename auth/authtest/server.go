@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -42,11 +41,9 @@ type Server struct {
 	status   int // of failures; 0: none
 	requests int
 	issued   []string
-	subjects map[string]bool // tokens of another issuer that are trusted
-	files    []string        // that hold such a token
-
-	pair         func() (keyPair, error) // of the client
-	certificates []string                // the files of the pair
+	subjects map[string]bool          // tokens of another issuer that are trusted
+	pair     func() (keyPair, error)  // of the client
+	files    map[string]func() string // the contents of the files with such a token or the pair
 }
 
 // Start starts a server on loopback, which stops when the test ends.
@@ -73,7 +70,7 @@ func StartInMemory(t testing.TB) *Server {
 
 func newServer(t testing.TB) *Server {
 	return &Server{
-		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool), pair: pair,
+		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool), pair: pair, files: make(map[string]func() string),
 		secret: random("client-secret"), header: random("identity-header"), job: random("job-token"), identity: random("identity"), object: uuid.NewString(),
 	}
 }
@@ -146,16 +143,9 @@ func (s *Server) Rotate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.subjects)
-	for _, file := range s.files {
-		s.write(file, s.newSubject()+"\n")
-	}
 	s.pair = nextPair
-	own, err := s.pair()
-	if err != nil {
-		s.t.Fatalf("authtest: the next certificate: %v", err)
-	}
-	for _, file := range s.certificates {
-		s.write(file, string(own.file))
+	for path, contents := range s.files {
+		s.write(path, contents())
 	}
 }
 
@@ -172,5 +162,3 @@ func (s *Server) RotateInUse(use func(context.Context) error) {
 		return err
 	})
 }
-
-func (s *Server) file(name string) string { return filepath.Join(s.t.TempDir(), name) }

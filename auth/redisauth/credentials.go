@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,6 +27,10 @@ const (
 	// shortest is the least pause before a token is replaced, even if the token expires at once.
 	shortest = 10 * time.Millisecond
 )
+
+// go-redis-entraid 1.0.7 can't replace Credentials. Between the time of renewal and the end of a token it asks Entra ID for
+// each new connection and fails with it, and meanwhile blocks all others (GetToken in manager/entraid_manager.go). If the
+// first request after a time without connections fails, all later ones block forever (Subscribe in credentials_provider.go).
 
 // Credentials sign connections in. It is safe for concurrent use.
 type Credentials struct {
@@ -175,52 +180,39 @@ func (c *Credentials) signal() {
 func (c *Credentials) renew() error {
 	failures := 0
 	for {
+		pause, _ := c.left()
+		if failures > 0 {
+			pause = max(pause, retryPause(failures, rand.Float64())) //nolint:gosec // jitter
+		}
 		select {
 		case <-c.ctx.Done():
 			return nil
 		case <-c.changed:
 			failures = 0
-		case <-c.due(failures):
-			err := error(nil)
-			if c.isDue() {
-				err = c.replace()
-			}
-			if err != nil && c.ctx.Err() == nil {
-				c.options.Logger.Warn("redisauth: the token could not be replaced", "left", c.left(), "error", err)
-			}
-			if failures++; err == nil && !c.isDue() { // a credential may return its old token once more
-				failures = 0
-			}
+			continue
+		case <-time.After(max(shortest, pause)):
+		}
+		if pause, _ = c.left(); pause > 0 { // the listeners have gone, or a connection has replaced the token
+			continue
+		}
+		failures++ // until changed: a credential may return its old token once more
+		if err := c.replace(); err != nil && c.ctx.Err() == nil {
+			_, valid := c.left()
+			c.options.Logger.Warn("redisauth: the token could not be replaced", "left", valid, "error", err)
 		}
 	}
 }
 
-// due returns a channel that fires when the token must be replaced. Without listeners it never
-// fires. Locks mu.
-func (c *Credentials) due(failures int) <-chan time.Time {
+// left returns how long it is until the token must be replaced, forever without listeners, and how
+// long the token is valid. Locks mu.
+func (c *Credentials) left() (pause, valid time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case len(c.listeners) == 0:
-		return nil
-	case failures > 0:
-		return time.After(retryPause(failures, rand.Float64())) //nolint:gosec // jitter
+	pause = math.MaxInt64
+	if len(c.listeners) > 0 {
+		pause = time.Until(c.current.renewAt)
 	}
-	return time.After(max(shortest, time.Until(c.current.renewAt)))
-}
-
-// isDue reports whether the token should be replaced now. Locks mu.
-func (c *Credentials) isDue() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.listeners) > 0 && !time.Now().Before(c.current.renewAt)
-}
-
-// left returns the token's remaining lifetime. Locks mu.
-func (c *Credentials) left() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Until(c.current.expires)
+	return pause, time.Until(c.current.expires)
 }
 
 // retryPause is the pause after the n-th failure in a row (from 1), minus a random part of at most

@@ -80,7 +80,7 @@ func TestFailuresAreRepeated(t *testing.T) {
 			require.LessOrEqual(t, pause, 30*time.Second)
 			require.GreaterOrEqual(t, pause, 750*time.Millisecond)
 		}
-		time.Sleep(time.Hour) // and it never gives up, nor grows denser
+		time.Sleep(time.Hour) // the retries go on at the same rate
 		require.InDelta(t, 14+60*60/26, s.requests(), 20)
 		_, _, err := c.Subscribe(new(listener))
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
@@ -94,8 +94,8 @@ func TestFailuresAreRepeated(t *testing.T) {
 	})
 }
 
-// A token that a new connection has got, in the middle of a pause after failures,
-// goes to all connections, and is replaced when it is due.
+// If a new connection gets a token during a pause after failures, all connections get this
+// token, and it is replaced when it is due.
 func TestConnectionEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -114,7 +114,7 @@ func TestConnectionEndsAPause(t *testing.T) {
 	})
 }
 
-// A credential that returns its old token is asked for another.
+// If a credential returns its old token again, the request is repeated.
 func TestSameTokenOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}
@@ -138,10 +138,10 @@ func TestNobodyListens(t *testing.T) {
 		c := open(t, s)
 		l := new(listener)
 		_, unsubscribe := subscribe(t, c, l)
-		synctest.Wait() // the next one is planned
+		synctest.Wait() // the next request is planned
 		unsubscribe()
 		unsubscribe()                  // once more does nothing
-		time.Sleep(10_000 * time.Hour) // forever, if it looked every 10ms
+		time.Sleep(10_000 * time.Hour) // would take forever if a loop polled every 10 ms
 		require.Equal(t, 1, s.requests())
 		token, _ := subscribe(t, c, l)
 		require.Equal(t, "2", token)
@@ -216,7 +216,7 @@ func number(t *testing.T, token string) int {
 	return n
 }
 
-// A request that hangs ends with Timeout, for all its waiters at once.
+// A request that hangs ends after Timeout, for all its waiters at once.
 func TestRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Hour}
@@ -236,14 +236,14 @@ func TestRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// Close ends requests under way, waits for its goroutines, and may be called twice.
+// Close ends requests in flight, waits for its goroutines, and may be called twice.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Second}
 		c := open(t, s)
 		subscribe(t, c, new(listener))
 		s.set(func() { s.takes = time.Hour })
-		time.Sleep(55*time.Minute + time.Second) // a replacement is under way
+		time.Sleep(55*time.Minute + time.Second) // a replacement is in flight
 		other := open(t, s)
 		failed := make(chan error)
 		go func() {
@@ -263,7 +263,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A slow listener does not cause another to receive an old token after a new token.
+// If one listener is slow, the others still receive tokens in order.
 func TestTokensComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: 4 * time.Second})
@@ -291,7 +291,7 @@ func numbers(t *testing.T, tokens []string) (all []int) {
 	return all
 }
 
-// A listener may unsubscribe, or subscribe another, while it receives a token.
+// A listener may unsubscribe, or subscribe another listener, while it receives a token.
 func TestListenersMayCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: time.Hour})

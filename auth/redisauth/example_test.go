@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A client of Azure Managed Redis: hand it to redislease.Options.Client.
+// A client of Azure Managed Redis can be passed to redislease as Options.Client.
 func ExampleNew() {
 	credentials, err := redisauth.New(redisauth.Options{Auth: auth.Options{Mode: auth.ManagedIdentity}})
 	if err != nil {

@@ -26,7 +26,7 @@ type source struct {
 	refresh  time.Duration
 	takes    time.Duration
 	err      error
-	repeat   bool // the same token once more
+	repeat   bool // GetToken returns the latest token again
 }
 
 func (s *source) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -68,7 +68,7 @@ func (s *source) times() []time.Time {
 
 func (s *source) requests() int { return len(s.times()) }
 
-// listener is a connection.
+// listener stands for a connection, and records its tokens and errors.
 type listener struct {
 	mu     sync.Mutex
 	tokens []string

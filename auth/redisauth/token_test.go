@@ -63,7 +63,7 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	require.Eventually(t, func() bool { return server.Requests() >= 3 }, 10*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		_, _, err = c.Subscribe(new(listener))
-		return err != nil // the token has ended
+		return err != nil // the token has expired
 	}, 10*time.Second, 10*time.Millisecond)
 	require.ErrorIs(t, err, leasing.ErrDenied)
 	require.NoError(t, c.Close())

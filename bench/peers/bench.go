@@ -64,7 +64,7 @@ func (b *bench) clients(ctx context.Context, n int, separate bool) ([]lockers.Lo
 	return clients, err
 }
 
-// close closes the clients and deletes what they have left on the servers.
+// close closes the clients and deletes their data on the servers.
 func (b *bench) close(ctx context.Context) (err error) {
 	for _, locker := range b.opened {
 		err = errors.Join(err, locker.Close())
@@ -72,9 +72,9 @@ func (b *bench) close(ctx context.Context) (err error) {
 	return errors.Join(err, b.store.Sweep(ctx, b.Prefix), b.store.Close())
 }
 
-// during calls work for each client at the same time, and measures what they use in
-// a window after the settling time. work goes on until its context ends; an error
-// of it ends the measurement.
+// during calls work for all clients at the same time, and measures their usage in a
+// window after the settling time. work continues until its context ends; if it
+// returns an error the measurement ends.
 func (b *bench) during(ctx context.Context, window time.Duration, clients []lockers.Locker,
 	work func(ctx context.Context, client lockers.Locker, who int) error,
 ) (used usage, err error) {
@@ -100,7 +100,7 @@ func (b *bench) during(ctx context.Context, window time.Duration, clients []lock
 	return used, cmp.Or(failure, err)
 }
 
-// pause waits, or less if ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

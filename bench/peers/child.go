@@ -19,7 +19,8 @@ import (
 // childVariable holds the task of a child process.
 const childVariable = "LEASING_PEERS_CHILD"
 
-// task is the job of a child: a measurement, or, if Name is set, to live with that name.
+// task is the job of a child process: a measurement or, if Name is set, a call of
+// live with that name.
 type task struct {
 	Backend  string
 	Workload string
@@ -28,7 +29,7 @@ type task struct {
 	Prefix   string // of the names it uses
 	Size     size
 	Name     string
-	Hold     bool // the name, rather than take it repeatedly
+	Hold     bool // hold the name, rather than acquire it repeatedly
 }
 
 // taskLimit is much longer than any measurement takes, even if no waiter notices that
@@ -41,8 +42,8 @@ type outcome struct {
 	Error   string
 }
 
-// command is this program once more, for a task. Its standard input is a pipe without
-// data, so that the child ends with its parent.
+// command returns this program as the command of a child for a task. Its standard
+// input is a pipe without data, so that the child ends with its parent.
 func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -59,7 +60,7 @@ func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	return cmd, err
 }
 
-// runApart does a task in a process of its own.
+// runApart runs a task in a process of its own.
 func runApart(ctx context.Context, t task) (metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, taskLimit+10*time.Second)
 	defer cancel()
@@ -91,7 +92,7 @@ func childMain(text string) int {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3) // an orphan
+		os.Exit(3) // the parent has ended
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), taskLimit)
 	defer cancel()
@@ -111,7 +112,7 @@ func childMain(text string) int {
 	return 0
 }
 
-// run does a measurement in this process.
+// run makes a measurement in this process.
 func (t task) run(ctx context.Context) (m metrics, err error) {
 	at := slices.IndexFunc(workloads, func(w workload) bool { return w.name == t.Workload })
 	if at < 0 {
@@ -123,11 +124,11 @@ func (t task) run(ctx context.Context) (m metrics, err error) {
 	}
 	defer func() { err = cmp.Or(err, b.close(ctx)) }()
 	m, err = workloads[at].run(ctx, b)
-	if b.counter.Commands() == 0 { // only Redis' are counted
+	if b.counter.Commands() == 0 { // only commands to Redis are counted
 		delete(m, "commands")
 	}
 	for _, key := range []string{"serverCPU", "memory", "log"} {
-		if m[key] == 0 { // it is not known
+		if m[key] == 0 { // the figure is not known
 			delete(m, key)
 		}
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// errTwo ends a measurement, because the measured peer is no lock.
+// errTwo ends a measurement, because the measured peer does not exclude other
+// holders.
 var errTwo = errors.New("two had the name at the same time")
 
 // contended measures clients that compete for one name.
 func contended(clients int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
 		c := &contest{bench: b, hold: func() time.Duration { return time.Millisecond }}
-		used, err := c.run(ctx, b.Size.Window, clients, !b.peer.Local) // a mutex is one for all
+		used, err := c.run(ctx, b.Size.Window, clients, !b.peer.Local) // a mutex is shared by all clients
 		if err != nil {
 			return nil, err
 		}
@@ -30,8 +31,9 @@ func contended(clients int) func(context.Context, *bench) (metrics, error) {
 	}
 }
 
-// handoff measures the time from one's release to the next one's lock. A holder keeps
-// the others waiting at random, over more than the 100 ms at which some of them ask.
+// handoff measures the time from a release to the next holder's lock. Each holder
+// keeps the name for a random time, whose range covers the 100 ms between the polls
+// of some peers.
 func handoff(waiters int, separate bool) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
 		c := &contest{bench: b, yields: true, hold: func() time.Duration { return 20*time.Millisecond + rand.N(100*time.Millisecond) }}
@@ -48,8 +50,8 @@ func handoff(waiters int, separate bool) func(context.Context, *bench) (metrics,
 // contest is one name that goroutines compete for, with the measured hand-offs.
 type contest struct {
 	bench  *bench
-	hold   func() time.Duration // for how long each holds it
-	yields bool                 // a goroutine that has released asks again only when another has the name
+	hold   func() time.Duration // how long each holds the name
+	yields bool                 // a goroutine that has released the name tries again only when another has the name
 
 	mu       sync.Mutex
 	held     bool
@@ -57,7 +59,7 @@ type contest struct {
 	released time.Time     // when the last holder called its release
 	handedOn chan struct{} // closed when another gets the name
 	handoffs []time.Duration
-	sections []int64 // how often each had it
+	sections []int64 // how often each had the name
 }
 
 func (c *contest) run(ctx context.Context, window time.Duration, n int, separate bool) (usage, error) {
@@ -69,12 +71,12 @@ func (c *contest) run(ctx context.Context, window time.Duration, n int, separate
 	return c.bench.during(ctx, window, clients, c.compete)
 }
 
-// compete goes on until running ends.
+// compete acquires and releases the name until running ends.
 func (c *contest) compete(running context.Context, client lockers.Locker, who int) error {
 	for running.Err() == nil {
 		lock, err := client.Acquire(running, c.bench.name("name"))
 		if err != nil {
-			return err // or the end of the measurement
+			return err // which may be the end of the measurement
 		}
 		if err := c.enter(who); err != nil {
 			return err
@@ -95,7 +97,7 @@ func (c *contest) compete(running context.Context, client lockers.Locker, who in
 	return nil
 }
 
-// enter notes who has the name now. It locks mu.
+// enter records the new holder. It locks mu.
 func (c *contest) enter(who int) error {
 	now := time.Now()
 	c.mu.Lock()
@@ -119,7 +121,7 @@ func (c *contest) enter(who int) error {
 	return nil
 }
 
-// leave notes that the name will be released now. It locks mu.
+// leave records that the name is about to be released. It locks mu.
 func (c *contest) leave() (handedOn <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

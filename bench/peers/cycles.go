@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// namesEach is the number of names that a goroutine takes in turn. A program uses the
-	// same names repeatedly, so the servers know these names.
+	// namesEach is the number of names that a goroutine acquires in turn. A program uses
+	// the same names repeatedly, so the servers have seen these names before.
 	namesEach = 16
 	// mostFailures is the number of failures in a row that ends a measurement.
 	mostFailures = 100
 )
 
-// cycles measures acquire and release of names that no other goroutine wants, from so many
-// goroutines with one client.
+// cycles measures the acquire and release of names that no other goroutine wants, from
+// several goroutines with one client.
 func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
 		clients, err := b.clients(ctx, goroutines, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// held measures what it costs to keep many leases.
+// held measures the cost of keeping many leases.
 func held(ctx context.Context, b *bench) (metrics, error) {
 	client, err := b.open(ctx, &b.counter)
 	if err != nil {
@@ -48,7 +48,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 }
 
 // keepMany acquires the leases evenly over lockers.RenewAt of the TTL, or as fast as it can if
-// that is too fast, so that their renewals are as even.
+// that is too fast, so that their renewals are spread as evenly.
 func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
 	locks := make([]lockers.Lock, b.Size.Leases)
 	start, spread := time.Now(), time.Duration(lockers.RenewAt*float64(b.ttl))

@@ -6,10 +6,11 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// idleWaiters is the number of clients that wait in vain.
+// idleWaiters is the number of clients that wait for a name that stays
+// held.
 const idleWaiters = 100
 
-// idle measures what it costs to wait. The holder's client is not counted.
+// idle measures the cost of waiting. The holder's client is not counted.
 func idle(ctx context.Context, b *bench) (metrics, error) {
 	owner, err := b.open(ctx, nil)
 	if err != nil {
@@ -30,7 +31,7 @@ func idle(ctx context.Context, b *bench) (metrics, error) {
 			_ = second.Release(context.WithoutCancel(waiting))
 			return errTwo
 		}
-		return err // or the end of the measurement
+		return err // which may be the end of the measurement
 	})
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ func main() {
 	os.Exit(status)
 }
 
-// parentMain measures what the flags ask for. The table goes to out, progress
-// and errors to side.
+// parentMain measures the workloads that the flags select. The table goes to out,
+// progress and errors to side.
 func parentMain(ctx context.Context, args []string, size size, out, side io.Writer) int {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(side)
@@ -82,7 +82,7 @@ func parentMain(ctx context.Context, args []string, size size, out, side io.Writ
 	return 0
 }
 
-// complete says whether everything was measured in one round at least.
+// complete reports whether every measurement succeeded in at least one round.
 func (p *plan) complete() bool {
 	for _, w := range p.workloads {
 		for _, peer := range w.peers(p.peers) {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tiny is so little that the figures mean nothing.
+// tiny is so small that the figures mean nothing.
 var tiny = size{
 	Rounds: 1, SlowRounds: 1, Settle: 200 * time.Millisecond, Window: time.Second, IdleWindow: 300 * time.Millisecond,
 	HeldWindow: time.Second, Handoffs: 2 * time.Second, Kills: 1, Leases: 100, Processes: 3, TTL: 5 * time.Second, KillTTL: time.Second,
@@ -107,7 +107,7 @@ func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
 	return c, err
 }
 
-// TestContestSeesTwoInside: a lock that lets two in is no result.
+// TestContestSeesTwoInside: a lock that admits two holders gives no result.
 func TestContestSeesTwoInside(t *testing.T) {
 	for _, yields := range []bool{true, false} {
 		_, err := contestOf(t, lockers.Peer{Name: "open", Open: openDoor}, yields)
@@ -262,7 +262,7 @@ func TestMedian(t *testing.T) {
 	assert.Equal(t, []int64{3, 1, 2}, values)
 }
 
-// TestJain: it is between 1/n and 1, and the same in any unit.
+// TestJain: the index is between 1/n and 1, and the same in any unit.
 func TestJain(t *testing.T) {
 	assert.Equal(t, 1.0, jain([]int64{5, 5, 5, 5}))
 	assert.Equal(t, 0.25, jain([]int64{12, 0, 0, 0}))
@@ -290,7 +290,7 @@ func TestUsage(t *testing.T) {
 	assert.EqualValues(t, 300, used.mallocs)
 }
 
-// TestHeapSeesLiveObjects only: garbage is not counted.
+// TestHeapSeesLiveObjects: live objects are counted, and garbage is not.
 func TestHeapSeesLiveObjects(t *testing.T) {
 	const size = 64 << 20
 	before, resident, cpu := meter.Heap(), rss(), meter.CPU()

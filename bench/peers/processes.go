@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// live is the life of a process that takes a name and prints the time: once, to hold the name
-// until it is killed, or in a loop. It only returns if it fails.
+// live runs a process that acquires a name and prints the time: once, to hold the name until
+// the process is killed, or in a loop. It returns only if it fails.
 func (t task) live(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {
@@ -41,14 +41,15 @@ func (t task) live(ctx context.Context) error {
 	}
 }
 
-// process is a process that takes a name.
+// process is a process that acquires a name.
 type process struct {
 	pid  int
-	had  <-chan string // when, in nanoseconds since 1970; closed at its end
-	kill func()        // with SIGKILL; returns when it is gone
+	had  <-chan string // when it got the name, in nanoseconds since 1970; closed at the end of the process
+	kill func()        // with SIGKILL; returns when the process has ended
 }
 
-// start starts a process that takes a name. Its leases have the TTL of b. It also ends with ctx.
+// start starts a process that acquires a name. Its leases have the TTL of b. The process also ends
+// with ctx.
 func (b *bench) start(ctx context.Context, name string, hold bool) (*process, error) {
 	task := b.task
 	task.Name, task.Hold, task.Size.TTL = name, hold, b.ttl
@@ -79,7 +80,7 @@ func (b *bench) start(ctx context.Context, name string, hold bool) (*process, er
 	})}, nil
 }
 
-// handoffProcesses measures the time from a release to the lock of another process that waits.
+// handoffProcesses measures the time from a release until another process that waits has the lock.
 func handoffProcesses(ctx context.Context, b *bench) (metrics, error) {
 	client, err := b.open(ctx, nil)
 	if err != nil {
@@ -118,8 +119,8 @@ func handoffProcesses(ctx context.Context, b *bench) (metrics, error) {
 	return metrics{"p50": median(handoffs) / float64(time.Millisecond)}, nil
 }
 
-// idleProcesses measures what it costs that many processes wait, first while nothing else happens, and
-// then while one is busy with other names.
+// idleProcesses measures the cost of many waiting processes, first while nothing else happens, and
+// then while another client is busy with other names.
 func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 	client, err := b.open(ctx, nil)
 	if err != nil {
@@ -165,7 +166,7 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.peer.WaitOnly { // all names are one
+	if b.peer.WaitOnly { // all names share one lock
 		return metrics{"idle": idle}, lock.Release(ctx)
 	}
 	n := 0

@@ -18,8 +18,8 @@ import (
 // absent is shown in place of a missing figure.
 const absent = "-"
 
-// writeTable shows the figure of each peer in each row, and below it why a round of a peer
-// failed.
+// writeTable writes the figure of each peer in each row, and below the table the reasons
+// of failed rounds.
 func (p *plan) writeTable(out io.Writer, version string, took time.Duration) error {
 	fmt.Fprintf(out, "%s/%s, %d CPUs, %s, %s, rounds: %d (%d), %d leases of %v held, %v\n\n", runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), runtime.Version(), version, p.size.Rounds, p.size.SlowRounds, p.size.Leases, p.size.TTL, took.Round(time.Second))
@@ -62,7 +62,7 @@ func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	return median(values)
 }
 
-// ratio is this library's figure divided by the best peer's, and no number if one of them is
+// ratio is this library's figure divided by the best peer's, and NaN if one of them is
 // missing or the divisor is 0.
 func (p *plan) ratio(w workload, r row) float64 {
 	ours := math.NaN()
@@ -87,7 +87,7 @@ func (p *plan) ratio(w workload, r row) float64 {
 	return ours / best
 }
 
-// number shows three digits or more, with commas between thousands.
+// number formats a value with three digits or more, and commas between thousands.
 func number(value float64) string {
 	decimals := 2
 	switch {

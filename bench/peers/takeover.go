@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	// errStuck: a waiter still has not got a name when it has long been free.
+	// errStuck: a waiter has not got a name that has long been free.
 	errStuck = errors.New("the next one never got the name")
-	// errTooLate: nothing can be learned from this kill. The machine stood still for
-	// so long that the lock ran out under its living holder.
+	// errTooLate: this kill measures nothing. The machine stood still for so long
+	// that the lock ran out before its holder was killed.
 	errTooLate = errors.New("the lock had ended before its holder was killed")
 )
 
@@ -61,7 +61,7 @@ func takeover(ctx context.Context, b *bench) (metrics, error) {
 }
 
 // killOne starts a holder and lets client wait for the name, then kills the holder
-// after its first renewal, at any time between two.
+// at a random time after its first renewal.
 func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string) (time.Duration, error) {
 	holder, err := b.start(ctx, name, true)
 	if err != nil {
@@ -106,8 +106,8 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 }
 
 // endOf asks the servers when the lock of a dead process ends. It pauses first, so that the last
-// requests of the process have arrived: a server reads the rest of a connection
-// before it sees its end, and that takes no longer than the pause.
+// requests of the process have arrived: a server reads the rest of a connection before it
+// notices the end, and that takes no longer than the pause.
 func (b *bench) endOf(ctx context.Context, client lockers.Locker, name string) (time.Time, error) {
 	if err := pause(ctx, 20*time.Millisecond); err != nil {
 		return time.Time{}, err

@@ -27,7 +27,7 @@ func (b *bench) usage(ctx context.Context) (usage, error) {
 	return usage{at: time.Now(), clientCPU: meter.CPU(), serverCPU: server, log: log, commands: b.counter.Commands(), mallocs: mallocs()}, errors.Join(err, logErr)
 }
 
-// over returns what is used while something runs.
+// over returns the usage while do runs.
 func (b *bench) over(ctx context.Context, do func() error) (usage, error) {
 	from, err := b.usage(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (u usage) since(from usage) usage {
 	}
 }
 
-// perMinute spreads it over time: CPU seconds per minute, commands per second.
+// perMinute converts the usage to rates: CPU seconds per minute, commands per second.
 func (u usage) perMinute() metrics {
 	return metrics{
 		"commands":  float64(u.commands) / u.elapsed.Seconds(),

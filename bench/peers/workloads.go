@@ -9,11 +9,11 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// workload is one of the things that are measured.
+// workload is a kind of measurement.
 type workload struct {
 	name    string
 	redlock bool   // on three independent servers
-	on      string // how the names of its backends begin
+	on      string // the prefix of its backends' names
 	waits   bool   // for names that others have
 	expires bool   // peers whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
@@ -26,8 +26,8 @@ type workload struct {
 type row struct {
 	title  string
 	metric string
-	less   bool // is better
-	worst  bool // over the rounds the largest counts, not the median
+	less   bool // a lower figure is better
+	worst  bool // the largest figure of the rounds counts, not the median
 }
 
 // metrics are the results of a measurement, by name.

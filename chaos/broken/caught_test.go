@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// caughtBy names a check of the conformance suite that each defect has to fail.
+// caughtBy names, for each defect, a check of the conformance suite that must fail.
 var caughtBy = map[string]string{
 	"T06": "Expiry_RenewalIsLostOrProvablyRevives",
 	"T13": "Trap_T13_LostReplyIsTriedAgain",
@@ -33,7 +33,7 @@ var caughtBy = map[string]string{
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 
-// asked is the environment variable with the defect against which a test process runs the suite.
+// asked is the environment variable that names the defect for TestDefective.
 const asked = "CHAOS_BROKEN_DEFECT"
 
 func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Defects in the ownership of claims.
+// Defects that concern the ownership of claims.
 
 // releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
@@ -87,7 +87,8 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// aliases maps IDs, or fingerprints, to others. It is safe for concurrent use.
+// aliases maps IDs to other IDs, or fingerprints to other fingerprints. It is safe for concurrent
+// use.
 type aliases[T comparable] struct{ sync.Map }
 
 func (a *aliases[T]) of(one T) T {
@@ -142,7 +143,7 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// mixesBatches gives the items of a batch each other's answers. A provider that does not
+// mixesBatches returns the answers of a batch for the wrong items. A provider that does not
 // renew in batches is not broken.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	return batching{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
@@ -154,7 +155,7 @@ func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	})}
 }
 
-// batching has no ability but that of renewals in batches.
+// batching has only the ability to renew in batches.
 type batching struct{ *providerkit.Intercepted }
 
 func (b batching) As(target any) bool {

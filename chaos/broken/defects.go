@@ -5,9 +5,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Defect is one way to be broken.
+// Defect is a deliberate defect of a provider.
 type Defect struct {
-	Name string // as a sentence about the provider
+	Name string // the effect of the defect in a few words
 	Trap string // "T18"
 	// Plan names a ready-made plan of package chaos under which competing
 	// workers hit the defect, or "none" if they hit it without faults.
@@ -43,7 +43,7 @@ type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }
 
-// altered is plain, with defective verbs.
+// altered is a plain provider with defective verbs.
 func altered(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
 	return plain{providerkit.Intercept(p, handle)}
 }

@@ -8,12 +8,12 @@
 //		...
 //	}
 //
-// Each wraps a correct provider and adds one known defect of other lock libraries.
-// Defect.Trap is its number in this project's list of such defects (docs/traps.md). A
-// wrapper has only the optional abilities that its defect concerns, so that no request
-// bypasses the defect. Its state stands for the server's: wrap a provider once, and
-// share the wrapper among all contenders.
+// Each wrapper adds one known defect of other lock libraries to a correct provider. Defect.Trap
+// is the defect's number in this project's list of such defects (docs/traps.md). A wrapper has
+// only the optional abilities that its defect concerns, so that no request bypasses the defect.
+// The wrapper's state stands for the server's state: wrap a provider once, and share the
+// wrapper among all contenders.
 //
-// Trap T50, a chaos wrapper that asks its policy twice, is a defect of a test
-// and not of a provider. The test of that trap in package chaos has such a wrapper.
+// Trap T50, a chaos wrapper that applies its policy twice, is a defect of a test and not of a
+// provider. The test of that trap in package chaos has such a wrapper.
 package broken

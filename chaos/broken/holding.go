@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Defects in the holder of a name, and in the time for which it is held.
+// Defects that concern the holder of a name, and the time for which the name is held.
 
 // takesAfterLooking checks whether a name is free, and then takes it without a second check.
 // Another claim may take the name in between.
@@ -43,7 +43,7 @@ func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// renewsLostLeases renews a lease that has ended, beside its new holder.
+// renewsLostLeases renews a lease that has ended, even if the name has a new holder.
 func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
 	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		reply, err := x.Send(ctx, x.Request)
@@ -59,9 +59,8 @@ func asAsked(req abstractions.RenewRequest) abstractions.Grant {
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}
 }
 
-// skipsRenewals answers every second renewal, the first one too, without asking the
-// backend: the lease reads as held when it is not, and its holder learns of a loss
-// one renewal late.
+// skipsRenewals answers every second renewal, beginning with the first, without a request to
+// the backend. A lost lease then seems valid, and its holder notices the loss one renewal late.
 func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	renewals := map[string]int{} // by claim
@@ -81,12 +80,12 @@ func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// expiresEarly keeps leases for half of their time.
+// expiresEarly keeps leases for half of their TTL.
 func expiresEarly(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(ttl time.Duration) time.Duration { return ttl / 2 })
 }
 
-// expiresLate keeps leases for three times their time.
+// expiresLate keeps leases for three times their TTL.
 func expiresLate(p abstractions.Provider) abstractions.Provider {
 	return keeps(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }

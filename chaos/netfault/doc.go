@@ -19,9 +19,9 @@
 //	Partitioned      both paths are cut; data arrives late, when the cut is over,
 //	                 as TCP sends it again
 //	Down             no process listens: the server or its host is restarting
-//	Reset            a firewall or a balancer forgets the connections and says so
-//	HalfOpen         the server has lost its connections and the client is not told:
+//	Reset            a firewall or a balancer drops the connections and sends resets
+//	HalfOpen         the server has lost its connections and the client is not notified:
 //	                 a failover, a NAT table that was cleared
 //
-// It is for tests: one process, loopback, no authentication.
+// The proxy is for tests: one process, loopback, no authentication.
 package netfault

@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	defer client.Close()
-	for proxy.Connections() == 0 { // with the server, too
+	for proxy.Connections() == 0 { // until the proxy has connected to the server, too
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("connected")

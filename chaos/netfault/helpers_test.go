@@ -24,8 +24,8 @@ const (
 	silence  = 150 * time.Millisecond
 )
 
-// echo is a server that answers each line with "ok <line>", and records each line: a request that
-// took effect.
+// echo is a server that answers each line with "ok <line>", and records each line as a request
+// that took effect.
 type echo struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -130,7 +130,7 @@ func (c *client) send(line string) {
 	require.NoError(c.t, err)
 }
 
-// hear reads a line, or returns the reason why no line came within a time.
+// hear returns the next line, or an error if no line comes within a time.
 func (c *client) hear(within time.Duration) (string, error) {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(within)))

@@ -13,9 +13,9 @@ type pair struct {
 	client, server net.Conn
 	ended          chan struct{} // closed when either connection is closed
 	once           sync.Once
-	// lost says which directions have lost something.
+	// lost marks the directions that have lost data.
 	lost [2]atomic.Bool
-	// halfOpened says that the server's end is gone and that the client must not know.
+	// halfOpened says that the server's end is closed and that the client must not be notified.
 	halfOpened atomic.Bool
 }
 
@@ -79,7 +79,7 @@ func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	}
 }
 
-// pass waits until a chunk that was read at the given time may go on, and reports whether to
+// pass waits until a chunk that was read at the given time is due, and reports whether to
 // forward the chunk.
 func (p *pair) pass(d direction, sent time.Time) bool {
 	var delay time.Duration
@@ -91,7 +91,7 @@ func (p *pair) pass(d direction, sent time.Time) bool {
 			return false
 		case conditions.loses(d):
 			p.lost[d].Store(true)
-			if c, _ := p.proxy.now(); !c.loses(d) { // they have just changed, and Set did not see this loss
+			if c, _ := p.proxy.now(); !c.loses(d) { // the conditions have just changed, and Set did not see this loss
 				p.reset()
 			}
 			return false

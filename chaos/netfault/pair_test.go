@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Close returns when no data flow any longer.
+// Close waits until all connections have ended.
 func TestCloseWaitsForConnections(t *testing.T) {
 	p, err := Start("127.0.0.1:1")
 	require.NoError(t, err)

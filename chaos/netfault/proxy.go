@@ -12,11 +12,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// dialTimeout bounds a connection to the server, which is on this machine or near.
+// dialTimeout bounds the dial of the server, which is on this machine or close by.
 const dialTimeout = 5 * time.Second
 
-// Proxy forwards connections to a server, under conditions that can be changed
-// at any time. Make one with Start. It is safe for concurrent use.
+// Proxy forwards connections to a server, under conditions that can be changed at any time.
+// Start creates a Proxy. It is safe for concurrent use.
 type Proxy struct {
 	target, addr string
 
@@ -24,7 +24,7 @@ type Proxy struct {
 
 	mu         sync.Mutex
 	conditions Conditions
-	changed    chan struct{} // closed and renewed when they change
+	changed    chan struct{} // closed and replaced when the conditions change
 	listener   net.Listener  // nil while down
 	pairs      map[*pair]struct{}
 	resets     int
@@ -85,7 +85,7 @@ var errClosed = errors.New("netfault: the proxy is closed")
 // Heal ends all conditions, like Set(Conditions{}).
 func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 
-// Reset resets all connections, including those that are being made. New ones work.
+// Reset resets all connections, including those that are still being set up. New connections work.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +174,7 @@ func (p *Proxy) connect(client net.Conn) {
 	delete(p.pairs, pair)
 }
 
-// register adds a pair, unless all connections were reset while the pair was made.
+// register adds a pair, unless all connections were reset while the pair was set up.
 func (p *Proxy) register(pair *pair, resets int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,13 +195,13 @@ func (p *Proxy) now() (Conditions, <-chan struct{}) {
 // Conditions are the state of the network between client and server. The zero
 // value is a good network.
 type Conditions struct {
-	// Latency is added to each reply, and a random part of Jitter.
+	// Latency and a random part of Jitter are added to each reply.
 	Latency, Jitter time.Duration
-	// RequestsLost drops what clients send, RepliesLost what the server sends. When
-	// that ends, a connection that has lost data is reset, since TCP does not skip
-	// data.
+	// RequestsLost drops the data that clients send, and RepliesLost the data that the server
+	// sends. When the loss ends, a connection that has lost data is reset, since TCP does not
+	// skip data.
 	RequestsLost, RepliesLost bool
-	// Partitioned holds data back in both directions until it ends, so requests
+	// Partitioned holds data back in both directions until the partition ends, so requests
 	// arrive late. New connections are accepted, but transfer nothing.
 	Partitioned bool
 	// Down resets all connections and refuses new ones.

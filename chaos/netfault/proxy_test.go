@@ -85,8 +85,7 @@ func TestLostRequestWasNotApplied(t *testing.T) {
 	require.NotContains(t, e.applied, "write")
 }
 
-// A stream with a hole would be misread: an answer would be taken for the answer to another
-// request.
+// After a gap in the stream, the client would take an answer for the reply to another request.
 func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 	for _, lost := range []netfault.Conditions{{RequestsLost: true}, {RepliesLost: true}} {
 		e, p := start(t)
@@ -98,7 +97,7 @@ func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 		if lost.RepliesLost {
 			e.until(t, e.has("hole"))
 		}
-		_, err := wounded.hear(silence) // the gate has it by now
+		_, err := wounded.hear(silence) // by now the proxy has dropped the line
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.NoError(t, p.Heal())
 		_, err = wounded.hear(patience)
@@ -280,7 +279,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A connection that is being made also ends when the network goes down or the proxy is closed.
+// A connection that is still being set up also ends when the network goes down or the proxy is
+// closed.
 func TestConnectionsThatComeInMeanwhileEnd(t *testing.T) {
 	e := startEcho(t)
 	for i := range 60 {

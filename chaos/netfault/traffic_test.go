@@ -40,7 +40,7 @@ func TestPartitionKeepsWhatAClientSentBeforeItGaveUp(t *testing.T) {
 	assert.Equal(t, "late", string(text), "arrives late, as TCP sends it again")
 }
 
-// writing writes to a connection until stop is closed, and says when it has ended.
+// writing writes to a connection until stop is closed or a write fails, and then closes gone.
 func writing(c net.Conn, stop <-chan struct{}) (gone <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {

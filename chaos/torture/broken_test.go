@@ -14,8 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// caughtBy names a check that finds each broken provider. The keys are the entries of TRAPS that
-// the providers stand for.
+// caughtBy names a check that finds each broken provider. The keys are the names of the defects.
 var caughtBy = map[string]torture.Check{
 	"two holders after a race":                history.CheckOverlap,
 	"a release resets the token":              history.CheckTokens,
@@ -38,7 +37,7 @@ func short(defect broken.Defect, seed uint64) torture.Options {
 		panic(err)
 	}
 	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, MaxSearchSteps: 2_000_000}
-	if defect.Trap == "T56" { // it shows only if a copy arrives late and no other claim has come since
+	if defect.Trap == "T56" { // the defect shows only if a copy arrives late and no other claim has come since
 		options.Plan = chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.2})
 		options.Names = 32
 	}
@@ -63,7 +62,7 @@ func TestEachBrokenProviderIsCaught_memory(t *testing.T) {
 	}
 }
 
-// The checks find the defect, and not the wrapper or the plan.
+// Without a defect, the plans alone cause no violation.
 func TestNoCorrectProviderIsCaught_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -13,13 +13,13 @@
 //	}
 //
 // Run does the same outside of tests; Report.Err is its verdict. TestVirtual runs in virtual
-// time, in which minutes pass in a moment. If it fails it searches for the smallest failing
-// run, and prints a Go test that repeats that run.
+// time, in which minutes pass in a moment. If a run fails, TestVirtual searches for the
+// smallest failing run, and prints a Go test that repeats that run.
 //
 // # What is recorded
 //
-// A worker is a goroutine or, with Options.Process, a process; some of these are stopped past
-// their TTL and some killed. Each has a client of its own:
+// A worker is a goroutine or, with Options.Process, a process; some of the processes are
+// stopped past their TTL and some killed. Each worker has a client of its own:
 //
 //	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight, word
 //	manager      package leasing, with observers                                             notice
@@ -27,12 +27,12 @@
 //	recorder     the manager's requests and their replies                                    operation (client)
 //	chaos        the faults of Options.Plan                                                  fault
 //	recorder     the backend's requests and its replies                                      operation (backend)
-//	provider     that of Options.Open
+//	provider     the provider of Options.Open
 //
-// The workers record what they see, with the time before and after, and judge nothing. The protected resource belongs to the run
-// and checks tokens. Operations are numbered in the order in which the run learns of their calls and returns. Below the manager,
-// workers also send late copies of requests, and one of them breaks leases of the first name, like an operator. A history can
-// be saved (Report.WriteHistory) and checked again (Verify).
+// The workers record each call and its result, with the times before and after, and check nothing. The protected resource
+// belongs to the run and checks tokens. Operations are numbered in the order in which the run receives their calls and returns.
+// Below the manager, workers also send late copies of requests, and one of them breaks leases of the first name, like an
+// operator. A history can be saved (Report.WriteHistory) and checked again (Verify).
 //
 // # What is checked
 //
@@ -40,16 +40,16 @@
 //
 //	overlap       no two holders trust a name at once. The checker measures trust with its own stopwatch: from the call of each granted
 //	              request to the end of the granted TTL, less the margin
-//	trust         no lease reports more trust than that, or less, and none is given up before
+//	trust         no lease reports more or less trust than that, and none is given up before its trust ends
 //	linearizable  there is an order of grants, losses, breaks and releases that explains every answer: once for the answers that the
 //	              clients saw, and once for those of the backend. A request of unknown outcome may take effect at any later time, or never
 //	rules         where the order at the backend is certain, each answer follows the rules that all providers share (providerkit.Record)
 //	tokens        each grant has a higher token than all grants that had ended before it was requested, no two claims share a token, and
 //	              no token is behind the backend's clock
 //	fence         the resource accepted no write with a smaller token than it had seen, and refused no write of a valid lease
-//	renewal       each lease is renewed within the documented part of its TTL, and retried while trust lasts; an attempt may take a third
-//	              of that; no lease is renewed that should not be. Each renewal carries the state of the latest grant
-//	loss          each holder learns of its loss. The delay is reported as a distribution
+//	renewal       each lease is renewed within the documented part of its TTL, and a failed renewal is retried while trust lasts; an
+//	              attempt may take a third of that time; no lease is renewed that should not be. Each renewal has the state of the latest grant
+//	loss          each holder is notified of its loss. The delay is reported as a distribution
 //	release       the release is sent after the lease's context has ended, and after Do's function has returned. A lease that was lost, or
 //	              whose manager was closed, is not released while it may still be in use
 //	cleanup       a claim of unknown outcome, or one without a user, is released, and the release is repeated until the backend answers
@@ -66,7 +66,7 @@
 //	listing       each held lease is listed once, with and without HeldOnly, and no name outside of the prefix is listed
 //	ghost         no claim is granted after its release, as long as it is one of the last eight ended IDs of the name; an ID that is
 //	              released again may keep its place among them
-//	break         a break ends the lease that it was meant for, which never comes back, and whose holder learns of the first break
+//	break         a break ends the lease that it was meant for; that lease never comes back, and its holder is notified of the first break
 //	refusal       no claim is refused as ended unless it was released or broken
 //	answer        each grant is for the requested name and claim, each item of a batch is answered, and each refusal names the holder
 //	hang          each request returns soon after its context has ended, and each acquire at its wait limit
@@ -82,10 +82,11 @@
 //
 // # What is not checked
 //
-// Mutual exclusion has two documented exceptions. A lease broken with Immediate ends while its holder still
-// trusts the lease. An infinite lease that is broken without Immediate ends after BreakOptions.Grace, whether or not
-// its holder has learned of the break. In both cases the holder may overlap its successor, but the fence must refuse
-// its writes. The same holds for a stopped process, whose trust ends by the clock even if it does not notice.
+// Mutual exclusion has two documented exceptions. A lease broken with Immediate ends while its holder still trusts
+// the lease. An infinite lease that is broken without Immediate ends after BreakOptions.Grace, whether or not its
+// holder has noticed the break. In both cases the holder may overlap its successor, but the fence must refuse the
+// former holder's writes. The same holds for a stopped process, whose trust ends by the clock even if it does not
+// notice.
 //
 // Liveness and renewals are checked with a tolerance of Options.Patience: 10 ms in virtual time,
 // and seconds on a real machine, where most late renewals go unnoticed. History and hand-over are

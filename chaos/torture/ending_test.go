@@ -114,8 +114,8 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 	require.Equal(t, opened, closed)
 }
 
-// deaf grants names at the beginning of a run, but not at the end: then it does not
-// answer, or refuses.
+// deaf grants names at the beginning of a run, but not at the end. There it does not answer, or
+// refuses.
 func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
@@ -165,7 +165,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 	})
 }
 
-// A resource that answers late or never is no fault of the leases.
+// A resource that answers late or never causes no violation.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 	var asked atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
@@ -193,7 +193,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 		require.Contains(t, kindsOf(report), history.CheckHang)
 		require.Contains(t, report.String(), "worker 0 has not come back")
 		close(release)
-		time.Sleep(minute) // it ends
+		time.Sleep(minute) // until the worker ends
 	})
 }
 
@@ -212,7 +212,7 @@ func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	}
 }
 
-// A fence that does nothing is only an error of each write.
+// A fence that does not call its function makes each write fail, and causes no violation.
 func TestFenceThatDoesNothing_memory(t *testing.T) {
 	lazy := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return nil })
 	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)

@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// odd is a provider with an odd behavior, and without abilities.
+// odd is a provider without abilities whose methods tests replace.
 type odd struct {
 	leasing.Provider
 	renew func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
@@ -151,7 +151,7 @@ func TestDisturbanceIsReported_memory(t *testing.T) {
 		options.Disturb = func(ctx context.Context, report func(torture.Disturbance)) error {
 			report(torture.Disturbance{Kind: "rain", For: time.Second})
 			<-ctx.Done()
-			time.Sleep(minute) // to put things right
+			time.Sleep(minute) // to undo the disturbance
 			over = true
 			return nil
 		}
@@ -209,7 +209,7 @@ func (r *refusing) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 
 func (*refusing) As(any) bool { return false }
 
-// A run that can't be made, or can't be checked, returns an error instead of violations.
+// A run that can't be completed or checked returns an error instead of violations.
 func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	running := func(options torture.Options, provider leasing.Provider) error {
 		options.For, options.TTL, options.Workers, options.Names = 200*ms, 100*ms, 2, 2
@@ -242,8 +242,8 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	require.ErrorContains(t, err, "has not called WorkerMain")
 }
 
-// A server that forgets its leases breaks an assumption, so two holders may have a name.
-// The checks that do not depend on the assumption are still made.
+// A server that forgets its leases breaks an assumption, so a name may have two holders. The
+// checks that do not depend on the assumption are still made.
 func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	forgetful := func(p leasing.Provider) leasing.Provider {
 		go func() {

@@ -23,14 +23,14 @@ const (
 	minute = time.Minute
 )
 
-// virtual runs a torture over memory in virtual time. wrap, unless nil, is around
-// the provider.
+// virtual makes a run over the memory provider in virtual time. wrap, unless nil, wraps the
+// provider.
 func virtual(t *testing.T, options torture.Options, wrap func(leasing.Provider) leasing.Provider) *torture.Report {
 	t.Helper()
 	return virtualAt(t, options, nil, wrap)
 }
 
-// virtualAt is virtual with a clock of the backend's own.
+// virtualAt is like virtual, with a separate clock for the backend.
 func virtualAt(t *testing.T, options torture.Options, clock func() time.Time, wrap func(leasing.Provider) leasing.Provider) (report *torture.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

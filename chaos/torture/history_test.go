@@ -17,7 +17,7 @@ func historyOf(t *testing.T, plan string) *history.History {
 	return recordOf(t, under(t, plan, torture.Options{For: minute, Workers: 12})).History
 }
 
-// count returns the number of operations of a layer with a result.
+// count returns the number of a layer's operations with that verb and result.
 func count(h *history.History, layer history.Layer, verb string, result history.Result) (n int) {
 	for _, o := range h.Operations {
 		if o.Layer == layer && o.Verb == verb && o.Result == result {
@@ -27,8 +27,8 @@ func count(h *history.History, layer history.Layer, verb string, result history.
 	return n
 }
 
-// An answer that is not recorded can't be checked. So the history must have each kind of answer, also to
-// batched renewals, as often as in the managers' counts.
+// An answer that is not recorded can't be checked. So the history must contain each kind of answer as
+// often as the managers counted it, also for batched renewals.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 	h := historyOf(t, "none")
 	renewals := 0
@@ -59,7 +59,7 @@ func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
 	require.Positive(t, count(h, history.LayerClient, "renew", history.ResultLost))
 }
 
-// In virtual time a holder learns of a loss exactly at the end of trust.
+// In virtual time a holder is notified of a loss exactly at the end of trust.
 func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 	lost, late := 0, 0
 	h := historyOf(t, "partition")

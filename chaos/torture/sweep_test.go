@@ -89,14 +89,14 @@ func anyClock(random *rand.Rand) func() time.Time {
 		}
 		since := time.Since(start)
 		ahead := time.Duration(rate * float64(since))
-		if step { // a millisecond of each quarter of a second at once
+		if step { // a step of 1 ms every 250 ms
 			ahead += since.Truncate(250*ms) / 250
 		}
 		return time.Now().Add(ahead)
 	}
 }
 
-// anyPlan returns a ready-made plan, or two of these plans combined.
+// anyPlan returns a ready-made or empty plan, with up to three random rules added.
 func anyPlan(random *rand.Rand, seed uint64) chaos.Plan {
 	flaky := chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.02 + 0.3*random.Float64(), MaxDelay: time.Duration(1+random.IntN(150)) * ms}
 	plans := []chaos.Plan{

@@ -14,7 +14,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// failing is a test that may fail.
+// failing is a testing.TB that records whether the test failed.
 type failing struct {
 	testing.TB
 	failed bool

@@ -33,10 +33,10 @@ type Violation = history.Violation
 // Check names one of the checks.
 type Check = history.Check
 
-// Run lets workers compete for Options.For, ends all faults, and checks the
-// recorded history. It returns an error if it could not run, or if ctx ended
-// before the run; violations are in the report. It takes longer than For, because it waits
-// until abandoned leases have run out, and makes the checks.
+// Run lets workers compete for Options.For, ends all faults, and checks the recorded history.
+// It returns an error if the run failed, or if ctx ended during the run; violations are in the
+// report. It takes longer than For, because it waits until abandoned leases have run out, and
+// makes the checks.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	record, err := run.Run(ctx, options)
 	if err != nil {
@@ -80,8 +80,8 @@ func Verify(from io.Reader) (*Report, error) {
 	return report.Of(record), nil
 }
 
-// Share makes an Options.Open of a provider that is its own backend, such as
-// memlease's. All workers get this provider, and no worker closes the provider.
+// Share returns an Options.Open for a provider that is its own backend, such as memlease's. All
+// workers get this provider, and no worker closes the provider.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	return run.Share(provider)
 }

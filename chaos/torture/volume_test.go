@@ -16,7 +16,7 @@ import (
 )
 
 // Busy workers run under each plan, in one run after the other, until the number of requests
-// reaches LEASING_TEST_VOLUME, or a few thousand. Two runs go on at a time.
+// reaches LEASING_TEST_VOLUME, or a few thousand. Two runs are active at a time.
 func TestVolume_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -35,8 +35,8 @@ type Object struct {
 // is never empty, so that a write can't overwrite a version that it has not
 // read.
 type Condition struct {
-	IfMatch     string // the ETag that the object must still have, or "" ...
-	IfNoneMatch string // ... and then "*": the object must not exist
+	IfMatch     string // the ETag that the object must still have; "" if it must not exist
+	IfNoneMatch string // "*" if the object must not exist; else ""
 	Token       int64  // to store with the object
 	WriteID     string // to store with the object; unique to this write
 }

@@ -67,7 +67,7 @@ func ExampleReplace() {
 	// the ledger says ac
 }
 
-// The same without the loop: the condition to send, and the values to store.
+// NewCondition returns the condition to send and the values to store, without the loop of Replace.
 func ExampleNewCondition() {
 	read, err := etagfence.ReadObject(`"0x8DB"`, map[string]string{"Leasingtoken": "33"})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// The names under which Metadata keeps a condition. Azure wants C# identifiers,
-// so no hyphen. They are sent as parts of header names, and nginx drops headers
+// The names under which Metadata keeps a condition. Azure requires C#
+// identifiers, so they have no hyphen. They are sent as parts of header names, and nginx drops headers
 // with an underscore by default (underscores_in_headers). Services also change
 // their case. So the names consist of letters.
 const (

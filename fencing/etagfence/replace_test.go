@@ -32,8 +32,8 @@ func (s *objectStore) read() (etagfence.Object, string) {
 	return s.object, s.content
 }
 
-// write writes under the condition. Store and condition have to fit like lock
-// and key: with neither field set, or with both, the test itself would be wrong.
+// write writes under the condition. Exactly one of the condition's fields must be set;
+// otherwise the test itself is wrong.
 func (s *objectStore) write(condition etagfence.Condition, content string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *objectStore) write(condition etagfence.Condition, content string) error
 	return nil
 }
 
-// add replaces the content by itself and some more.
+// add appends to the content.
 func (s *objectStore) add(ctx context.Context, token int64, more string) error {
 	var content string
 	return etagfence.Replace(ctx, token, etagfence.Replacement{
@@ -105,7 +105,7 @@ func interrupted(t *testing.T, store *objectStore, token int64, between func()) 
 	return turns, err
 }
 
-// The pause against which leases can't help: the check has passed, the write has not been sent.
+// Leases can't help against this pause: the check has passed, and the write has not been sent.
 func TestReplaceRefusesAHolderThatWasPausedAfterTheCheck(t *testing.T) {
 	store := &objectStore{}
 	require.NoError(t, store.add(t.Context(), 33, "first "))
@@ -164,7 +164,7 @@ func TestTrap_T14_ALostReplyIsNoConflict(t *testing.T) {
 	}
 }
 
-// The same over two calls, where the first ended in an error: the caller sets the write ID.
+// If a first call ended in an error, the caller repeats it with the same write ID.
 func TestReplaceUnderTheSameWriteIDWritesOnce(t *testing.T) {
 	store := &objectStore{}
 	broken := errors.New("connection reset")
@@ -258,7 +258,7 @@ func TestReplaceEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, etagfence.Replace(ctx, 7, replacement), lost)
 }
 
-// A condition that is not passed on unchanged would never hold.
+// A condition that is changed on its way to the store never holds.
 func TestReplaceGivesUpWhereNothingChanges(t *testing.T) {
 	turns := 0
 	err := etagfence.Replace(t.Context(), 7, etagfence.Replacement{

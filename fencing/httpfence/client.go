@@ -48,7 +48,7 @@ func WithLease(ctx context.Context, lease Holder) context.Context {
 //
 // A Transport is safe for concurrent use if Base is; don't change it in use.
 type Transport struct {
-	Base  http.RoundTripper // nil is http.DefaultTransport
+	Base  http.RoundTripper // nil means http.DefaultTransport
 	Lease Holder            // for requests whose context carries none; may be nil
 }
 

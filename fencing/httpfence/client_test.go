@@ -93,7 +93,7 @@ func TestTransportFallsBackOnItsOwnLease(t *testing.T) {
 	require.Nil(t, bare.Header)
 }
 
-// closeCounter is a body that knows whether it was closed.
+// closeCounter is a body that counts its closes.
 type closeCounter struct {
 	io.Reader
 	closed int
@@ -183,7 +183,7 @@ func TestTransportAndHandlerUnderstandEachOther(t *testing.T) {
 	require.Equal(t, &fencing.StaleError{Resource: host + "/reports/1", Token: 33, Seen: 34}, err)
 }
 
-// The end of the lease is the end of its requests.
+// The end of a lease ends its requests.
 func TestARequestEndsWithItsLease(t *testing.T) {
 	began := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ func ExampleHandler() {
 	}))
 	defer server.Close()
 
-	// Its clients, of whom each has a lease of the name in turn.
+	// Its clients, which hold the lease in turn.
 	ctx := context.Background()
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
 	if err != nil {
@@ -61,8 +61,8 @@ func ExampleHandler() {
 	err = manager.Do(ctx, "reports/daily", upload) // under the lease's context
 	fmt.Println("the present holder:", err)
 
-	// The paused one wakes up. Its lease's context would stop it here, were it
-	// not that its request was under way already.
+	// The paused client wakes up. Its lease's context would stop it here, but
+	// its request is already under way.
 	err = upload(context.Background(), paused)
 	fmt.Println("the former holder is refused:", errors.Is(err, leasing.ErrStale))
 	_ = paused.Release(ctx)

@@ -13,14 +13,14 @@ import (
 
 // Header fields.
 const (
-	// HeaderToken carries the token of a request, in decimal. In a refusal it
-	// is the token refused.
+	// HeaderToken carries the token of a request, in decimal, and in a refusal the
+	// refused token.
 	HeaderToken = "Leasing-Token"
-	// HeaderName carries the name of the lease that the token is of,
+	// HeaderName carries the name of the token's lease,
 	// percent-encoded. It is optional, and lets a server notice a token of
 	// another lease, which it could not compare.
 	HeaderName = "Leasing-Name"
-	// HeaderSeen is in a refusal the highest token that the resource has seen.
+	// HeaderSeen carries, in a refusal, the highest token that the resource has seen.
 	HeaderSeen = "Leasing-Token-Seen"
 )
 

@@ -141,7 +141,7 @@ type problem struct {
 
 func refuse(w http.ResponseWriter, p problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store") // a must for 428: RFC 6585, 3
+	w.Header().Set("Cache-Control", "no-store") // required for 428: RFC 6585, 3
 	w.WriteHeader(p.Status)
 	_ = providerkit.WriteJSON(w, p) // the sender may have left
 }

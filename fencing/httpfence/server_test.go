@@ -43,7 +43,7 @@ func (s *fencedServer) serve(r *http.Request) *httptest.ResponseRecorder {
 	return recorder
 }
 
-// check is CheckResponse for an answer that was recorded.
+// check is CheckResponse for a recorded answer.
 func check(recorded *httptest.ResponseRecorder) error {
 	resp := recorded.Result()
 	defer resp.Body.Close()
@@ -183,7 +183,7 @@ func TestHandlerHandsTheFencesContextOn(t *testing.T) {
 	require.Equal(t, "transaction", got)
 }
 
-// The handler that was admitted is slow; its successor's request comes.
+// While an admitted handler is slow, a successor's request comes.
 func TestHandlerLetsNoLargerTokenInBeforeItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})

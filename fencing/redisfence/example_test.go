@@ -12,7 +12,7 @@ import (
 // there against a real server; see RedisEval for its one line.
 var eval redisfence.Eval = func(context.Context, string, []string, ...any) (any, error) { return nil, nil }
 
-// Keys that are set and deleted under a lease.
+// A Fence sets a key under a lease.
 func ExampleFence() {
 	redis, err := redisfence.New(eval, redisfence.Options{})
 	if err != nil {
@@ -29,7 +29,7 @@ func ExampleFence() {
 		// From here on, what is read is safe from former holders.
 		return redis.Set(ctx, fence, lease.Token(), "report", "text", time.Hour)
 	}
-	_ = publish // call it inside leasing.Do, with the context and the lease that it gives
+	_ = publish // call it inside leasing.Do, with the context and the lease that Do passes to the function
 }
 
 // pay is a script as it was before fencing, with keys and arguments of its own.
@@ -49,5 +49,5 @@ func ExampleFence_Run() {
 		keys := []string{"{ledger}:balance", "{ledger}:entries"}
 		return redis.Run(ctx, pay, "fence:{ledger}", lease.Token(), keys, amount)
 	}
-	_ = payOut // call it inside leasing.Do, with the context and the lease that it gives
+	_ = payOut // call it inside leasing.Do, with the context and the lease that Do passes to the function
 }

@@ -45,8 +45,8 @@ type Options struct {
 }
 
 // Fence protects keys in Redis. A fence is a key that holds the
-// highest token seen; each call checks it, remembers a larger one, and writes,
-// in one script. It must be in the same Cluster slot as the keys it protects: see Key.
+// highest token seen; each call checks its own token against that, remembers a larger
+// token, and writes, in one script. A fence must be in the same Cluster slot as the keys it protects: see Key.
 // A Fence is immutable and safe for concurrent use.
 //
 // A fence has no TTL unless Options.Retention is set. A fence that was

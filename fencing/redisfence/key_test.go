@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
-// slotPart is the rule of the Redis Cluster specification, "Hash tags", in
-// other words than the code's: from the first "{" to the first "}" after it,
+// slotPart is the rule of the Redis Cluster specification, "Hash tags", stated
+// differently from the code: from the first "{" to the first "}" after it,
 // if anything stands between.
 func slotPart(key string) string {
 	if m := regexp.MustCompile(`(?s)^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {

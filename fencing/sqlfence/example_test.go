@@ -20,7 +20,7 @@ func ExampleNewGuard() {
 	// UPDATE reports SET body = $2, fencing_token = $3 WHERE id = $1 AND COALESCE(fencing_token, 0) <= $3
 }
 
-// Work under a lease that writes to a SQL database.
+// Do runs work that writes to a SQL database under a lease.
 func ExampleTable_Do() {
 	table, err := sqlfence.NewTable(sqlfence.Dollar, "leasing.fencing")
 	if err != nil {
@@ -32,5 +32,5 @@ func ExampleTable_Do() {
 			return err
 		})
 	}
-	_ = closeDay // call it inside leasing.Do, with the context and the lease that it gives
+	_ = closeDay // call it inside leasing.Do, with the context and the lease that Do passes to the function
 }

@@ -37,7 +37,7 @@ type Tx interface {
 }
 
 // NewTable describes a table for a database with the given style. An empty
-// name means "fencing"; a schema may precede it: "leasing.fencing". Without one
+// name means "fencing"; a schema may precede it: "leasing.fencing". Without a schema
 // PostgreSQL's search_path decides, which must lead all writers to one table. Case
 // matters if it does in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
@@ -55,7 +55,7 @@ func NewTable(style Placeholders, name string) (*Table, error) {
 	if style == Dollar { // a text would depend on the connection's client_encoding, and a name in two encodings would become two names
 		resource = "pg_catalog.convert_from(" + resource + ", 'UTF8')"
 	}
-	// ON CONFLICT DO UPDATE locks the row it meets and sees its latest version
+	// ON CONFLICT DO UPDATE locks the conflicting row and sees its latest version
 	// (postgresql.org/docs/current/transaction-iso.html), so the answer holds
 	// until the transaction ends. An unchanged token is also written, to get
 	// the lock.

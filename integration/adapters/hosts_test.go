@@ -31,7 +31,8 @@ import (
 	gooselease "github.com/distributedleasing/leasing/adapters/goose"
 )
 
-// hosts are programs of the adapters' hosts. Each calls work under its lock.
+// hosts are programs that use the host projects of the adapters. Each calls work under the
+// host's lock.
 var hosts = map[string]func(ctx context.Context, m *leasing.Manager, folder string, work func(context.Context)) error{
 	"goose": migrate, "certmagic": obtain, "gocron-elector": elect, "gocron-locker": lock, "controller-runtime": control,
 }
@@ -118,7 +119,8 @@ func schedule(ctx context.Context, work func(context.Context), option gocron.Sch
 	return scheduler.Shutdown()
 }
 
-// control runs a manager of controller-runtime whose cluster has no server, which gets no request.
+// control runs a manager of controller-runtime. Its API server does not exist, and gets no
+// request.
 func control(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	host, _ := os.Hostname()
 	retry, deadline, duration := time.Second, 3*time.Second, 6*time.Second

@@ -16,17 +16,17 @@ import (
 )
 
 // suite is the part of a host project's own tests that its adapter can pass. The tests are edited as little as
-// possible: they call the adapter's constructor, by files of testdata, in place of their own.
+// possible: they call the adapter's constructor, through files of testdata, in place of their own.
 type suite struct {
 	module  string
-	taken   string // the folder of the tests, if nothing else of the module is taken
+	taken   string // the folder of the tests, if nothing else of the module is copied
 	tests   string // their package
 	edits   []edit
 	flags   []string
 	cluster bool // the tests start an API server of Kubernetes
 }
 
-// edit is one of the files that match a glob.
+// edit replaces a pattern in the files that match a glob.
 type edit struct{ files, pattern, into string }
 
 var suites = map[string]suite{
@@ -49,8 +49,8 @@ var suites = map[string]suite{
 			{"*_test.go", `(\w+\.Storage)\.\(\*FileStorage\)`, "filesOf($1)"},
 			{"filestorage_test.go", `&certmagic\.FileStorage\{\s+(Path: tmpDir),\s+\}`, "certmagic.Leased(&certmagic.FileStorage{$1})"},
 		},
-		// The first takes a lock under a context that has ended, the second wants a storage that can't renew, and the
-		// others ask name servers of the Internet.
+		// The first acquires a lock under a context that has ended, the second needs a storage that can't renew, and
+		// the others query name servers of the Internet.
 		flags: []string{"-skip=TestFileStorageWriteLock|TestRenewLockLeaseWithoutInterface|TestLookupNameserversOK|TestFindZoneByFqdn"},
 	},
 	"leaderelection": {
@@ -59,7 +59,7 @@ var suites = map[string]suite{
 			{"leaderelection_test.go", `&rl\.LeaseLock\{\s+LeaseMeta:[^}]+\}`, "leased(t, $0)"},
 			{"leaderelection_test.go", `lec\.Lock = lock\b`, "lec.Lock = leased(t, lock)"},
 		},
-		// The clock of a candidate ends the lease of another.
+		// In this test the clock of one candidate ends the lease of another.
 		flags: []string{"-skip=TestTryAcquireOrRenewLeases/acquire_from_led,_unacked_object"},
 	},
 	"controllerruntime": {
@@ -68,7 +68,7 @@ var suites = map[string]suite{
 			{"pkg/leaderelection/leader_election.go", `resourcelock\.NewWithLabels\(`, "newLease("},
 			{"pkg/leaderelection/fake/leader_election.go", `(?s)return (&resourceLock\{.*?\n\t\}), nil`, "return leased($1), nil"},
 		},
-		// Three want a lock of the type of client-go.
+		// Three tests need a lock of client-go's own type.
 		flags: []string{"-ginkgo.focus=eader ?[eE]lection|lease|leading", "-ginkgo.skip=LeasesResourceLock|specified ResourceLock|leaselocks"},
 	},
 }
@@ -139,7 +139,7 @@ func (s suite) copyTo(t *testing.T, host string) string {
 	return folder
 }
 
-// rewrite writes a file with edits into another, and returns whether the edits changed the text.
+// rewrite writes a file with edits into another, and reports whether the edits changed the text.
 func rewrite(t *testing.T, from, to string, edits ...edit) bool {
 	before, err := os.ReadFile(from)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ const (
 	atMost      = 2 * time.Minute // on a very slow machine
 )
 
-// job is the job of such a process: run a host, and work until it is killed.
+// job is the job of a process that a test starts: to run a host, and to work until it is killed.
 type job struct{ Host, URL, Folder string }
 
 func TestMain(m *testing.M) {
@@ -61,7 +61,7 @@ func work(text string) error {
 	})
 }
 
-// process is a started one, with the lines that it prints.
+// process is a started process, with the lines that it prints.
 type process struct {
 	*servertest.Process
 	lines <-chan string

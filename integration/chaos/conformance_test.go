@@ -1,7 +1,8 @@
 // Package chaos_test runs the conformance suite over each provider with the chaos
-// wrapper around the provider. The wrapper's module knows no driver, so this lives here.
+// wrapper around the provider. The wrapper's module requires no driver, so this test is
+// here.
 //
-// A provider is added to the list in conformance_test.go.
+// To test a new provider, add it to the list in conformance_test.go.
 package chaos_test
 
 import (
@@ -37,23 +38,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // backend is a provider to wrap.
 type backend struct {
 	name string
-	// url returns where the test may keep leases.
+	// url returns the URL for the test's leases.
 	url  func(t *testing.T) string
 	open func(t testing.TB, url string) (leasing.Provider, error)
-	// ttl is for leases that are watched running out; 0: the suite's choice.
+	// ttl is the TTL of leases that run out during a check; 0 means the suite's
+	// default.
 	ttl time.Duration
-	// slow is one on which the suite takes minutes, for want of short leases: it is
-	// left out unless LEASING_TEST_SLOW is set.
+	// slow marks a backend without short leases, on which the suite takes minutes.
+	// It is skipped unless LEASING_TEST_SLOW is set.
 	slow bool
 }
 
-// backends are all backends. A new entry needs a name (as in integration/testreport),
-// a URL and an OpenURL.
+// backends lists all backends. A new entry needs a name (as in
+// integration/testreport), a URL and an OpenURL.
 var backends = []backend{
 	{name: "sqlite", url: sqlite, open: openSQLite},
 	{name: "postgres", url: postgres, open: openPostgres},
 	{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis},
-	// Redlock waits for a server for a part of the TTL only.
+	// Redlock waits for a server only for a part of the TTL.
 	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
 	{name: "blob", url: azurite, open: openBlob, slow: true},
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
@@ -122,10 +124,10 @@ func TestConformanceWithoutFaults(t *testing.T) {
 	}
 }
 
-// TestConformanceWithRulesThatNeverFire: nor with rules that are asked about
-// each operation and never agree. The other client is not wrapped. The memory
-// provider is tested with many more such rules in the wrapper's package; this test is
-// for the additions of a real client.
+// TestConformanceWithRulesThatNeverFire checks the same for rules that are evaluated
+// for each operation and never match. The other client is not wrapped. The memory
+// provider is tested with many more such rules in the wrapper's package; this test
+// covers the behavior of a real client.
 func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	servertest.Long(t)
 	never := chaos.Policy{Skip: 1 << 40}

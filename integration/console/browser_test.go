@@ -1,4 +1,4 @@
-// Package console_test looks at the pages of module console in a real Chromium.
+// Package console_test tests the pages of module console in a real Chromium.
 package console_test
 
 import (
@@ -39,7 +39,7 @@ func newBrowser(t *testing.T) context.Context {
 	program := servertest.Require(t, "LEASING_TEST_CHROMIUM")
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program),
-		chromedp.NoSandbox, // which root can't have; all pages are ours
+		chromedp.NoSandbox, // root can't use the sandbox; all pages are ours
 		chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"),
 		chromedp.Flag("disable-dev-shm-usage", true),
 	)...)
@@ -50,8 +50,9 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page of its own, which shares nothing with others. An error in it, such as a
-// refusal by the content policy, fails the test, unless complaints are expected.
+// tab is a page of its own, which shares nothing with others. An error on the page,
+// such as a refusal by the content policy, fails the test, unless complaints are
+// expected.
 type tab struct {
 	t          *testing.T
 	ctx        context.Context
@@ -144,7 +145,7 @@ func (p *tab) says(text string) {
 	p.wait(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// signIn answers when the browser asks for a name and a password, once.
+// signIn supplies the name and the password when the browser requests them, once.
 func (p *tab) signIn(user, password string) {
 	p.t.Helper()
 	asked := false
@@ -165,7 +166,8 @@ func (p *tab) signIn(user, password string) {
 	p.do(command(fetch.Enable, fetch.EnableParams{HandleAuthRequests: &handle}))
 }
 
-// shoot takes a picture, into the folder that LEASING_TEST_SCREENSHOTS names, if that is set.
+// shoot saves a screenshot in the folder that LEASING_TEST_SCREENSHOTS names, if that
+// variable is set.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
@@ -176,7 +178,8 @@ func (p *tab) shoot(name string) {
 	}
 }
 
-// look makes the window that of a phone or a desk, light or dark.
+// look sets the color scheme, and gives the window the size of a phone or a
+// desktop.
 func (p *tab) look(width, height int64, scheme string) {
 	p.t.Helper()
 	p.do(chromedp.EmulateViewport(width, height), command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -184,14 +187,15 @@ func (p *tab) look(width, height int64, scheme string) {
 	}))
 }
 
-// world is a console over memory, mounted under a prefix, and who holds the leases.
+// world is a console over the memory provider, mounted under a prefix.
 type world struct {
 	t        *testing.T
 	provider leasing.Provider
 	url      string
 }
 
-// overdue is memory, but the holders of some names seem to be late with their renewals.
+// overdue is the memory provider, but the holders of some names seem to be late with
+// their renewals.
 type overdue struct {
 	leasing.Provider
 	names []string

@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// The name shows the store of the leases: memory.
+// The test's name ends with the backend of the leases: memory.
 func TestConsoleInChromium_memory(t *testing.T) {
 	browser := newBrowser(t)
 	for name, test := range map[string]func(*testing.T, context.Context){
@@ -131,8 +131,8 @@ func refusesAWrongToken(t *testing.T, browser context.Context) {
 	p.complained()
 }
 
-// refusesAnotherOrigin: neither a form of another site, in a browser that is signed in,
-// nor a name that such a site points at this machine.
+// refusesAnotherOrigin: the console refuses a form of another site, in a browser that
+// is signed in, and a host name that such a site points at this machine.
 func refusesAnotherOrigin(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold(w.manager("worker-1"), "jobs/report", nil)
@@ -170,7 +170,7 @@ func showsHostileTexts(t *testing.T, browser context.Context) {
 		p.wait(`document.querySelector("main img, main script") === null && window.bad === undefined`)
 	}
 	list.do(chromedp.Click(chromedp.CSS(".leases .name a")))
-	list.says(leasing.FingerprintOf(lease.ID()).String()) // the link leads to that very name
+	list.says(leasing.FingerprintOf(lease.ID()).String()) // the link leads to this name
 }
 
 func pagesThroughMany(t *testing.T, browser context.Context) {
@@ -190,7 +190,7 @@ func pagesThroughMany(t *testing.T, browser context.Context) {
 	p.says("1–11 of 11")
 	p.says("jobs/09990")
 	w.hold(manager, "zz/09990999", nil)
-	p.says("1–12 of 12") // live with the filter
+	p.says("1–12 of 12") // the list is live, and filtered
 
 	for range 30 {
 		require.NoError(t, w.hold(manager, "busy", nil).Release(t.Context()))
@@ -224,7 +224,7 @@ func canBeReadWithoutScripts(t *testing.T, browser context.Context) {
 	require.ErrorIs(t, lease.Renew(t.Context()), leasing.ErrLost)
 }
 
-// stopsLooking: a page that is left no longer asks the server for anything.
+// stopsLooking: a page that the user has left sends no more requests.
 func stopsLooking(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{})
 	p := newTab(t, browser)

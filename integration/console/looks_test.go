@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// looksWell: on a phone and on a desk, light and dark, nothing is cut off and every text can be
-// read. LEASING_TEST_SCREENSHOTS names a folder for the pictures.
+// looksWell: on a phone and on a desktop, light and dark, nothing is cut off and every text can
+// be read. LEASING_TEST_SCREENSHOTS names a folder for the pictures.
 func looksWell(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true}, "mail/outbox")
 	fleet := []*leasing.Manager{w.manager("billing-7d9f8b6c4-x2kqp/1"), w.manager("worker-1.eu-west.example.com/4711"), w.manager("cron")}
@@ -69,7 +69,7 @@ func looksWell(t *testing.T, browser context.Context) {
 	p.complained()
 }
 
-// contrast lists the texts whose contrast is less than 4.5 to 1, as WCAG 2 asks for (1.4.3).
+// contrast lists the texts whose contrast is less than 4.5 to 1, the minimum of WCAG 2 (1.4.3).
 const contrast = `(() => {
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = (color, under) => {

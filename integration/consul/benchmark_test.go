@@ -1,4 +1,4 @@
-// Package consul_test measures leases on Consul beside the lock of its own client library.
+// Package consul_test compares leases on Consul with the lock of Consul's own client library.
 package consul_test
 
 import (
@@ -54,12 +54,12 @@ func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 func session(b *testing.B, client *api.Client) string {
 	id, _, err := client.Session().Create(&api.SessionEntry{TTL: "60s"}, nil)
 	require.NoError(b, err)
-	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // unless the agent takes no more connections
+	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // unless the agent accepts no more connections
 	return id
 }
 
 // BenchmarkCycle acquires a free name and releases the name. A lock with a session of its own
-// compares with a lease of its own.
+// is the counterpart of a lease.
 func BenchmarkCycle(b *testing.B) {
 	p, client, prefix := server(b)
 	b.Run("lease", func(b *testing.B) {
@@ -82,7 +82,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOff measures how long it takes from a release until the waiter has the name.
+// BenchmarkHandOff measures the time from a release until the waiter has the name.
 func BenchmarkHandOff(b *testing.B) {
 	p, client, prefix := server(b)
 	between := func(b *testing.B, sides [2]func() (release func())) {
@@ -91,7 +91,7 @@ func BenchmarkHandOff(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			has := make(chan func())
 			go func() { has <- sides[(i+1)%2]() }()
-			<-time.After(300 * time.Millisecond) // it waits
+			<-time.After(300 * time.Millisecond) // until the other side waits
 			begun := time.Now()
 			release()
 			release = <-has
@@ -123,10 +123,11 @@ func BenchmarkHandOff(b *testing.B) {
 	})
 }
 
-// BenchmarkHeld holds 10,000 names for a minute, unless a hundred could not be had, and reports the
-// numbers of held and lost names, the time to get all names, and the CPU time of this process.
+// BenchmarkHeld holds 10,000 names for a minute, unless a hundred could not be acquired, and
+// reports the numbers of held and lost names, the time to get all names, and the CPU time of this
+// process.
 func BenchmarkHeld(b *testing.B) {
-	log.SetOutput(io.Discard) // an agent that refuses connections
+	log.SetOutput(io.Discard) // the client logs that an agent refuses connections
 	const names, clients, during = 10_000, 32, time.Minute
 	p, client, prefix := server(b)
 	hold := func(b *testing.B, acquire func(name string) (lost <-chan struct{}, release func(), err error)) {

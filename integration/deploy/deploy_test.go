@@ -26,7 +26,7 @@ func decode(t *testing.T, file string, into any) {
 	require.NoError(t, yaml.UnmarshalStrict(text, into))
 }
 
-// commands are those of the files that begin with leasing.
+// commands returns the commands in the files that begin with "leasing".
 func commands(t *testing.T) map[string][]string {
 	var elect appsv1.Deployment
 	decode(t, "elect.yaml", &elect)
@@ -49,7 +49,8 @@ func commands(t *testing.T) map[string][]string {
 	return all
 }
 
-// wrapped is the command of a pod's only container, whose binary an init container has copied.
+// wrapped returns the command of a pod's only container, whose binary an init container has
+// copied.
 func wrapped(t *testing.T, pod corev1.PodSpec) []string {
 	require.Len(t, pod.InitContainers, 1)
 	require.Len(t, pod.Containers, 1)
@@ -62,7 +63,7 @@ func wrapped(t *testing.T, pod corev1.PodSpec) []string {
 	return uses.Command
 }
 
-// built is the command.
+// built builds command leasing and returns its path.
 func built(t *testing.T) string {
 	leasing := filepath.Join(t.TempDir(), "leasing")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", leasing, "github.com/distributedleasing/leasing/cmd/leasing")
@@ -71,7 +72,7 @@ func built(t *testing.T) string {
 	return leasing
 }
 
-// systemd takes the units, where it is there to ask: an unknown key or a bad value is an error.
+// systemd accepts the units, where it is installed: an unknown key or a bad value is an error.
 func TestSystemdTakesTheUnits(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -88,13 +89,14 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", "--recursive-errors=no",
 		filepath.Join(units, "report.timer"), filepath.Join(units, "report.service"), filepath.Join(units, "worker.service")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for line := range strings.Lines(string(out)) { // it also tells of the units of packages on this machine
+	for line := range strings.Lines(string(out)) { // the output also covers units of packages on this machine
 		require.NotContains(t, line, "report.")
 		require.NotContains(t, line, "worker.")
 	}
 }
 
-// Each of them works as it stands, with another command at its end, and for one term of a leader.
+// Each command works as it is written, with another program at its end, and for one term of a
+// leader.
 func TestTheCommandsWork(t *testing.T) {
 	leasing, all := built(t), commands(t)
 	require.Len(t, all, 4)

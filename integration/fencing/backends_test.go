@@ -23,15 +23,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what a test waits for on a slow machine.
+// patience bounds the waits of a test on a slow machine.
 const patience = 30 * time.Second
 
 // backend is a database of the test's own.
 type backend struct {
 	style sqlfence.Placeholders
 	db    *sql.DB
-	// waiting waits until some statement waits for another's lock, where the
-	// database can tell.
+	// waiting waits until a statement waits for the lock of another, if the
+	// database can show waits.
 	waiting func(t *testing.T)
 }
 
@@ -61,7 +61,7 @@ func (b backend) table(t *testing.T) *sqlfence.Table {
 	table, err := sqlfence.NewTable(b.style, "")
 	require.NoError(t, err)
 	b.exec(t, table.CreateSQL())
-	b.exec(t, table.CreateSQL()) // once more does no harm
+	b.exec(t, table.CreateSQL()) // a second time does no harm
 	return table
 }
 
@@ -103,7 +103,8 @@ func openPostgres(t *testing.T) backend {
 	}}
 }
 
-// postgresConfig returns the way into a schema of the test's own.
+// postgresConfig returns the configuration of a connection to a schema of
+// the test's own.
 func postgresConfig(t *testing.T) *pgx.ConnConfig {
 	t.Helper()
 	raw := servertest.Require(t, "LEASING_TEST_POSTGRES")

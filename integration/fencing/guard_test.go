@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
-// report updates the one row of table report under a guard and returns how
-// many rows were affected.
+// report updates the only row of table report under a guard and returns how many
+// rows were affected.
 func report(t *testing.T, b backend, on interface {
 	Exec(query string, args ...any) (sql.Result, error)
 }, body string, token int64,

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
-// redisBackend is a Redis server, and the check by way of one client.
+// redisBackend is a Redis server, with the check through one client.
 type redisBackend struct {
 	*redisfence.Fence
 	client *redis.Client
@@ -45,7 +45,7 @@ func runScript(client redis.Scripter) redisfence.Eval {
 	}
 }
 
-// evalScript is the one that sends the whole script each time.
+// evalScript is the adapter that sends the whole script each time.
 func evalScript(client redis.Scripter) redisfence.Eval {
 	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return client.Eval(ctx, script, keys, args...).Result()

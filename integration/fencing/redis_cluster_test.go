@@ -16,7 +16,7 @@ import (
 )
 
 // On a Cluster, even of one node, Redis refuses a script whose keys are in
-// different slots. So it says itself whether fence and key fit together.
+// different slots. So Redis itself checks that fence and key are in one slot.
 func TestRedisFenceKeyIsInTheSlotOfItsKey(t *testing.T) {
 	client := startRedisCluster(t)
 	require.Error(t, client.Eval(t.Context(), "return 1", []string{"a", "b"}).Err(), "it does refuse")

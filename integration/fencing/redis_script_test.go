@@ -32,7 +32,7 @@ return all -- of them`)
 	})
 }
 
-// A script returns behind the check what it returns alone.
+// A script returns the same with the check as without.
 func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		require.NoError(t, b.client.Set(t.Context(), b.key("text"), "text", 0).Err())
@@ -45,7 +45,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 		} {
 			keys := []string{b.key("text")}
 			want, wantErr := b.client.Eval(t.Context(), body, keys).Result()
-			if wantErr == redis.Nil { //nolint:errorlint // compared as its documentation does
+			if wantErr == redis.Nil { //nolint:errorlint // compared as in the documentation of go-redis
 				wantErr = nil
 			}
 			got, err := b.Run(t.Context(), redisfence.NewScript(body), b.key("fence"), 7, keys)
@@ -60,7 +60,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 	})
 }
 
-// An error in the middle: Redis undoes nothing. The token has been shown.
+// If a script fails half-way, Redis undoes nothing, and the token has been shown.
 func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("text")

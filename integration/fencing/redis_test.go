@@ -38,7 +38,8 @@ func TestRedisRemembersTheHighestTokenOfEachFence(t *testing.T) {
 	})
 }
 
-// A holder is paused, its successor works, and then its write comes.
+// A holder is paused, its successor works, and then the first holder's write
+// arrives.
 func TestRedisRefusesALateWrite(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("report")
@@ -66,7 +67,7 @@ func TestRedisSetKeepsItsTimeToLive(t *testing.T) {
 	})
 }
 
-// With the value goes nothing that the next write is compared with.
+// The deletion of a value keeps the token with which the next write is compared.
 func TestTrap_T21_RedisDeleteKeepsTheFence(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")
@@ -145,7 +146,7 @@ func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 	})
 }
 
-// The documentation of Redis describes this behavior of a fence that is gone.
+// Once a fence is gone, any token is admitted, as the documentation of Fence says.
 func TestRedisAdmitsAnybodyOnceAFenceIsGone(t *testing.T) {
 	b := openRedis(t, runScript, 3)
 	ctx, a := t.Context(), b.key("a")
@@ -216,9 +217,9 @@ func TestRedisBehindHTTPHandlers(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrStale)
 }
 
-// Many holders with rising tokens, each through connections of its own: in the
-// order in which Redis ran them the tokens never fall, and the stored value is
-// that of the last writer.
+// Many holders with rising tokens write, each through connections of its own. In
+// the order in which Redis ran the writes the tokens never fall, and the stored
+// value is that of the last writer.
 func TestRedisConcurrentSafe(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")

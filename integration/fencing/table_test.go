@@ -77,8 +77,8 @@ func TestARolledBackTokenWasNeverSeen(t *testing.T) {
 	})
 }
 
-// The moment that matters: the new holder's write is under way, not yet
-// committed, when the old holder's late write arrives.
+// The new holder's write is under way, and not yet committed, when the old holder's
+// late write arrives.
 func TestALateWriteWaitsForTheNewHoldersAndIsRefused(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {
 		table := b.table(t)
@@ -113,8 +113,8 @@ func TestTheFirstTwoTokensOfAResourceAreOrderedToo(t *testing.T) {
 	})
 }
 
-// The old holder is inside when the new holder comes: the new holder waits, so its
-// reads see the writes of the old holder.
+// The old holder's transaction is open when the new holder's begins. The new holder
+// waits, so its reads see the writes of the old holder.
 func TestTheNewHolderWaitsForAWriteAlreadyAdmitted(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {
 		table := b.table(t)
@@ -137,7 +137,8 @@ func TestTheNewHolderWaitsForAWriteAlreadyAdmitted(t *testing.T) {
 	})
 }
 
-// Above READ COMMITTED the database may refuse instead; it must never admit.
+// At isolation levels above READ COMMITTED the database may fail a transaction instead, but must
+// never admit a late write.
 func TestStricterIsolationNeverAdmitsALateWrite(t *testing.T) {
 	b := openPostgres(t)
 	table := b.table(t)
@@ -194,7 +195,7 @@ func TestTableConcurrentSafe(t *testing.T) {
 	})
 }
 
-// AdvanceSQL and Check serve transactions that are not database/sql's.
+// AdvanceSQL and Check also work with transactions that are not of package database/sql.
 func TestAdvanceSQLWithPgx(t *testing.T) {
 	config := postgresConfig(t)
 	connection, err := pgx.ConnectConfig(t.Context(), config)
@@ -223,8 +224,8 @@ func TestAdvanceSQLWithPgx(t *testing.T) {
 	require.Equal(t, &fencing.StaleError{Resource: "a", Token: 5, Seen: 6}, advance(5))
 }
 
-// A role, a database or PGOPTIONS may set client_encoding. Where it differs, a resource whose name has other letters than
-// ASCII's would be two.
+// A role, a database or PGOPTIONS may set client_encoding. If the encodings of two clients differed, a resource whose
+// name is not ASCII would be two resources.
 func TestTrap_T103_ResourcesAreInOneEncoding(t *testing.T) {
 	config := postgresConfig(t)
 	table, err := sqlfence.NewTable(sqlfence.Dollar, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// BenchmarkCycle takes a free name and gives it up.
+// BenchmarkCycle acquires and releases a free name.
 func BenchmarkCycle(b *testing.B) {
 	url, config := named(b)
 	b.Run("client-go", func(b *testing.B) {
@@ -34,8 +34,8 @@ func BenchmarkCycle(b *testing.B) {
 	})
 }
 
-// BenchmarkHandOver gives a name up for which another process waits, as by default: client-go
-// asks every 2 s.
+// BenchmarkHandOver releases a name for which another process waits, with default settings:
+// client-go polls every 2 s.
 func BenchmarkHandOver(b *testing.B) {
 	url, config := named(b)
 	b.Run("client-go", func(b *testing.B) {
@@ -61,7 +61,7 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// handOver has each lead until the next one has waited for a moment.
+// handOver lets each candidate lead until the next one has waited for a moment.
 func handOver(b *testing.B, candidate func() func(lead func(stop <-chan struct{}))) {
 	type leader struct {
 		begun chan time.Time

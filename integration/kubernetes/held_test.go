@@ -33,10 +33,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// BenchmarkHeld has one process hold many names for a minute, and reports the numbers of held and lost names, the time to get
+// BenchmarkHeld holds many names in one process for a minute, and reports the numbers of held and lost names, the time to get
 // them all, the writes per second, and the costs for this process and the server.
 func BenchmarkHeld(b *testing.B) {
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // or 10,000 candidates say that they lead
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // otherwise 10,000 candidates log that they lead
 	defer klog.ClearLogger()
 	text, config := named(b)
 	client, err := kubernetes.NewForConfig(config)
@@ -136,7 +136,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// hold acquires names, until ten could not be had or two minutes are over, and keeps them for a minute.
+// hold acquires names, until ten could not be acquired or two minutes are over, and keeps them for
+// a minute.
 func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <-chan struct{}, err error), writes func() int64) {
 	const clients, during, patience = 32, time.Minute, 2 * time.Minute
 	for b.Loop() {

@@ -1,4 +1,4 @@
-// Package kubernetes_test has candidates of client-go's leaderelection beside leases.
+// Package kubernetes_test tests leases beside candidates of client-go's leaderelection.
 package kubernetes_test
 
 import (
@@ -29,10 +29,10 @@ const (
 	atMost = 4 * time.Minute // on a very slow machine
 )
 
-// client-go's, shorter than its defaults.
+// The settings of client-go, shorter than its defaults.
 var retryPeriod, renewDeadline = 500 * time.Millisecond, 3 * time.Second
 
-// named is the URL of a server, and the same for client-go.
+// named returns the URL of a server, and the same address as client-go's configuration.
 func named(t testing.TB) (string, *rest.Config) {
 	t.Helper()
 	text := servertest.Require(t, "LEASING_TEST_KUBERNETES")
@@ -53,7 +53,8 @@ func open(t testing.TB, url string) *kuberneteslease.Provider {
 	return p
 }
 
-// candidate is one of client-go's, which leads once. A dead one does not free the name.
+// candidate makes a candidate of client-go, which leads once. Unless polite is set, it does
+// not free the name at its end.
 func candidate(t testing.TB, config *rest.Config, name, identity string, polite bool, lead func(context.Context)) func(context.Context) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -89,7 +90,7 @@ func candidate(t testing.TB, config *rest.Config, name, identity string, polite 
 	}
 }
 
-// room takes in one at a time.
+// room checks that only one leader at a time is inside.
 type room struct {
 	t     *testing.T
 	lock  sync.Mutex
@@ -130,8 +131,8 @@ func (r *room) enough() bool {
 	return true
 }
 
-// manners are how a term goes: given up soon, renewed for longer than the TTL, and ended by a
-// death, which frees nothing.
+// manners are the kinds of terms: released soon, renewed for longer than the TTL, and ended
+// by the holder's death, which frees nothing.
 var manners = []string{"short", "long", "dead"}
 
 func last(ctx context.Context, how string) {
@@ -142,8 +143,8 @@ func last(ctx context.Context, how string) {
 	}
 }
 
-// Candidates of client-go and leases exclude each other, both ways, whether the holder before
-// left or died.
+// Candidates of client-go and leases exclude each other, both ways, whether the previous
+// holder released the name or died.
 func TestCandidatesAndLeasesExcludeEachOther(t *testing.T) {
 	text, config := named(t)
 	name := "shared-" + abstractions.NewID()
@@ -193,7 +194,7 @@ func ours(ctx context.Context, t *testing.T, p leasing.Provider, r *room, name, 
 	sent := time.Now()
 	g, err := p.Acquire(ctx, req)
 	for ; errors.Is(err, leasing.ErrHeld) && !r.enough(); g, err = p.Acquire(ctx, req) {
-		<-time.After(400 * time.Millisecond) // as often as the others
+		<-time.After(400 * time.Millisecond) // polls as often as the others
 		sent = time.Now()
 	}
 	if err != nil {
@@ -204,7 +205,7 @@ func ours(ctx context.Context, t *testing.T, p leasing.Provider, r *room, name, 
 	}
 	r.enter(who, "ours "+how, g.Token)
 	defer r.leave(who)
-	if how == "dead" { // as long as it may trust its lease, and it says nothing then
+	if how == "dead" { // works for as long as it may trust its lease, and releases nothing
 		<-time.After(time.Until(sent.Add(ttl - 500*time.Millisecond)))
 		return
 	}
@@ -213,7 +214,7 @@ func ours(ctx context.Context, t *testing.T, p leasing.Provider, r *room, name, 
 		until = until.Add(ttl + 2*time.Second)
 	}
 	for time.Now().Before(until) {
-		<-time.After(300 * time.Millisecond) // more often than client-go sees the times of
+		<-time.After(300 * time.Millisecond) // renews more often than client-go can see
 		if g, err = p.Renew(ctx, abstractions.RenewRequest{Name: name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State}); err != nil {
 			t.Errorf("%s: %v", who, err)
 			return

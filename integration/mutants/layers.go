@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// The layers, from those that only we have to those that everybody can run.
+// The layers, from the tests that only this repository has to those that any user can run.
 var layers = []string{"own tests", "conformance", "torture"}
 
 // tests are some of the tests of a package. The zero value has no tests.
 type tests struct {
 	folder, run, skip string
-	slow              bool // with those that take minutes
-	// then are asked if these miss.
+	slow              bool // including the tests that take minutes
+	// then are run if these tests do not notice.
 	then *tests
 }
 
-// area is the files that the same tests are about.
+// area is a set of files that the same tests cover.
 type area struct {
 	prefix string // of the files' paths
-	// busy names a server or a disk that one mutant at a time has to itself.
+	// busy names a server or a disk that only one mutant at a time may use.
 	busy   string
 	layers [3]tests
 }
 
-// underTorture is this package's: over memory, in virtual time.
+// underTorture is this package's torture test, over memory and in virtual time.
 var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memory$"}
 
 // A change of the core or of the kit's rules has to pass the suite over memory in virtual time, and with
@@ -35,9 +35,11 @@ var (
 	overSQLite = tests{folder: "providers/sql/sqlite", run: "^TestConformance$"}
 	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake(Expiring)?$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
-	// overStores is over stores in memory, of which one tells whole seconds, one no time, and one has leases.
+	// overStores is the suite over stores in memory: one reports whole seconds, one reports no
+	// time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit/cas", run: "^TestConformanceOfRecords$", then: &overCosmos}
-	// restated is the suite of the rules, which Redis states a second time. Files and SQLite need rules that memory can do without.
+	// restated is the suite of the rules, which Redis states a second time. Files and SQLite need
+	// rules that memory does not need.
 	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
@@ -49,7 +51,7 @@ var (
 	ownStores   = own("abstractions/providerkit/cas")
 	ownPostgres = own("providers/sql/postgres")
 	ownSQLite   = own("providers/sql/sqlite")
-	// ofDialects are the tests of all SQL dialects, which ask the code that they share.
+	// ofDialects are the tests of all SQL dialects, which exercise the code that they share.
 	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
 	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which any store can run.
@@ -69,7 +71,7 @@ func inCommand(name string) tests {
 	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
 }
 
-// areas are looked through in this order. The own tests of Redis' scripts leave out the
+// areas are searched in this order. The own tests of Redis' scripts leave out the
 // comparison with their stored texts, which notices any change.
 var areas = []area{
 	{"abstractions/providerkit/cas/sweep.go", "file", [3]tests{ownStores, overFiles}},
@@ -118,7 +120,8 @@ var areas = []area{
 	{"internal/engine/handover.go", "", [3]tests{inside("internal/engine"), overMemory}}, // torture hands no lease over
 }
 
-// area is the first that has the changed file. Of others the core has all three layers, and another package its own tests.
+// area returns the first area that has the changed file. For other files, the core has all three
+// layers, and any other package has its own tests.
 func (m *mutant) area() area {
 	if m.asked != nil {
 		return *m.asked

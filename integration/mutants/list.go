@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// mutants.txt says at its beginning how it is written.
+// The beginning of mutants.txt describes its format.
 //
 //go:embed mutants.txt
 var listText string
@@ -20,14 +20,14 @@ type mutant struct {
 	breaks      string // the promise that it breaks; "" if it breaks none
 	equivalent  string // why it breaks none
 	edits       []edit
-	asked       *area // of a drawn mutant; nil if its file says which
+	asked       *area // of a drawn mutant; nil if the changed file decides
 }
 
 // edit replaces lines of a file.
 type edit struct {
 	file     string // from the repository's root
 	old, new []string
-	line     int // where the old lines begin; 0 if they stand there once
+	line     int // where the old lines begin; 0 if the file has them once
 }
 
 // classes are those of mutants.txt, in the order of the table.
@@ -89,8 +89,8 @@ func parse(text string) (list []*mutant, err error) {
 	return list, nil
 }
 
-// apply returns the text of a file with the edit. The old lines must stand there once,
-// whatever their indentation.
+// apply returns the text of a file with the edit. The file must have the old lines
+// once, whatever their indentation.
 func (e edit) apply(text string) (string, error) {
 	lines := strings.Split(text, "\n")
 	found := -1

@@ -1,18 +1,19 @@
-// Command mutants damages the code on purpose, one named change at a time, and says which
-// layer of the tests notices: the packages' own tests, the conformance suite, torture. The
-// changes are in mutants.txt, and their results are in results.tsv and docs/mutants.md.
+// Command mutants damages the code on purpose, one named change at a time, and reports
+// which layer of the tests notices: the packages' own tests, the conformance suite,
+// torture. The changes are in mutants.txt, and their results are in results.tsv and
+// docs/mutants.md.
 //
 //	go run ./mutants                        # all of them, which takes an hour or two
 //	go run ./mutants -run 'trust: '         # those whose name matches
 //	go run ./mutants -files 'engine/renewal.go'   # those that change such files
 //	go run ./mutants -layer conformance     # one layer
-//	go run ./mutants -resume                # only what has no result yet
+//	go run ./mutants -resume                # only those without a result
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
-//	go run ./mutants -sample 120 -seed HASH # mutants drawn by chance: see sample.go
+//	go run ./mutants -sample 120 -seed HASH # mutants drawn at random: see sample.go
 //
-// The servers that the tests need must run, as for `make test`. `make mutants` starts the servers. A
-// test counts if it passes on the unchanged code, on which each test runs before the mutants.
-// The exit code is 1 if a mutant that breaks a promise survives all layers. A drawn mutant may survive.
+// The servers that the tests need must run, as for `make test`. `make mutants` starts the servers. Each
+// test first runs on the unchanged code, and counts only if it passes that run. The exit code is 1 if a
+// mutant that breaks a promise survives all layers. A drawn mutant may survive.
 package main
 
 import (
@@ -213,7 +214,7 @@ func (r *runner) alone(server string) (end func()) {
 	return one.Unlock
 }
 
-// runMutant runs the layers that are asked for, and keeps what they say.
+// runMutant runs the requested layers, and stores their results.
 func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume bool) error {
 	folder, err := os.MkdirTemp("", "leasing-mutant.")
 	if err != nil {
@@ -264,8 +265,8 @@ func (r *runner) keep(m *mutant, layer int, found result) error {
 	return r.kept.write()
 }
 
-// survivors are the mutants that break a promise and that no layer has noticed, of those
-// that all layers have looked at.
+// survivors returns the mutants that break a promise, that all layers have tested, and
+// that no layer has noticed.
 func (all results) survivors(list []*mutant) (names []string) {
 	for _, m := range list {
 		of := all[m.name]

@@ -21,8 +21,8 @@ type change struct {
 	text       string
 }
 
-// changes returns the changes that the operators make of a file, in the order of their places.
-// Only Go, Lua and SQL have operators.
+// changes returns the changes that the operators make to a file, in the order of their
+// positions. Only Go, Lua and SQL have operators.
 func changes(file, text string) (all []change, err error) {
 	switch path.Ext(file) {
 	case ".go":
@@ -36,7 +36,7 @@ func changes(file, text string) (all []change, err error) {
 	return all, err
 }
 
-// opposites are the operators that replace others. The operands of "-" change places instead.
+// opposites are the operators that replace others. The operands of "-" are swapped instead.
 var opposites = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB,
@@ -126,7 +126,7 @@ func (w *walk) visit(root ast.Node) {
 	})
 }
 
-// negate leaves out a comparison by == or !=, which "replace an operator" negates.
+// negate skips comparisons by == and !=, which "replace an operator" negates.
 func (w *walk) negate(cond ast.Expr) {
 	if cond == nil {
 		return
@@ -148,7 +148,7 @@ func (w *walk) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop drops each statement that declares nothing and ends nothing.
+// drop drops each statement that neither declares a name nor changes the control flow.
 func (w *walk) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -170,7 +170,7 @@ func (w *walk) body(list []ast.Stmt) {
 		return
 	}
 	w.drop(list)
-	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // or the same as to drop that statement
+	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // otherwise this is the same as to drop that statement
 		w.all = append(w.all, change{"empty a case", w.where, w.offset(list[0].Pos()), w.offset(list[len(list)-1].End()), ""})
 	}
 }
@@ -195,7 +195,7 @@ func (w *walk) literal(n *ast.BasicLit) {
 	}
 }
 
-// numbers replace a number by 0, by 1 and by its double.
+// numbers returns the replacements of a number: 0, 1 and its double.
 func numbers(n string) []string {
 	switch v, err := strconv.ParseInt(n, 0, 64); {
 	case err != nil:
@@ -211,7 +211,7 @@ func numbers(n string) []string {
 	}
 }
 
-// returns replaces the error by nil.
+// returns replaces the error of a return statement by nil.
 func (w *walk) returns(n *ast.ReturnStmt) {
 	if w.results == nil || len(n.Results) != w.results.NumFields() {
 		return
@@ -235,12 +235,12 @@ type rule struct {
 	to       string // "": without it
 }
 
-// language is that of a text file.
+// language describes the language of a text file.
 type language struct {
 	comment string
-	// beside are lines that no rule is for.
+	// beside matches the lines to which no rule applies.
 	beside *regexp.Regexp
-	// function is the function that begins in a line.
+	// function finds the function that begins in a line.
 	function *regexp.Regexp
 	rules    []rule
 }
@@ -269,7 +269,7 @@ var (
 // ints are whole numbers in a line. Digits of a name, a parameter or a decimal do not match.
 var ints = regexp.MustCompile(`(?:^|[ (,{\[])(\d+)(?:$|[ ),}\];])`)
 
-// textChanges applies the rules to each line, outside of comments, quotes and holes.
+// textChanges applies the rules to each line, outside of comments, quotes and {{ }}.
 func textChanges(text string, l language) (all []change) {
 	at, where := 0, ""
 	for line := range strings.Lines(text) {
@@ -299,7 +299,8 @@ func textChanges(text string, l language) (all []change) {
 	return all
 }
 
-// masked has an underscore for each byte of a line that is quoted or in a hole, and no comment.
+// masked returns a line without its comment, with an underscore for each byte that is quoted or
+// inside {{ }}.
 func masked(line, comment string) string {
 	code := []byte(line)
 	quoted, holes := false, 0
@@ -323,7 +324,7 @@ func masked(line, comment string) string {
 	return string(code)
 }
 
-// short is code on one line, cut where it is long.
+// short is code on one line, cut if it is long.
 func short(code string) string {
 	code = strings.Join(strings.Fields(code), " ")
 	if letters := []rune(code); len(letters) > 70 {
@@ -332,7 +333,8 @@ func short(code string) string {
 	return code
 }
 
-// name says which change it is, without a line's number: the same change of later code has the same name.
+// name identifies the change without a line number, so that the same change of later code has the
+// same name.
 func (c change) name(file, text string) string {
 	from, to := strings.LastIndexByte(text[:c.start], '\n')+1, len(text)
 	if end := strings.IndexByte(text[c.end:], '\n'); end >= 0 {

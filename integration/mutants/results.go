@@ -13,7 +13,8 @@ import (
 // results hold, by a mutant's name, the result of each layer.
 type results map[string][3]result
 
-// kept is a file of results. Its first line names the code that the results are of. Each mutant has a line, with a column for each layer.
+// kept is a file of results. Its first line names the code to which the results belong. Each mutant
+// has a line, with a column for each layer.
 type kept struct {
 	results
 	file string
@@ -21,7 +22,7 @@ type kept struct {
 	head string
 }
 
-// readResults reads a file; one that does not exist has no results.
+// readResults reads a file; a missing file has no results.
 func readResults(file string) (kept, error) {
 	k := kept{results{}, file, ""}
 	data, err := os.ReadFile(file)
@@ -50,8 +51,8 @@ func readResults(file string) (kept, error) {
 	return k, nil
 }
 
-// begin drops the results of another commit, and of mutants that are not in the list. A sample's list
-// has its rows before they have results.
+// begin drops the results of another commit, and of mutants that are not in the list. A sample has a
+// row for each mutant of the list, even before its results.
 func (k *kept) begin(head string, list []*mutant, sample bool) {
 	if commit, _, _ := strings.Cut(head, ","); !strings.HasPrefix(k.head+",", commit+",") {
 		clear(k.results)
@@ -89,7 +90,7 @@ func (c count) String() string {
 	return fmt.Sprintf("%d of %d", c.noticed, c.of)
 }
 
-// counts looks at mutants that break a promise.
+// counts counts only mutants that break a promise.
 func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants int, by [3]count) {
 	for _, m := range list {
 		if m.breaks == "" || !chosen(m) {
@@ -109,7 +110,7 @@ func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants in
 	return mutants, by
 }
 
-// page is docs/mutants.md, but for the sample's section.
+// page is docs/mutants.md, except for the sample's section.
 func page(list []*mutant, all kept) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants

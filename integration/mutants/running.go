@@ -27,10 +27,10 @@ var (
 	speaks = regexp.MustCompile(`^=== (?:RUN|NAME|CONT)\s+(\S+)`)
 )
 
-// timeLimit notices what ends no test.
+// timeLimit replaces the name of a test if the tests did not end in time.
 const timeLimit = "the time limit"
 
-// program is the tests of a package, built.
+// program is the test program of a package.
 type program struct {
 	tests
 	file, folder string
@@ -82,7 +82,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 			by = found[1]
 		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
 			by = line
-		case p.tests.run != "" && strings.Contains(line, "Error Trace:"): // of a suite's check: the suite tells at its end
+		case p.tests.run != "" && strings.Contains(line, "Error Trace:"): // of a suite's check: the suite reports the failure at its end
 			by = at
 		}
 	}
@@ -120,7 +120,8 @@ func (r *runner) sound(ctx context.Context, t tests) (time.Duration, error) {
 	return once()
 }
 
-// pass runs tests that a busy machine may fail, but not twice.
+// pass runs tests, and repeats them after a failure: a busy machine may fail them once, but not
+// twice.
 func (r *runner) pass(ctx context.Context, t tests) (took time.Duration, err error) {
 	folder, err := os.MkdirTemp("", "leasing-mutant.")
 	if err != nil {

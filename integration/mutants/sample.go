@@ -23,7 +23,7 @@ import (
 // part is code that mutants are drawn from.
 type part struct {
 	name  string
-	files *regexp.Regexp // the first part that matches a file has it
+	files *regexp.Regexp // a file belongs to the first part that matches
 }
 
 // parts leave out files that no server of the sample runs: Redlock, whose three servers take minutes, MariaDB, SQL Server,
@@ -68,7 +68,8 @@ func equivalents(text string) (map[string]string, error) {
 	return reasons, nil
 }
 
-// Kit files that Redis has no use for: etcd keeps records, and SQLite has the rules and the host's clock.
+// Files of the kit that Redis does not use: etcd uses the records, and SQLite uses the rules and
+// the host's clock.
 var (
 	ofStores = regexp.MustCompile(`/(records?|expiry|codec|leases|sweep|floor|foreign)\.go$|/livefile/`)
 	ofSQLite = regexp.MustCompile(`/(rules|driver|ended|tokens|hostclock[a-z_]*|disk[a-z_]*)\.go$`)
@@ -98,7 +99,7 @@ func realArea(root, file string) area {
 		"sqlite":   overSQLite,
 		"etcd":     {folder: "providers/etcd", run: "^TestConformance$"},
 	}[a.busy]
-	if partOf(file) == "core" { // the other checks ask a provider alone
+	if partOf(file) == "core" { // the other checks test a provider alone
 		a.layers[1].run += "/^Manager_"
 	}
 	a.layers[2] = tests{folder: "integration/mutants", run: "^TestTortureOfAServer$/^" + a.busy + "$"}
@@ -183,7 +184,7 @@ func sources(root string, chosen *regexp.Regexp) (map[string]string, error) {
 	return files, err
 }
 
-// draw returns the first so many candidates that compile.
+// draw returns candidates that compile: the first ones, up to count.
 func draw(ctx context.Context, root, seed string, count int, chosen *regexp.Regexp) (list []*mutant, err error) {
 	files, err := sources(root, chosen)
 	if err != nil {
@@ -264,7 +265,8 @@ func wilson(count, of int) (low, high float64) {
 	return (middle - half) / (1 + z*z/n), (middle + half) / (1 + z*z/n)
 }
 
-// share counts the drawn mutants that a layer was asked about, and the noticed and the undecided ones.
+// share counts the drawn mutants that a layer has tested: all of them, the noticed
+// mutants, and the undecided mutants.
 type share struct{ noticed, undecided, of int }
 
 func (s share) String() string {
@@ -279,7 +281,8 @@ func (s share) String() string {
 	return text
 }
 
-// shares are those of each layer, and of any layer for the mutants that all were asked about.
+// shares returns the share of each layer, and that of all layers together for the mutants that all
+// have tested.
 func (all results) shares(chosen func(name string) bool) (mutants int, by [4]share) {
 	for name, of := range all {
 		if !chosen(name) {

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// made are the changed lines of each change of a small text, with the operator.
+// made returns the changed lines of each change of a small text, with the operator.
 func made(t *testing.T, file, text string) (lines []string) {
 	t.Helper()
 	all, err := changes(file, text)
@@ -144,7 +144,8 @@ func TestASeedFixesTheOrder(t *testing.T) {
 	require.Equal(t, first, still)
 }
 
-// A drawn mutant compiles, since one that does not is passed over; a sample begins with the lesser one of the same seed.
+// Drawn mutants compile, since all others are skipped. A larger sample begins with the smaller
+// sample of the same seed.
 func TestADrawnMutantCompiles(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -237,7 +238,7 @@ func TestShares(t *testing.T) {
 	require.ErrorContains(t, err, "more than 5 %")
 }
 
-// Each equivalent is a mutant of the sample that is kept.
+// Each equivalent mutant is in the stored sample.
 func TestEquivalentsAreOfTheSample(t *testing.T) {
 	reasons, err := equivalents(equivalentsText)
 	require.NoError(t, err)

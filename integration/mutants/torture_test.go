@@ -23,9 +23,9 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// TestTorture_memory is the layer of that name: two minutes of virtual time over memory under
-// each ready-made plan; once as it is, once busier, and once with longer leases and without
-// wake-ups and batches. A mutant that breaks a promise should fail this test.
+// TestTorture_memory is the layer "torture": two minutes of virtual time over memory under
+// each ready-made plan; once with the defaults, once busier, and once with longer leases
+// and without wake-ups and batches. A mutant that breaks a promise should fail this test.
 func TestTorture_memory(t *testing.T) {
 	servertest.Long(t)
 	for _, name := range chaos.Names() {
@@ -54,7 +54,7 @@ func TestTorture_memory(t *testing.T) {
 	}
 }
 
-// TestTortureOfAServer is the layer of that name for drawn mutants: `leasing-dev torture --for 15s` over a real server.
+// TestTortureOfAServer is the layer "torture" for drawn mutants: `leasing-dev torture --for 15s` over a real server.
 // Patience is longer, for a machine that is busy.
 func TestTortureOfAServer(t *testing.T) {
 	servertest.Long(t)

@@ -22,8 +22,8 @@ const (
 	comesBack    = "has the name again, although it had ended"
 )
 
-// traps are mutants that the search of internal/lifecycle finds. trap is the number in docs/traps.md, or a name; plan is one of
-// the search's; finds is the broken promise in the search's words.
+// traps are mutants that the search of internal/lifecycle finds. trap is the number in docs/traps.md, or a name; plan is a plan
+// of the search; finds is the broken promise in the search's output.
 var traps = []struct{ trap, mutant, plan, finds string }{
 	{"T01", "trust: a renewal is trusted from its reply", "finite", notItsHolder},
 	{"T05", "fence: a stale token is let in", "a resource", "under an earlier grant"},
@@ -48,13 +48,13 @@ var traps = []struct{ trap, mutant, plan, finds string }{
 	{"lost release", "release: an unanswered one is not cleaned up", "infinite", "the name stays taken for ever"},
 }
 
-// Of the output of the search.
+// Parts of the search's output.
 var (
 	visited = regexp.MustCompile(`\d+ states`)
 	told    = regexp.MustCompile(`(?s)but was (.*)\n[^\n]*Test:`)
 )
 
-// The search, built with the mutant of a trap, ends in the story of an error.
+// The search, built with the mutant of a trap, reports the steps to an error.
 func TestTheSearchFindsEachTrap(t *testing.T) {
 	servertest.Long(t)
 	root, err := filepath.Abs("../..")

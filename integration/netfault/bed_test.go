@@ -27,15 +27,15 @@ import (
 	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 )
 
-// backend is a kind of server that the network fails before.
+// backend is a kind of server behind a network that fails.
 type backend struct {
 	name, variable string
-	// oneRequest says that an acquire is a single request: if its reply is lost it
-	// has been applied.
+	// oneRequest means that an acquire is a single request: if the reply is lost,
+	// the acquire was applied.
 	oneRequest bool
 	// open opens a client of the server at an address, with a place that is unique to this test.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
-	// clear removes what the test has left; nil if the backend forgets it by itself.
+	// clear removes the test's data; nil if the backend forgets the data by itself.
 	clear func(ctx context.Context, address, unique string) error
 }
 
@@ -146,7 +146,7 @@ func newBed(t *testing.T, backend backend) *bed {
 	}
 }
 
-// provider is a client, behind the proxy or not.
+// provider opens a client at an address, which is behind the proxy or direct.
 func (b *bed) provider(address string) leasing.Provider {
 	b.t.Helper()
 	p, err := b.open(b.t.Context(), address, b.unique)

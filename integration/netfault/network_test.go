@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// patience bounds what should happen soon on a slow machine.
+	// patience bounds the waits of a test on a slow machine.
 	patience = 20 * time.Second
 	// lasting is a TTL that no test outlives, and that all backends support.
 	lasting = time.Minute
@@ -32,7 +32,8 @@ func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (abst
 	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: lasting})
 }
 
-// acquireAgain goes on if the connection which bytes were lost on is only closed under the request.
+// acquireAgain tries again if the connection on which bytes were lost is closed only during the
+// request.
 func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Grant, err error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if grant, err = b.acquire(p, id, time.Until(end)); !errors.Is(err, leasing.ErrUnavailable) {
@@ -42,7 +43,7 @@ func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Gr
 	return grant, err
 }
 
-// definite says whether an error promises that nothing was applied.
+// definite reports whether an error promises that nothing was applied.
 func definite(err error) bool {
 	return errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrThrottled) || errors.Is(err, leasing.ErrReleased)
 }
@@ -145,7 +146,7 @@ func TestPartitionOfTheHolder(t *testing.T) {
 	})
 }
 
-// A waiter learns of a release although its push connection has died silently, since it
+// A waiter notices a release although its push connection has died silently, since it
 // polls as well.
 func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The driver takes up to 15 s to close a connection in order. On a dead connection that is in vain, and
-// a process without another connection could not renew its leases in that time.
+// The driver takes up to 15 s for the orderly close of a connection, which can't succeed on a dead
+// connection. A process without another connection could not renew its leases in that time.
 func TestDeadConnectionGivesItsPlaceBack_postgres(t *testing.T) {
 	b := newBed(t, backends[slices.IndexFunc(backends, func(b backend) bool { return b.name == "postgres" })])
 	client := b.provider(b.behind + "&pool_max_conns=1")

@@ -20,8 +20,8 @@ type panel struct {
 
 type query struct{ legend, expr string }
 
-// of is the choice of series that the dashboard's variables make, of those with a scope and
-// of those without.
+// of and ofAll select series by the dashboard's variables: series with a scope, and series
+// without.
 const (
 	of     = `leasing_provider=~"$provider", leasing_scope=~"$scope"`
 	ofAll  = `leasing_provider=~"$provider"`
@@ -33,13 +33,13 @@ func rate(by, counter, selected string) string {
 	return `sum by (` + by + `) (rate(` + counter + `{` + selected + `}` + window + `))`
 }
 
-// quantile is that of a histogram, for each scope.
+// quantile is a quantile of a histogram, for each scope.
 func quantile(q, histogram string) string {
 	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + of + `}` + window + `)))`
 }
 
-// panels are in the order of a look at an ill fleet: is there a backend, who holds and waits, and
-// why not.
+// panels are in the order in which an operator looks at a fleet that fails: does the backend
+// answer, which processes hold and wait, which requests fail.
 var panels = []panel{
 	{"Backend answers", "none", "1 while requests are answered, 0 since one was not, for each process.",
 		[]query{{"{{instance}} {{leasing_provider}}", `leasing_backend_up{` + ofAll + `}`}}},

@@ -1,3 +1,3 @@
-// Package operations checks what operators get: Prometheus rules and a Grafana dashboard,
-// on a fleet that is measured by a real Prometheus.
+// Package operations checks the files for operators, Prometheus rules and a Grafana
+// dashboard, on a fleet that is measured by a real Prometheus.
 package operations

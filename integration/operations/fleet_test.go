@@ -50,13 +50,14 @@ func promtool(t *testing.T, args ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The rules fire beyond their limits, and not at them: see alerts_test.yml.
+// The rules fire beyond their limits, but not at the limits: see alerts_test.yml.
 func TestTheRules(t *testing.T) {
 	promtool(t, "check", "rules", "alerts.yml")
 	promtool(t, "test", "rules", "alerts_test.yml")
 }
 
-// process is one of a fleet: a manager of its own, measured under an address of its own.
+// process is one process of a fleet: a manager of its own, measured under an address of its
+// own.
 type process struct {
 	*leasing.Manager
 	meters  *sdkmetric.MeterProvider
@@ -91,8 +92,8 @@ type watcher struct {
 	up  bool // it has answered
 }
 
-// watch starts one with the rules, whose minutes are seconds here, and whose limit of
-// margin fits leases of six seconds.
+// watch starts a Prometheus with the rules, whose minutes are seconds here, and whose
+// limit of the margin fits leases of six seconds.
 func watch(t *testing.T, fleet ...*process) *watcher {
 	dir := t.TempDir()
 	text, err := os.ReadFile(rules)
@@ -182,7 +183,7 @@ func (w *watcher) fires(alert string) {
 	require.Eventually(w.t, func() bool { return w.firing()[alert] }, atMost, 200*time.Millisecond, alert)
 }
 
-// every does something again and again until ctx ends.
+// every calls do repeatedly, with a pause after each call, until ctx ends.
 func every(ctx context.Context, pause time.Duration, do func()) {
 	for {
 		do()
@@ -194,9 +195,9 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// A healthy fleet is silent. Then one lease is broken again and again, one has no holder
-// that is measured, a former holder is refused, and the server is gone: each of them
-// fires its alerts. Meanwhile each panel of the dashboard has something to show.
+// A healthy fleet is silent. Then one lease is broken again and again, one has a holder
+// that is not measured, a former holder is refused, and the server is gone: each of
+// these fires its alerts. Meanwhile each panel of the dashboard has something to show.
 func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	server, err := url.Parse(named(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)
@@ -207,7 +208,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	server.Host = proxy.Addr()
 	fleet := []*process{start(t, server.String(), prefix), start(t, server.String(), prefix), start(t, server.String(), prefix)}
 	otel.SetMeterProvider(fleet[0].meters) // for fences
-	operator := start(t, direct, prefix)   // is not measured
+	operator := start(t, direct, prefix)   // not measured
 	w := watch(t, fleet...)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -264,14 +265,14 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.NoError(t, proxy.Set(netfault.Conditions{Down: true}))
 	w.fires("LeasingBackendDown")
 	w.fires("LeasingRenewalsFail")
-	seen := make([]bool, len(panels)) // while it is ill, and well again
+	seen := make([]bool, len(panels)) // while the fleet fails, and after it has recovered
 	shown := func() bool {
 		all := true
 		for i, p := range panels {
 			shows := true
 			for _, q := range p.queries {
 				expr := strings.NewReplacer("$__rate_interval", "1m", "$provider", ".*", "$scope", ".*").Replace(q.expr)
-				shows = shows && len(w.query("("+expr+") >= 0")) > 0 // not a number is nothing to see
+				shows = shows && len(w.query("("+expr+") >= 0")) > 0 // NaN shows nothing
 			}
 			seen[i] = seen[i] || shows
 			all = all && seen[i]

@@ -154,8 +154,8 @@ func TestTheRunbookHasEachSentinelAndCode(t *testing.T) {
 	require.Empty(t, unused)
 }
 
-// Each text that the table has for a sentinel of package leasing is that of an error of the code, which matches
-// the sentinel, and the table has each text.
+// Each text that the table has for a sentinel of package leasing is the text of an error in the code that
+// matches the sentinel, and the table has all such texts.
 func TestTheRunbookHasEachError(t *testing.T) {
 	classes := map[string]error{
 		"ErrHeld": leasing.ErrHeld, "ErrLost": leasing.ErrLost, "ErrReleased": leasing.ErrReleased, "ErrHandedOver": leasing.ErrHandedOver,

@@ -81,7 +81,7 @@ func TestExclusionBetweenProcesses_Postgres(t *testing.T) {
 	}, "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
 }
 
-// compete lets workers fight for the lease while leaders are killed and paused
+// compete lets workers compete for the lease while leaders are killed and paused
 // past their TTL, then reads the history.
 func compete(t *testing.T, j job, serial string) {
 	db, err := sql.Open(j.Driver, j.DSN)
@@ -151,7 +151,7 @@ type arena struct {
 	mu        sync.Mutex
 	processes []*process
 	history   history
-	changed   chan struct{} // closed and renewed with each note
+	changed   chan struct{} // closed and replaced with each note
 	current   struct {
 		process *process
 		token   int64

@@ -48,7 +48,7 @@ type note struct {
 const (
 	acquired  = "acquired"
 	trusted   = "trusted"
-	releasing = "releasing" // from here on it is given up on purpose
+	releasing = "releasing" // from here on the lease is given up on purpose
 	lost      = "lost"
 	late      = "late write" // with the token of a lost lease: Text has the result
 	failed    = "failed"
@@ -113,9 +113,9 @@ type worker struct {
 	fence *sqlfence.Table
 }
 
-// lead works for a while, or until it notices that the lease is lost, and is
-// rude about it: it writes on no matter what the lease says, as a process does
-// that was paused between the check and the write.
+// lead works for a while, or until it notices that the lease is lost. After the
+// loss it still writes, like a process that was paused between the check and the
+// write.
 func (w worker) lead(lease *leasing.Lease) {
 	enough := time.After(time.Duration(1+rand.IntN(4)) * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -127,7 +127,7 @@ func (w worker) lead(lease *leasing.Lease) {
 		}
 		if lease.Err() != nil {
 			tell(note{Kind: lost, Token: lease.Token(), Text: lease.Err().Error()})
-			select { // a process that was stopped hears of it as soon as it goes on
+			select { // a process that was stopped notices the loss as soon as it resumes
 			case <-lease.Done():
 			case <-time.After(5 * time.Second):
 				tell(note{Kind: failed, Text: "the lease is lost, but its context has not ended"})
@@ -145,7 +145,7 @@ func (w worker) lead(lease *leasing.Lease) {
 			tell(note{Kind: releasing, Token: lease.Token()})
 			ctx, cancel := context.WithTimeout(context.Background(), ttl)
 			defer cancel()
-			_ = lease.Release(ctx) // a busy database may make it too late: then the lease runs out
+			_ = lease.Release(ctx) // on a busy database the release may be too late: then the lease runs out
 			return
 		}
 	}
@@ -169,7 +169,7 @@ func (w worker) write(token int64) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO ledger (token) VALUES (%d)", token))
 		return err
 	})
-	if ctx.Err() != nil { // some drivers have an error of their own for it
+	if ctx.Err() != nil { // some drivers return an error of their own
 		return context.DeadlineExceeded
 	}
 	return err

@@ -28,8 +28,8 @@ type assigned struct {
 	Partitions []string
 }
 
-// assignment is a report of the process: it works on a partition under a token, or has ended
-// this work, and Moved says whether another worker gets the partition.
+// assignment is a report of the process: that it works on a partition under a token, or that
+// it has ended this work. Moved reports whether another worker gets the partition.
 type assignment struct {
 	Partition    string
 	Token        int64
@@ -37,7 +37,7 @@ type assignment struct {
 	Ended, Moved bool
 }
 
-// share is the life of such a process, until it is killed.
+// share works on a process's share until the process is killed.
 func share(description []byte) error {
 	ctx := context.Background()
 	var a assigned
@@ -177,14 +177,14 @@ func (w *workers) even() time.Duration {
 	}
 }
 
-// Eight processes share 64 partitions. Some are killed, and others come.
+// Eight processes share 64 partitions. Some are killed, and new processes start.
 func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) {
 		w := &workers{t: t, at: at, ttl: 4 * time.Second, processes: map[string]*servertest.Process{}, notes: make(chan func(), 10000), by: map[string]map[string]bool{}, works: map[string]map[int64]*span{}}
 		for i := range 64 {
 			w.partitions = append(w.partitions, fmt.Sprint("p", 10+i))
 		}
-		provider(t, at) // creates what is needed
+		provider(t, at) // creates missing tables
 		for i := range 8 {
 			w.start(fmt.Sprint("w", i))
 		}
@@ -195,7 +195,7 @@ func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 			took := w.even()
 			begun, moved, lost = w.begun-begun, w.moved-moved, w.lost-lost
 			t.Logf("%s: even after %v, %d partitions moved, %d of them from a worker that lives", what, took.Round(time.Millisecond), begun, moved)
-			if lost == 0 { // otherwise the machine is so busy that workers take each other for dead
+			if lost == 0 { // otherwise the machine is so busy that workers count as dead
 				require.Equal(t, 8, begun)
 				require.Equal(t, 8-kept, moved)
 			}

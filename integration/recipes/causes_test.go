@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// T189: the error of a server whose certificate has an unknown authority has the cause as a type, on each backend that
-// speaks TLS.
+// T189: if the certificate of a server has an unknown authority, the error has the cause as a typed error, on each
+// backend that speaks TLS.
 func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 	const mysqlGreeting = "\x0a8.0.36\x00\x01\x00\x00\x0012345678\x00\x00\x8a\x21\x02\x00\x08\x00\x15" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "123456789012\x00mysql_native_password\x00"
 	key := "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5"
@@ -53,7 +53,7 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 				_, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "name", ID: abstractions.NewID(), Owner: "test", TTL: 20 * time.Second})
 			}
 			require.ErrorIs(t, err, leasing.ErrUnavailable)
-			if name == "etcd" { // gRPC tells the cause as text alone
+			if name == "etcd" { // gRPC reports the cause as text alone
 				require.ErrorContains(t, err, "certificate signed by unknown authority")
 				return
 			}
@@ -62,7 +62,8 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 	}
 }
 
-// untrusted serves TLS with a certificate that no client trusts, after the bytes with which begin begins a connection.
+// untrusted serves TLS with a certificate that no client trusts, after begin has exchanged the
+// first bytes of a connection.
 func untrusted(t *testing.T, begin func(net.Conn) error) (address string) {
 	t.Helper()
 	if begin == nil {

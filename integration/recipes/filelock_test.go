@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
-// inTree runs a test on each backend, with a tree of these files, and a function that makes agents
-// for the tree.
+// inTree runs a test on each backend, with a tree of the given files, and a function that makes
+// agents for the tree.
 func inTree(t *testing.T, files []string, test func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree)) {
 	onEach(t, backends, func(t *testing.T, at, root string) {
 		for _, file := range files {
@@ -32,8 +32,8 @@ func inTree(t *testing.T, files []string, test func(t *testing.T, root string, a
 	})
 }
 
-// Agents that spell one file in their own ways, and some its folder, never hold it at
-// once.
+// Agents that lease one file by different spellings, or by its folder, never hold it
+// at the same time.
 func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 	inTree(t, []string{"src/a.go", "docs/x"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		require.NoError(t, os.Symlink("src", filepath.Join(root, "link")))
@@ -73,7 +73,7 @@ func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A file is not passed over for good where several take turns with its folder.
+// A waiter for a file gets its turn although several agents take turns with the file's folder.
 func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 	inTree(t, []string{"src/a"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		ctx, cancel := context.WithCancel(t.Context())

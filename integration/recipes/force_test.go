@@ -15,16 +15,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// operator is a process that forces the holder of some leases out, and dies at a request.
+// operator is a process that breaks some leases by force, and dies at a request.
 type operator struct {
 	At        string
 	Records   []leasing.Record
 	Immediate bool
-	Dies      int  // at which Break, from 0
+	Dies      int  // at which Break, counted from 0
 	Applied   bool // after it was applied, and not before it was sent
 }
 
-// dying is a provider whose process dies at a Break, or whose Break fails, as do says.
+// dying is a provider whose process dies at a Break, or whose Break fails, as do decides.
 type dying struct {
 	leasing.Provider
 	breaks *int
@@ -41,7 +41,7 @@ func (d dying) Break(ctx context.Context, req abstractions.BreakRequest) (result
 	return result, err
 }
 
-// operate is the life of an operator.
+// operate runs an operator.
 func operate(description []byte) error {
 	ctx := context.Background()
 	var o operator
@@ -73,8 +73,8 @@ func operate(description []byte) error {
 
 var held = []string{"a", "b", "c", "d"}
 
-// forced runs a test on each database whose history is written with the change, with leases that
-// are held.
+// forced runs a test, with held leases, on each database that writes the history together with
+// the change.
 func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record)) {
 	onEach(t, map[string]backend{"sqlite": sqlite, "postgres": postgres}, func(t *testing.T, at, _ string) {
 		at = with(at, "history=true")
@@ -94,8 +94,8 @@ func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider,
 	})
 }
 
-// requireBroken checks of each name whether it is broken: in its history, once and with actor and reason, and by
-// the answer to its holder's renewal. All other leases are still held.
+// requireBroken checks that the given names are broken: in the history, once and with actor and reason, and by
+// the answer to the holder's renewal. All other leases are still held.
 func requireBroken(t *testing.T, p leasing.Provider, leases []*leasing.Lease, broken ...string) {
 	t.Helper()
 	reader, keeps := abstractions.As[abstractions.HistoryReader](p)
@@ -120,8 +120,8 @@ func requireBroken(t *testing.T, p leasing.Provider, leases []*leasing.Lease, br
 	}
 }
 
-// A process that is killed in the midst of a forced release has told in the history what it broke, has broken nothing
-// else, and the same call again does the rest.
+// If a process is killed in the middle of a forced release, the history has exactly the leases that it has broken,
+// and a second call breaks the rest.
 func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for _, immediate := range []bool{false, true} {
@@ -165,8 +165,8 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 	}
 }
 
-// A connection that fails at one name, before or after its break, does not keep the call from the other names, and a second
-// call breaks that name.
+// A connection that fails at one name, before or after its break, does not keep the call from breaking the other names, and
+// a second call breaks that name.
 func TestForcedReleaseIsFinishedAfterItsConnectionFailed(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {

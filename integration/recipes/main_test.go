@@ -33,14 +33,14 @@ const atMost = 2 * time.Minute // on a very slow machine
 // backend returns the URL for the leases of a test, which may be in a folder of the test's own.
 type backend func(t *testing.T, root string) string
 
-// backends are those on which every recipe runs, and others those of which the leases
-// have longer bounds, or whose reads may lag.
+// backends are those on which every recipe runs. In others the bounds of leases are
+// longer, or reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
 	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd, "consul": consul, "mariadb": mariadb}
 )
 
-// onEach runs a test on backends, beside each other.
+// onEach runs a test on backends, in parallel.
 func onEach(t *testing.T, backends map[string]backend, test func(t *testing.T, at, root string)) {
 	for name, url := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func provider(t *testing.T, at string) leasing.Provider {
 	t.Helper()
 	p, err := openURL(t.Context(), at)
 	require.NoError(t, err)
-	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // which are new to the prefix
+	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // to which the prefix is new
 		require.NoError(t, servers.Bootstrap(t.Context()))
 	}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -132,5 +132,5 @@ func manager(t *testing.T, p leasing.Provider, options leasing.Options) *leasing
 	return m
 }
 
-// pause is work.
+// pause simulates work.
 func pause(d time.Duration) { <-time.After(d) }

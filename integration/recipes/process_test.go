@@ -14,14 +14,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// jobs are what processes that a test starts may do, by the name of the job. Its
-// description is JSON.
+// jobs are the functions of processes that a test starts, by the name of the job.
+// The description of a job is JSON.
 var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate, "share": share}
 
 // jobVariable has the job in the environment of a process with a job.
 const jobVariable = "LEASING_TEST_JOB"
 
-// TestMain is also that of the processes that tests start.
+// TestMain is also the entry point of the processes that tests start.
 func TestMain(m *testing.M) {
 	if name, description, has := strings.Cut(os.Getenv(jobVariable), " "); has {
 		if err := jobs[name]([]byte(description)); err != nil {

@@ -29,8 +29,9 @@ type guarded struct {
 	allow  func()
 }
 
-// T187: a refusal of seconds, as when a password is rotated, ends no election. A lasting refusal ends the
-// election, and a lease that is lost to a refusal says so (T189).
+// T187: a refusal that lasts seconds, as when a password is rotated, ends no election. A lasting refusal
+// ends the election, and the error of a lease that is lost to a refusal has the refusal as its cause
+// (T189).
 func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) guarded{
 		"redis": guardedRedis, "postgres": guardedPostgres, "mariadb": guardedMariaDB,
@@ -169,13 +170,14 @@ func guardedMariaDB(t *testing.T) guarded {
 	return g
 }
 
-// front stands before a server that speaks HTTP, and answers in its place while it refuses.
+// front starts a proxy before a server that speaks HTTP. The proxy answers in the server's place
+// while it refuses.
 func front(t *testing.T, server string, refuse http.HandlerFunc) (address string, g guarded) {
 	to, err := url.Parse(server)
 	require.NoError(t, err)
 	var refusing atomic.Bool
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.Scheme, to.Host, r.In.Host // which is signed
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.Scheme, to.Host, r.In.Host // the signature covers the host
 	}}
 	pass.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	_ "time/tzdata" // the changes of clocks, wherever the test runs
+	_ "time/tzdata" // the time zones, wherever the test runs
 
 	"github.com/adhocore/gronx"
 	gorhill "github.com/gorhill/cronexpr"
@@ -78,9 +78,9 @@ func changes(place *time.Location, until int) (times []time.Time) {
 	return times
 }
 
-// Each schedule starts within nine hours of a change of clocks, and goes on for a day at least. Its
-// clock is fast, so that it asks every quarter of an hour and not every 30 s. LEASING_TEST_SLOW makes
-// 98,880 starts.
+// Each schedule starts within nine hours of a change of clocks, and continues for at least a day. Its
+// clock is fast, so that it asks the library every quarter of an hour and not every 30 s.
+// LEASING_TEST_SLOW makes 98,880 starts.
 func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.T) {
 	step, until := 51, 2027 // three of the starts around each change of a year
 	if os.Getenv("LEASING_TEST_SLOW") != "" {
@@ -125,7 +125,7 @@ type follower struct {
 	next                timetable
 	at                  time.Time // by the clock of the process
 
-	// The answers, as the test finds them: the one that is awaited, and whether one was odd.
+	// The library's answers: the awaited tick, and whether any answer was odd.
 	awaited time.Time
 	odd     bool
 	told    []error
@@ -135,7 +135,7 @@ func (s *follower) String() string {
 	return fmt.Sprintf("%s %q in %v from %v", s.library, s.expression, s.place, s.at.In(s.place))
 }
 
-const fast = 30 // times as fast as others is the clock of a follower
+const fast = 30 // how many times faster the clock of a follower runs
 
 // remembered asks a library once for each time, since followers ask for the same times.
 func remembered(next timetable, place *time.Location) timetable {
@@ -182,7 +182,7 @@ func followAll(t *testing.T, group []*follower) {
 	}
 }
 
-// ask answers for the library, and finds out whether that is odd.
+// ask returns the library's answer, and records whether the answer is odd.
 func (s *follower) ask(t time.Time) time.Time {
 	answer := s.next(t)
 	switch {
@@ -195,7 +195,7 @@ func (s *follower) ask(t time.Time) time.Time {
 	return answer
 }
 
-// check requires that a follower has told of odd ticks if there were any, and of nothing else.
+// check requires that a follower has reported odd ticks if there were any, and no other errors.
 func (s *follower) check(t *testing.T) {
 	for _, err := range s.told {
 		var odd *schedule.OddTickError

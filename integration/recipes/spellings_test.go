@@ -20,20 +20,21 @@ import (
 	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
-// editor is a process that leases one file again and again, spelled in each of its ways.
+// editor is a process that leases one file repeatedly, with each of its spellings.
 type editor struct {
 	Name, At  string // At is the URL of the leases
 	Options   filelock.Options
-	Folder    string // that it works in
+	Folder    string // its working directory
 	Spellings []string
-	Log       string // the file that it tells when it is inside
+	Log       string // the file in which it records that it is inside
 }
 
-// rounds is the number of times that each editor is inside; it goes on until the editors have taken leastTurns turns.
+// rounds is the number of times that each editor is inside; an editor continues until the editors
+// have taken leastTurns turns.
 const rounds, leastTurns = 20, 6
 
-// Processes that spell one file differently never hold it at once: each tells a file outside of the
-// tree when it comes in and when it goes out.
+// Processes that spell one file differently never hold it at the same time: each records in a file
+// outside of the tree when it enters and when it leaves.
 func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, root string) {
 		outside := t.TempDir()
@@ -63,7 +64,8 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 				{Options: hardLinks(plain), Spellings: []string{"src/a.go", "docs/a"}},
 				{Options: hardLinks(viaWay), Spellings: []string{"docs/hard", "round/hard"}},
 			},
-			// Linux folds no case by itself. The option has the names be one, also where it does not.
+			// Linux folds no case by itself. With the option the names are one, even on such a
+			// system.
 			"case": {
 				{Options: foldCase(plain), Spellings: []string{"src/new.go", "src/NEW.go"}},
 				{Options: foldCase(viaWay), Spellings: []string{"SRC/New.Go", "link/nEw.go"}},
@@ -90,7 +92,7 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 func hardLinks(o filelock.Options) filelock.Options { o.HardLinks = true; return o }
 func foldCase(o filelock.Options) filelock.Options  { o.FoldCase = true; return o }
 
-// requireOneInside checks that each editor went out before another editor came in.
+// requireOneInside checks that each editor left before another editor entered.
 func requireOneInside(t *testing.T, log string) {
 	lines := linesOf(log)
 	require.GreaterOrEqual(t, len(lines), 2*2*rounds)
@@ -107,7 +109,7 @@ func linesOf(log string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// turns returns how often an editor came in after another editor.
+// turns returns how often an editor entered after another editor.
 func turns(log string) (n int) {
 	before := ""
 	for _, line := range linesOf(log) {
@@ -119,7 +121,7 @@ func turns(log string) (n int) {
 	return n
 }
 
-// edit is the life of an editor.
+// edit runs an editor.
 func edit(description []byte) (err error) {
 	ctx := context.Background()
 	var e editor

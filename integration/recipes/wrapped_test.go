@@ -20,7 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 )
 
-// wrapper is an application's manager around the library's. It counts the leases that it hands out, and their releases.
+// wrapper is an application's manager around the library's. It counts the leases that it returns,
+// and their releases.
 type wrapper struct {
 	abstractions.Manager
 	acquires, releases atomic.Int64
@@ -54,7 +55,7 @@ func (l wrappedLease) Release(ctx context.Context) error {
 
 var errDone = errors.New("done")
 
-// Do and each recipe use the methods of the manager and the leases that they are given, and no others.
+// Do and each recipe call only methods of the manager and the leases that they are given.
 func TestEachCallPassesThroughAWrapper(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, ctx context.Context, m *leasing.Manager){
 		"Do": func(t *testing.T, ctx context.Context, m *leasing.Manager) {

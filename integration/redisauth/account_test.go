@@ -16,8 +16,8 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
-// A real Azure Managed Redis, if the environment names one: REDIS_ENTRA_ADDRESS is host:port, and the identity is that of
-// auth.FromEnvironment. The connections have its tokens.
+// The suite runs on a real Azure Managed Redis, if the environment names one: REDIS_ENTRA_ADDRESS is host:port, and the
+// identity is that of auth.FromEnvironment. The connections use its tokens.
 func TestConformanceRedisAccount(t *testing.T) {
 	address := os.Getenv("REDIS_ENTRA_ADDRESS")
 	if address == "" {
@@ -28,7 +28,7 @@ func TestConformanceRedisAccount(t *testing.T) {
 	conforms(t, "rediss://"+address, redisauth.Options{Auth: identity})
 }
 
-// The same over a local Redis that takes tokens for passwords.
+// The suite runs on a local Redis that accepts tokens as passwords.
 func TestConformanceRedisWithTokens(t *testing.T) {
 	b := newBed(t)
 	b.entra.SetLifetime(time.Hour)
@@ -60,7 +60,7 @@ func conforms(t *testing.T, url string, options redisauth.Options) {
 	})
 }
 
-// silent is the address of a server that accepts connections and says nothing.
+// silent returns the address of a server that accepts connections and never answers.
 func silent(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -33,8 +33,8 @@ const (
 	lifetime = 3 * time.Second // of a token
 )
 
-// bed is a Redis that takes the tokens of an Entra ID: an ACL user whose passwords
-// are those that have not ended, as in Azure.
+// bed is a Redis that accepts the tokens of an Entra ID: an ACL user whose
+// passwords are the tokens that have not expired, as in Azure.
 type bed struct {
 	t     *testing.T
 	entra *authtest.Server
@@ -87,15 +87,15 @@ func (b *bed) issued() int {
 	return len(b.tokens)
 }
 
-// waitForTokens waits until that many more have been issued.
+// waitForTokens waits until the given number of further tokens has been issued.
 func (b *bed) waitForTokens(more int) {
 	b.t.Helper()
 	all := b.issued() + more
 	require.Eventually(b.t, func() bool { return b.issued() >= all }, patience, 10*time.Millisecond)
 }
 
-// disconnect ends all connections of the user, as Azure does with those whose
-// token has ended.
+// disconnect ends all connections of the user, as Azure ends connections whose
+// token has expired.
 func (b *bed) disconnect() (ended int64) {
 	b.t.Helper()
 	ended, err := b.admin.ClientKillByFilter(b.t.Context(), "user", b.user()).Result()
@@ -103,8 +103,8 @@ func (b *bed) disconnect() (ended int64) {
 	return ended
 }
 
-// client is signed in by credentials, with one connection beside those that
-// subscribe.
+// client returns a client that signs in with credentials, and has one connection
+// beside those that subscribe.
 func (b *bed) client(hooks ...redis.Hook) *redis.Client {
 	b.t.Helper()
 	credentials, err := redisauth.New(redisauth.Options{Credential: b})
@@ -126,7 +126,7 @@ func (b *bed) open(o *redis.Options, hooks ...redis.Hook) *redis.Client {
 	return client
 }
 
-// calls remembers the names of commands.
+// calls records the names of commands.
 type calls struct {
 	mu    sync.Mutex
 	names []string
@@ -158,7 +158,7 @@ func (c *calls) count(name string) int {
 	return len(slices.DeleteFunc(slices.Clone(c.names), func(n string) bool { return n != name }))
 }
 
-// One connection lives through several tokens, and is signed in with each.
+// One connection outlives several tokens, and is signed in with each.
 func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 	b, seen := newBed(t), new(calls)
 	client := b.client(seen)
@@ -177,9 +177,9 @@ func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 	require.Contains(t, living, "user="+b.user())
 }
 
-// T48: a lease outlives the token it was acquired with: connections live through
-// the next ones, and those that Redis ends come back with the token of the day. A
-// waiter, whose subscription is ended too, gets the name when it is free.
+// T48: a lease outlives the token with which it was acquired. Connections stay open
+// across later tokens, and if Redis ends connections, new ones use the present
+// token. A waiter, whose subscription ends too, gets the name when it is free.
 func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	b := newBed(t)
 	open := func() *leasing.Manager {
@@ -208,7 +208,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, patience, 10*time.Millisecond)
 	old := b.tokens[0].Token
 	for range 2 {
-		b.waitForTokens(2) // the first of which may be the other client's
+		b.waitForTokens(2) // the first may be for the other client
 		require.NoError(t, lease.Err())
 		require.Positive(t, b.disconnect())
 		before := lease.Renewals()
@@ -225,8 +225,8 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	require.NoError(t, got.lease.Release(t.Context()))
 }
 
-// An Entra ID that is away is not noticed as long as the token is good; without
-// one the error is package leasing's.
+// An outage of Entra ID has no effect while the token is valid. After that, calls
+// return an error of package leasing.
 func TestRedisWithoutEntraID(t *testing.T) {
 	b := newBed(t)
 	b.entra.SetLifetime(4 * time.Minute) // azidentity requests another token for each client

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// providers are the modules whose small program is that of providers/sql/sqlite, on the server that a
-// variable names or on a developer's machine: a module's slug, its package, the
-// variable, and the URL in its absence.
+// providers are the modules whose small program is made from that of providers/sql/sqlite. For each
+// slug they have the module's package, the variable with the URL of a server, and the URL that is
+// used if the variable is not set.
 var providers = map[string][3]string{
 	"providers-blob":      {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
 	"providers-cosmos":    {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},
@@ -24,7 +24,7 @@ var commands = map[string][]string{
 	"cmd-leasing-dev": {"bench", "--url", "sqlite://FOLDER/leases.db?create=true", "--for", "300ms"},
 }
 
-// writeConsumer writes the small program that uses a module.
+// writeConsumer writes the small program of a module's user.
 func writeConsumer(release string, m released, to string) error {
 	of, replaced := m.slug, strings.NewReplacer()
 	if p, ok := providers[m.slug]; ok {

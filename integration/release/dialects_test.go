@@ -13,7 +13,8 @@ import (
 // clients are the client libraries of the SQL dialects, by the names of their folders.
 var clients = map[string]string{"postgres": "github.com/jackc/pgx/", "sqlite": "github.com/ncruces/go-sqlite3", "mysql": "github.com/go-sql-driver/mysql", "sqlserver": "github.com/microsoft/go-mssqldb"}
 
-// A program of one SQL dialect links one client: SQLite alone is more than all the rest of a PostgreSQL program.
+// A program of one SQL dialect links one client: SQLite alone is larger than all the rest of a
+// PostgreSQL program.
 func TestAProgramOfOneDialectLinksOneClient(t *testing.T) {
 	const module = "github.com/distributedleasing/leasing/providers/sql"
 	for dialect, packages := range map[string][]string{

@@ -12,9 +12,9 @@ import (
 // consumer is the module of a user of a released module.
 const consumer = "example.com/consumer"
 
-// footprint returns the text of the allow list that allows exactly what a module
-// brings along to a consumer in dir. Versions are left out, so that an upgrade doesn't
-// change the list.
+// footprint returns the text of the allow list that allows exactly the modules that a
+// module brings along to a consumer in dir. Versions are left out, so that an upgrade
+// doesn't change the list.
 func (s *sandbox) footprint(ctx context.Context, m released, dir string) (string, error) {
 	imported, err := s.importedModules(ctx, m, dir)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *sandbox) footprint(ctx context.Context, m released, dir string) (string
 	for _, dep := range info.Deps {
 		linked = append(linked, dep.Path)
 	}
-	// go list -m all would also ask a proxy when each was published.
+	// go list -m all would also ask a proxy for the time of each module's publication.
 	graph, err := s.run(ctx, dir, "go", "mod", "graph")
 	if err != nil {
 		return "", err

@@ -1,18 +1,18 @@
-// Command release uses every module that the next release would publish the way a
-// stranger would, before anything is published.
+// Command release uses every module of the next release as a stranger would, before
+// anything is published.
 //
 //	release [-update]
 //
-// Released are the modules that go.work replaces, at the version that it says, which
-// no proxy has yet. So each is packed from the working tree into a module proxy
-// made of files, and the go command runs outside the workspace, with that proxy
-// before the user's own and with a fresh module cache.
+// The released modules are those that go.work replaces, at the version of its
+// replace lines, which no proxy has yet. So each module is packed from the working
+// tree into a module proxy made of files, and the go command runs outside the
+// workspace, with that proxy before the user's own and with a fresh module cache.
 //
 // It fails unless, for every released module,
 //   - the rules in rules.go hold: no replace, a licence, no sibling's internals;
 //   - it builds and vets as it was packed;
-//   - in an empty module, `go get` brings it, and its program (consumer.go)
-//     builds, runs, and ends well;
+//   - in an empty module, `go get` adds it, and its program (consumer.go) builds,
+//     runs, and succeeds;
 //   - the program links the modules that allow/ lists, and no other module comes into
 //     its module graph.
 //
@@ -112,7 +112,7 @@ func check(ctx context.Context, dir string, update bool) (err error) {
 	return errors.Join(failures...)
 }
 
-// goSettings are those of the user's go command.
+// goSettings are the settings of the user's go command.
 type goSettings struct{ GOWORK, GOMODCACHE, GOPROXY, GONOSUMDB string }
 
 func goEnv(ctx context.Context, dir string) (env goSettings, err error) {
@@ -131,8 +131,9 @@ func goEnv(ctx context.Context, dir string) (env goSettings, err error) {
 // programTime is far more than a small program needs to acquire and release.
 const programTime = time.Minute
 
-// checkModule does what the first user of a release does: an empty module, go get,
-// a small program, go run. Then it compares what came along with the allow list.
+// checkModule follows the steps of the first user of a release: an empty module, go
+// get, a small program, go run. Then it compares the modules that came along with
+// the allow list.
 func (s *sandbox) checkModule(ctx context.Context, m released, update bool) error {
 	dir := filepath.Join(s.dir, "consumers", m.slug)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -43,7 +43,7 @@ replace (
 	"integration/release/consumers/providers-sql/main.go": "package main\n\nimport \"ex.org/lease/providers/sql\"\n\nfunc main() { println(sql.Name) }\n",
 }
 
-// allowed is an allow list with the same modules everywhere.
+// allowed returns an allow list with the same modules in each section.
 func allowed(module string, brought ...string) string {
 	text := lines(brought)
 	return "# What " + module + ` brings along.
@@ -58,7 +58,7 @@ func allowed(module string, brought ...string) string {
 ` + text
 }
 
-// plant writes the small repository, changed: an empty text drops a file.
+// plant writes the small repository with changes: an empty text drops a file.
 func plant(t *testing.T, changes map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,8 +79,8 @@ func plant(t *testing.T, changes map[string]string) string {
 	return dir
 }
 
-// serveDrivers makes a proxy of files with ex.org/driver and ex.org/stranger the
-// only one, so that the tests need no network.
+// serveDrivers sets a proxy of files, with ex.org/driver and ex.org/stranger, as
+// the only proxy, so that the tests need no network.
 func serveDrivers(t *testing.T) {
 	t.Helper()
 	s := &sandbox{dir: t.TempDir()}

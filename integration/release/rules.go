@@ -15,20 +15,20 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// rules checks what needs no go command, and returns what is wrong, one sentence
-// each.
+// rules checks the rules that need no go command, and returns a sentence for each
+// problem.
 func rules(root string, modules []released) (problems []string, err error) {
 	licence, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
-		// A module is published alone, so each carries the licence.
+		// A module is published alone, so each has the licence.
 		if own, err := os.ReadFile(filepath.Join(m.abs, "LICENSE")); err != nil || !bytes.Equal(own, licence) {
 			problems = append(problems, m.dir+": has no LICENSE like the root's")
 		}
-		// Go ignores a replace in modules that require this module, and refuses to install
-		// its commands.
+		// Modules that require this module ignore its replace lines, and Go does not
+		// install commands of a module with such lines.
 		text, err := os.ReadFile(filepath.Join(m.abs, "go.mod"))
 		if err != nil {
 			return nil, err
@@ -49,9 +49,9 @@ func rules(root string, modules []released) (problems []string, err error) {
 	return problems, nil
 }
 
-// internalImports: Go allows a sibling module to import this one's internal
-// packages, as its path begins the same; but then the two must be upgraded
-// together, and no message tells the users.
+// internalImports finds imports of the internal packages of a sibling module. Go
+// allows them, because the paths of the two modules begin alike. But then the two
+// must be upgraded together, and no message says so to the users.
 func internalImports(root string, m released, modules []released) (problems []string, err error) {
 	packed, err := zip.CheckDir(m.abs)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 // sandbox is a temporary folder with a module proxy of files and a fresh module
-// cache, and an environment for the go command that knows only these and the
-// user's proxies.
+// cache, and an environment for the go command that names only these and the user's
+// proxies.
 type sandbox struct {
 	root string // of the repository
 	dir  string
@@ -28,8 +28,8 @@ type sandbox struct {
 }
 
 // newSandbox lets the user's module cache serve third parties, so that a check
-// needs no network after a build; and keeps the checksum database from being
-// asked about modules it can't know.
+// needs no network after a build. It also keeps the go command from asking the
+// checksum database about unpublished modules.
 func newSandbox(root string, user goSettings, modules []released) (*sandbox, error) {
 	dir, err := os.MkdirTemp("", "leasing-release-")
 	if err != nil {
@@ -46,8 +46,8 @@ func newSandbox(root string, user goSettings, modules []released) (*sandbox, err
 		"GOMODCACHE="+filepath.Join(dir, "modcache"),
 		"GOPROXY="+fileURL(filepath.Join(dir, "proxy"))+","+fileURL(filepath.Join(user.GOMODCACHE, "cache", "download"))+","+user.GOPROXY,
 		"GONOSUMDB="+strings.Trim(unsummed, ","),
-		// Nothing bypasses the proxies. (Not "none": with any value the go
-		// command takes a sibling that the cache has for the whole answer.)
+		// Nothing bypasses the proxies. (The value is empty, not "none": with any
+		// value the go command treats a sibling in the cache as the whole answer.)
 		"GONOPROXY=",
 		"GOPRIVATE=",
 	)}, nil
@@ -94,8 +94,8 @@ func (s *sandbox) publish(m module.Version, dir string) error {
 var downloading = regexp.MustCompile(`(?m)^go: downloading .*\n`)
 
 // run runs a command in the sandbox's environment and returns its standard
-// output; the error holds all that it printed. At the end of ctx the command ends as by
-// Ctrl-C.
+// output; the error holds all that it printed. At the end of ctx the command is
+// interrupted, as by Ctrl-C.
 func (s *sandbox) run(ctx context.Context, dir string, command ...string) (string, error) {
 	var out, messages bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

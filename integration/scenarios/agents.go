@@ -17,15 +17,15 @@ import (
 	"github.com/distributedleasing/leasing/recipes/filelock"
 )
 
-// agents edit overlapping sets of files of one tree, some by other spellings of their paths, one of them by the folder. Trouble
-// befalls four of six:
+// agents are six processes that edit overlapping sets of files of one tree. Some spell the paths differently, and one leases
+// folders. Trouble befalls four of the six:
 //
 //   - two wait for each other, the deadlock is reported, and one gives way;
 //   - one is killed in the middle of an edit, and a seventh does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
-// Look at the table in the end: it shows the history of the leases that trouble befell. The provider writes this history on
-// SQLite and PostgreSQL, package history elsewhere.
+// Look at the table at the end: it shows the history of the leases that trouble befell. This history is written by
+// the provider on SQLite and PostgreSQL, and elsewhere by package history.
 var agents = runner.Scenario{
 	Name: "agents", About: "six processes edit one tree: two deadlock, one is killed, one is forced out (make agents)", Sample: "agents",
 	TTL: 2 * time.Second, // short, so that the leases of a killed agent end soon
@@ -40,7 +40,7 @@ const edits = 6
 // that holds one of the two waits for no further file.
 var crossed, dying, dawdled = files[4:], files[0] + "," + files[2], files[1] + "," + files[3]
 
-// inTrouble are the trouble of each agent, and the kind of the history's entry about the end of its leases. For an
+// inTrouble has the trouble of each agent, and the kind of the history's entry about the end of its leases. For an
 // agent that is killed the entry is an expiry, or is missing, because no process was left to report the end.
 var inTrouble = map[string]struct {
 	what string
@@ -59,8 +59,8 @@ type agentShow struct {
 	leases   []leasing.Record // that trouble befell
 	crossing []string         // agents
 	forced   bool             // the agent that dawdles
-	thrown   int              // edits, of that agent
-	told     int              // agents, of the deadlock
+	thrown   int              // edits that this agent threw away
+	told     int              // agents that gave way to end the deadlock
 }
 
 // runAgents runs the scenario in a tree that it makes. Without a URL the leases are in the tree's own SQLite file.
@@ -93,13 +93,13 @@ func runAgents(ctx context.Context, folder, url string, out io.Writer) (err erro
 	return runner.Run(ctx, folder, here, url, out)
 }
 
-// wish are the paths of an edit.
+// wish returns the paths of an edit.
 func wish() string {
 	paths := []string{files[rand.IntN(4)], link + "/" + filepath.Base(crossed[rand.IntN(2)])}
 	return strings.Join(paths[:1+rand.IntN(2)], ",")
 }
 
-// tasks are an agent's edits. a6 edits folders.
+// tasks returns an agent's edits. a6 edits folders.
 func tasks(agent string) []string {
 	all := make([]string, edits)
 	for i := range all {
@@ -129,7 +129,7 @@ func (s *agentShow) start(ctx context.Context, agent string) error {
 	return s.Start(ctx, agent, append(flags, tasks(agent)...)...)
 }
 
-// direct starts the agents, and brings trouble on them, until all are gone.
+// direct starts the agents, and brings trouble on them, until all have ended.
 func (s *agentShow) direct(ctx context.Context) error {
 	s.Announce("six processes make %d edits each, under leases of %v on %s", edits, s.TTL, s.Manager.Capabilities().Provider)
 	for i := range 6 {
@@ -176,7 +176,7 @@ func (s *agentShow) react(ctx context.Context, r runner.Report) (goOn bool, err 
 	return true, nil
 }
 
-// befall keeps the leases of an agent that meets with trouble.
+// befall records the leases of an agent that trouble befalls.
 func (s *agentShow) befall(ctx context.Context, agent string) error {
 	held, err := leasing.HeldBy(ctx, s.Manager, agent, "")
 	s.leases = append(s.leases, held...)
@@ -209,7 +209,7 @@ func (s *agentShow) force(ctx context.Context, agent string) error {
 	return nil
 }
 
-// check looks whether the promises held.
+// check checks that the promises were kept.
 func (s *agentShow) check(ctx context.Context, audit *audit) error {
 	rows := [][]any{{"file", "token", "agent", "it", "the lease was", "by", "why", "next", "token"}}
 	for _, lease := range s.leases {

@@ -13,10 +13,10 @@ import (
 
 // audit is the history of the leases.
 type audit struct {
-	leasing.Provider // that has it
+	leasing.Provider // with the history
 	abstractions.HistoryReader
 	file     string            // "" where the provider of the leases keeps a history
-	recorder *history.Recorder // nil there
+	recorder *history.Recorder // nil if the provider of the leases keeps a history
 }
 
 // openAudit opens the history: that of the provider, or else a file, into which it writes the manager's events.

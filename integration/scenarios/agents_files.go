@@ -15,7 +15,7 @@ import (
 // files of the tree. Each line of a file is an edit: its ID, and a checksum of the file up to that line.
 var files = []string{"api/http.go", "api/rpc.go", "store/db.go", "store/log.go", "web/form.go", "web/page.go"}
 
-// link is another way to the folder web.
+// link is another path of the folder web.
 const link = "www"
 
 // makeTree makes the files in a folder.

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// Edits that two make at a time are seen, and those that are half done.
+// The check finds edits that two agents make at the same time, and edits that are half done.
 func TestFilesThatWereNotLeasedAreFound(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, makeTree(root))

@@ -14,7 +14,8 @@ import (
 // process has run out. Look at the table at the end: it has one process per tick, except the third.
 var daily = runner.Scenario{
 	Name: "daily", About: "a scheduled job that runs once for each of its times", Sample: "scenarios",
-	// A dead process keeps the others from its tick for less than a day, so that another process can run the job of that tick.
+	// The lease of a dead process blocks its tick for less than a day, so that another process can
+	// run the job of that tick.
 	TTL:     time.Second,
 	Control: controlDaily,
 }

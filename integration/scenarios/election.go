@@ -14,12 +14,12 @@ import (
 // election puts a leader election under attack, on any backend: `make demo`. One after the other,
 //
 //   - the first leader is killed (SIGKILL): another takes over when the lease has run out;
-//   - the second is paused past its TTL (SIGSTOP): another takes over, and a row that the second had on its way is refused. Woken
+//   - the second is paused past its TTL (SIGSTOP): another takes over, and a delayed row of the second is refused. Woken
 //     (SIGCONT), it finds its lease lost;
 //   - the third is asked to stop: it gives the lease up, and another takes over at once.
 //
-// The timeline shows who leads, with which token, and for how long it can still trust its lease. At the end stand the take-over
-// times and the checks that have passed.
+// The timeline shows who leads, with which token, and for how long it can still trust its lease. The take-over times and the
+// checks that have passed follow at the end.
 var election = runner.Scenario{
 	Name: "election", About: "a leader election under attack, on any backend (make demo)", Sample: "scenarios",
 	TTL:     3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
@@ -129,7 +129,7 @@ func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.
 	return next, d.sendLate(ctx, now)
 }
 
-// sendLate sends the row that a former leader had on its way. The ledger has to refuse the row.
+// sendLate sends the delayed row of a former leader. The ledger has to refuse the row.
 func (d *electionControl) sendLate(ctx context.Context, former runner.Report) error {
 	err := d.Data.Do(ctx, "ledger", former.Token, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM ledger", former.Token, former.Worker)
@@ -142,20 +142,20 @@ func (d *electionControl) sendLate(ctx context.Context, former runner.Report) er
 	return nil
 }
 
-// runsOut returns when the present lease will run out unless it is renewed. It is
-// rather too early than too late.
+// runsOut returns when the present lease will run out unless it is renewed. The
+// time may be too early, but not too late.
 func (d *electionControl) runsOut(ctx context.Context, now runner.Report) (time.Time, error) {
 	at := time.Now()
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	left, known := record.Remaining()
-	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or no more than a bound
+	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or only a bound
 		return d.checker[now.Token].trust, err
 	}
 	return at.Add(left), err
 }
 
-// takeOver does something to the leader, waits for the next one, and holds the take-over
-// against the time at which the lease would have run out.
+// takeOver calls do, which attacks the leader, waits for the next leader, and compares
+// the time of the take-over with the time at which the lease would have run out.
 func (d *electionControl) takeOver(ctx context.Context, before runner.Report, how string, do func()) (next runner.Report, err error) {
 	free, err := d.runsOut(ctx, before)
 	if err != nil {
@@ -231,7 +231,7 @@ func (d *electionControl) await(ctx context.Context, awaited func(runner.Report)
 
 var errQuiet = errors.New("no report in time")
 
-// showHolder shows how long the lease of a leader that says nothing has to run.
+// showHolder prints how long the lease of a silent leader still lasts.
 func (d *electionControl) showHolder(ctx context.Context) {
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	text := "the lease is free"
@@ -247,7 +247,7 @@ func (d *electionControl) showHolder(ctx context.Context) {
 	d.Line(runner.Report{At: time.Now(), Text: text})
 }
 
-// check checks the whole story.
+// check checks the whole run.
 func (d *electionControl) check(ctx context.Context) error {
 	d.Table(d.rows...)
 	closest, err := d.checker.trustApart()

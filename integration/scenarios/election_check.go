@@ -23,7 +23,7 @@ type term struct {
 	over           time.Time // when it had ended its work or was killed; zero before
 }
 
-// see takes a report in.
+// see records a report.
 func (f checker) see(r runner.Report) {
 	if r.Kind == elected {
 		f[r.Token] = &term{worker: r.Worker, elected: r.At}
@@ -40,7 +40,7 @@ func (f checker) see(r runner.Report) {
 	}
 }
 
-// end notes that a leader has stopped, or was killed.
+// end records that a leader has stopped, or was killed.
 func (f checker) end(token int64, at time.Time) {
 	if t := f[token]; t.over.IsZero() || at.Before(t.over) {
 		t.over = at
@@ -56,7 +56,7 @@ func (t *term) trustEnds() time.Time {
 }
 
 // trustApart checks that no two leaders trusted their lease at the same time,
-// and returns how close the closest came.
+// and returns the shortest time between the trust of two leaders.
 func (f checker) trustApart() (closest time.Duration, err error) {
 	tokens := slices.Sorted(maps.Keys(f))
 	for i := 1; i < len(tokens); i++ {
@@ -73,8 +73,8 @@ func (f checker) trustApart() (closest time.Duration, err error) {
 	return closest, nil
 }
 
-// ledgerHolds checks the ledger: each row was written by the leader whose
-// token it bears, and the tokens never fall. It counts the rows.
+// ledgerHolds checks the ledger: each row was written by the leader whose token it
+// has, and the tokens never fall. It counts the rows.
 func (f checker) ledgerHolds(ctx context.Context, data *place.Data) (count int, err error) {
 	last := int64(0)
 	err = place.Each(ctx, data.DB, "SELECT token, writer FROM ledger ORDER BY number", func(row *sql.Rows) error {

@@ -12,10 +12,10 @@ import (
 )
 
 // fanout kills one holder of the cursor with a batch ready: another resumes at the same position. It pauses a second holder for
-// longer than its lease lasts: another goes on. Then the batch that the second had on its way arrives, and the second wakes up.
+// longer than its lease lasts: another goes on. Then the delayed batch of the second holder arrives, and this holder wakes up.
 //
 // Look at the outcome of that late batch. Its messages have been dispatched, so it would dispatch them again, and set the cursor
-// back. The lease can't stop a batch that is on its way. The cursor's fence does, since it has seen a greater token.
+// back. The lease can't stop a batch in flight. The cursor's fence does, since the fence has seen a greater token.
 var fanout = runner.Scenario{
 	Name: "fanout", About: "a cursor that workers advance one at a time; one is killed, one is paused", Sample: "scenarios",
 	TTL:     2 * time.Second, // short, so that one needn't wait long for a dead holder's lease

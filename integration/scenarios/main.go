@@ -24,7 +24,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// classic are those of the word "all".
+// classic are the scenarios that "all" means.
 var classic = []runner.Scenario{daily, fanout, migrate, reply, throttle}
 
 // scenarios are all scenarios.
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run runs what the command line names, with samples that it builds.
+// run runs the scenarios that the command line names, with samples that it builds.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	chosen, url, err := parse(args)
 	if err != nil {

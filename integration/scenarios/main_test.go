@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// urls are as those of url_of in scripts/lib.sh.
+// urls are like those of url_of in scripts/lib.sh.
 var urls = map[string]string{
 	"sqlite":   "",
 	"postgres": "$LEASING_TEST_POSTGRES",
@@ -113,7 +113,7 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 	var out strings.Builder
 	require.NoError(t, runOne(t.Context(), samples, s, url, io.MultiWriter(&out, t.Output())))
 	if s.Name == election.Name {
-		provider := strings.Replace(backend, "mariadb", "mysql", 1) // whose dialect it is
+		provider := strings.Replace(backend, "mariadb", "mysql", 1) // MariaDB uses the provider mysql
 		require.Contains(t, out.String(), ", on "+provider+")\n", "the provider that the URL names")
 	}
 }

@@ -53,7 +53,7 @@ func checkMigrate(ctx context.Context, s *runner.Runner, killed string, idlers i
 		return fmt.Errorf("%d steps have run, of %d; out of order, or with a stale token: %d", ran, migrations, wrong)
 	}
 	var first, heir string // the actors of the step before the kill, and of the step after it
-	var rose bool          // the token between them
+	var rose bool          // whether the token rose between them
 	if err := s.Data.QueryRowContext(ctx, "SELECT a.actor, b.actor, a.token < b.token FROM notes a, notes b WHERE a.line = $1 AND b.line = $2",
 		killIn-1, killIn).Scan(&first, &heir, &rose); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// reply delivers each message three times at the same time, as when the queue's patience is shorter than the work takes. It
-// pauses the first worker that composes the reply to one message: the lease runs out, and another worker replies. Then the reply
-// that the first had on its way arrives, and the first wakes up.
+// reply delivers each message three times at the same time, as when the timeout of a queue is shorter than the work. It pauses
+// the first worker that composes the reply to one message: the lease runs out, and another worker replies. Then the delayed
+// reply of the first worker arrives, and this worker wakes up.
 var reply = runner.Scenario{
 	Name: "reply", About: "one reply to a message that is delivered several times", Sample: "scenarios",
 	TTL:     3 * time.Second, // far more than it takes to compose a reply

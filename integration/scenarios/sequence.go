@@ -21,10 +21,10 @@ import (
 //
 // Seven processes write transfers into a ledger, each under the next number of one stream. Trouble befalls six of them, once
 // each: see troubles. An eighth writer, in this process, is cut off from the database, keeps its result in a journal, and comes
-// back as a process. All writers give some numbers up. A cleaner closes what has run out. Three readers follow the ledger up to
-// its seal.
+// back as a process. All writers give some numbers up. A cleaner closes the numbers whose leases have run out. Three readers
+// follow the ledger up to its seal.
 //
-// Look at the table in the end: it shows the outcome of each lease that has run out, and the place of its work.
+// Look at the table at the end: it shows the outcome of each lease that has run out, and the place of its work.
 var sequenceScenario = runner.Scenario{
 	Name: "sequence", About: "a ledger whose writers are killed, paused and cut off (make sequence)", Sample: "sequence",
 	TTL: leaseFor, Control: controlSequence,
@@ -37,7 +37,8 @@ const (
 	troubleAt = 4
 )
 
-// Reports of the parent's own: closed is a number that readers may see now, away the writer that was cut off.
+// Kinds of the parent's own reports: closed is about a number that readers may see now, away about
+// the writer that was cut off.
 const closed, away = "closed", "is away"
 
 // sequenceShow is a run.
@@ -45,7 +46,7 @@ type sequenceShow struct {
 	*runner.Runner
 	store    *sqlsequence.Store[*sql.Tx]
 	folder   string           // of journals
-	numbers  map[string]int64 // on which trouble has come, by trouble
+	numbers  map[string]int64 // the numbers that trouble has befallen, by trouble
 	worked   map[string]int   // records after which trouble may come, by worker
 	done     map[int64]bool   // numbers whose late result is settled
 	refused  map[int64]int    // late commits
@@ -56,7 +57,7 @@ type sequenceShow struct {
 	readers  [3]struct {
 		entries []string
 		at      atomic.Int64
-	} // the entries that each has read, and its position
+	} // the entries that each reader has read, and its position
 }
 
 func controlSequence(ctx context.Context, r *runner.Runner) (err error) {
@@ -153,12 +154,12 @@ func (s *sequenceShow) watch(ctx context.Context) {
 	}
 }
 
-// read is a reader's life: it follows the ledger, up to the seal.
+// read runs a reader, which follows the ledger up to the seal.
 func (s *sequenceShow) read(ctx context.Context, i int) {
 	reader := sequence.Reader{Records: s.store, Stream: stream, Sealed: true, Page: 1 + 10*i}
 	for e, err := range reader.Follow(ctx, 1) {
 		if err != nil {
-			return // the check finds out
+			return // the check notices the missing entries
 		}
 		s.readers[i].entries = append(s.readers[i].entries, describe(e))
 		s.readers[i].at.Store(e.Seq)
@@ -169,7 +170,8 @@ func describe(e sequence.Entry) string {
 	return fmt.Sprintf("%d %s %q origin %d", e.Seq, e.State, e.Payload, e.Origin)
 }
 
-// direct starts the workers, brings trouble on them, and seals what is decided, until all are gone.
+// direct starts the workers, brings trouble on them, and seals the decided numbers, until all
+// workers have ended.
 func (s *sequenceShow) direct(ctx context.Context) error {
 	s.Announce("eight writers write transfers, under leases of %v", leaseFor)
 	for i := range 8 {
@@ -205,7 +207,7 @@ func (s *sequenceShow) start(ctx context.Context, name string) error {
 	return s.Start(ctx, name, args...)
 }
 
-// settle waits until nothing is open, seals all, and lets the readers finish.
+// settle waits until no number is open, seals all numbers, and lets the readers finish.
 func (s *sequenceShow) settle(ctx context.Context) error {
 	status, err := s.store.Status(ctx, stream)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/distributedleasing/leasing/sequence"
 )
 
-// ends are how the numbers of the troubles have to end.
+// ends are the states in which the numbers of the troubles have to end.
 var ends = map[string]sequence.State{
 	killedEmpty: sequence.Sealed, killedHalf: sequence.Recovered, killedDone: sequence.Recovered,
 	pausedToGap: sequence.Filled, pausedToSeal: sequence.Sealed, pausedToOther: sequence.Recovered, cutOff: sequence.Filled,
 }
 
-// check looks whether the promises held.
+// check checks that the promises were kept.
 func (s *sequenceShow) check(ctx context.Context) error {
 	var entries []sequence.Entry
 	for e, err := range (sequence.Reader{Records: s.store, Stream: stream, Sealed: true}).Read(ctx, 1) {
@@ -47,7 +47,7 @@ func (s *sequenceShow) check(ctx context.Context) error {
 	return nil
 }
 
-// table says how each lease ended that has run out.
+// table prints the outcome of each lease that has run out.
 func (s *sequenceShow) table(entries []sequence.Entry, queue []sequence.ManualItem) {
 	happened := map[int64]string{}
 	for trouble, seq := range s.numbers {
@@ -79,7 +79,8 @@ func (s *sequenceShow) table(entries []sequence.Entry, queue []sequence.ManualIt
 	s.Table(rows...)
 }
 
-// accounted checks that every number has a record, and that numbers that met with trouble ended as expected.
+// accounted checks that every number has a record, and that the numbers that trouble befell have
+// ended as expected.
 func (s *sequenceShow) accounted(entries []sequence.Entry) error {
 	states := map[sequence.State]int{}
 	for i, e := range entries {
@@ -104,7 +105,8 @@ func (s *sequenceShow) accounted(entries []sequence.Entry) error {
 	return nil
 }
 
-// noLateCommits: the ledger has a row for each result, and for nothing else, and every late commit was refused.
+// noLateCommits checks that the ledger has a row for each result, and for nothing else, and that
+// every late commit was refused.
 func (s *sequenceShow) noLateCommits(ctx context.Context, entries []sequence.Entry) error {
 	want := map[int64]string{}
 	for _, e := range entries {

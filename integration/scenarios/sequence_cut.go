@@ -15,7 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// cutOffWriter is in this process until it is cut off, since a process of the sample has no line that can be cut.
+// cutOffWriter runs in this process until it is cut off, since the connection of a sample's process
+// can't be cut.
 const cutOffWriter = "w7"
 
 // writeUntilCutOff writes a transfer, and loses the database before its commit. The result stays in the writer's journal.
@@ -53,13 +54,13 @@ func (s *sequenceShow) cutOff(ctx context.Context) (err error) {
 	return nil
 }
 
-// line is the way to the database, which may be cut.
+// line is a connection to the database that can be cut.
 type line struct {
 	sequence.Store[*sql.Tx]
 	cut atomic.Bool
 }
 
-// state is an error for as long as the line is cut.
+// state returns an error while the line is cut.
 func (l *line) state() error {
 	if l.cut.Load() {
 		return fmt.Errorf("%w: the line is cut", leasing.ErrUnavailable)

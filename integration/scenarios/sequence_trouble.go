@@ -31,7 +31,7 @@ var troubles = []struct{ what, kind, phase string }{
 	{pausedToOther, "has saved", string(sequence.Completed)},
 }
 
-// trouble kills or pauses a worker that has come to its trouble.
+// trouble kills or pauses a worker that has reached the point of its trouble.
 func (s *sequenceShow) trouble(r runner.Report) bool {
 	i := slices.Index([]string{"w1", "w2", "w3", "w4", "w5", "w6"}, r.Worker)
 	if i < 0 || r.Kind != troubles[i].kind || r.Phase != troubles[i].phase {
@@ -93,7 +93,7 @@ func (s *sequenceShow) wake(trouble string) {
 	}
 }
 
-// seal seals what is closed, up to the gaps that are still wanted.
+// seal seals the closed numbers, up to the gaps that are still needed.
 func (s *sequenceShow) seal(ctx context.Context) (err error) {
 	upTo := s.seen
 	for _, trouble := range []string{pausedToGap, cutOff} {

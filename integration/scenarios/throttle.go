@@ -14,9 +14,9 @@ import (
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 )
 
-// throttle is the payment gateway (an HTTP server), which bears three calls at a time. First the processes call it as they like.
-// Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway goes on with that
-// call, like a real gateway.
+// throttle runs a payment gateway (an HTTP server), which can handle three calls at a time. First the processes call it without
+// a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway goes on
+// with that call, like a real gateway.
 //
 // Look at "at a time", which the gateway counts itself: above the limit before, and never above it with the semaphore.
 var throttle = runner.Scenario{
@@ -28,20 +28,23 @@ var throttle = runner.Scenario{
 
 const (
 	processes = 3
-	// permits is the number of calls that the gateway bears at a time, as in the sample.
+	// permits is the number of calls that the gateway can handle at a time, as in the sample.
 	permits = 3
-	// charges is the number of payments of a process, as in the sample; it charges four at a time, if permits allow.
+	// charges is the number of payments of a process, as in the sample; the process charges four at
+	// a time, if permits allow.
 	charges = 32
-	// killAfter is the number of calls with a permit after which a process is killed, the first that makes so many.
+	// killAfter is a number of calls with a permit. The first process that makes so many calls
+	// is killed.
 	killAfter = 4
-	// callTakes is the time that the gateway needs for a payment. Once it has begun it goes on, whatever becomes of the caller.
+	// callTakes is the time that the gateway needs for a payment. A payment that has begun
+	// continues, whatever happens to the caller.
 	callTakes = 150 * time.Millisecond
 )
 
 // inCall is the gateway's report: the worker is in the call in which it is killed.
 const inCall = "in call"
 
-// gateway is the external API. It counts the calls that it has at a time.
+// gateway is the external API. It counts its concurrent calls.
 type gateway struct {
 	onCall func(worker string) // called once, in the middle of a worker's call number killAfter, unless nil
 	once   sync.Once
@@ -61,13 +64,13 @@ func (g *gateway) handler() http.Handler {
 		<-time.After(callTakes)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.now-- // it answers when the call is no longer counted
+		g.now-- // the gateway answers only after this
 	})
 	return mux
 }
 
-// begin charges a payment, once, and returns how many the worker has charged. It locks
-// mu.
+// begin charges a payment, once, and returns the number of the worker's payments. It
+// locks mu.
 func (g *gateway) begin(worker, number string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,8 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
-// fakeAz is an az that notes its calls, and remembers what was made. The first call numbered FAIL fails.
+// fakeAz is an az that logs its calls, and records the resources that were made. The call with the
+// number FAIL fails.
 const fakeAz = `#!/usr/bin/env bash
 set -euo pipefail
 state=$FAKE_AZ
@@ -79,12 +80,12 @@ func newAzure(t *testing.T, script string) *azure {
 	return a
 }
 
-// tagged says who has made the group or the account.
+// tagged sets the maker of the group or the account.
 func (a *azure) tagged(what, by string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "tag."+what), []byte(by+"\n"), 0o600))
 }
 
-// made says that something is there already.
+// made records that a resource exists already.
 func (a *azure) made(what string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "made."+what), nil, 0o600))
 }
@@ -122,7 +123,7 @@ func changes(calls []string) (found []string) {
 	return found
 }
 
-// The calls that each script makes, the first time and the second.
+// Each script makes the expected calls, the first time and the second.
 func TestTheAzureScriptsMakeAndRemoveAnAccount(t *testing.T) {
 	for _, script := range azureScripts {
 		t.Run(script, func(t *testing.T) {
@@ -150,7 +151,8 @@ func TestTheAzureScriptsMakeAndRemoveAnAccount(t *testing.T) {
 	}
 }
 
-// A script that goes on after a failure would print a URL where no leases are, or leave an account behind that costs money.
+// A script that goes on after a failure would print the URL of an account that was not made, or
+// leave an account behind that costs money.
 func TestTrap_T268_AnAzureScriptEndsWithItsFirstFailure(t *testing.T) {
 	for _, script := range azureScripts {
 		t.Run(script, func(t *testing.T) {
@@ -204,7 +206,7 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	}
 }
 
-// The shell runs the output of a script as it is, and the URL opens.
+// The shell runs the output of a script unchanged, and the URL opens.
 func TestTheAzureScriptsPrintWhatToRun(t *testing.T) {
 	openers := map[string]func(url string) error{
 		"blob":   func(url string) error { return opens(t, url, bloblease.Opener()) },

@@ -75,7 +75,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	require.Contains(t, known, "actions/checkout")
 }
 
-// A workflow may read, and a job that needs more names the right.
+// A workflow may only read, and a job lists the further rights that it needs.
 func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
 	more := map[string]map[string]string{}
 	for name, w := range workflows(t) {
@@ -102,7 +102,8 @@ func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
 	}, more)
 }
 
-// The workflow on Azure runs tests that exist, and the scripts export what these tests read.
+// The workflow on Azure runs tests that exist, and the scripts export the variables that
+// these tests read.
 func TestTheAzureWorkflowFindsItsTests(t *testing.T) {
 	jobs := workflows(t)["azure.yml"].Jobs["service"].Strategy.Matrix.Include
 	require.Len(t, jobs, len(azureScripts))

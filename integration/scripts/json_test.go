@@ -84,7 +84,7 @@ func casing(s *ast.StructType) (problems []string, hasJSON bool) {
 	return problems, hasJSON
 }
 
-// The check itself finds what it is for.
+// The check finds JSON names in other casings.
 func TestCasingIsSeen(t *testing.T) {
 	for text, want := range map[string]int{
 		"`json:\"Mode\"`": 1, "`json:\"accountUrl\"`": 1, "`json:\"account-url\"`": 1, "`json:\",omitempty\"`": 1,

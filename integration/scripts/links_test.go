@@ -43,7 +43,7 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-// anchors returns those that GitHub makes of a document's headings.
+// anchors returns the anchors that GitHub makes of a document's headings.
 func anchors(text string) (all []string) {
 	for line := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasPrefix(s, "```") {

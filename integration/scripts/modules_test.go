@@ -87,7 +87,7 @@ func TestEachReleasedModuleHasAREADME(t *testing.T) {
 	}
 }
 
-// We have not run on these services, and say so before all else.
+// We have not run on these services, and each README begins with this fact.
 func TestTheREADMEsOfAzureSayFirstThatWeHaveNotRunThere(t *testing.T) {
 	for _, folder := range []string{"providers/blob", "providers/cosmos"} {
 		_, rest, _ := strings.Cut(readmeOf(t, folder), "\n")
@@ -95,7 +95,8 @@ func TestTheREADMEsOfAzureSayFirstThatWeHaveNotRunThere(t *testing.T) {
 	}
 }
 
-// No machine of ours can run SQL Server. The word goes with a green run of the workflow.
+// No machine of ours can run SQL Server. A green run of the workflow removes the word
+// "experimental".
 func TestSQLServerIsCalledExperimentalFirst(t *testing.T) {
 	require.True(t, strings.HasPrefix(readmeOf(t, "providers/sql/sqlserver"), "# Leases in SQL Server, experimental\n\nExperimental: we have not run this provider on a real server yet."))
 	page, err := os.ReadFile(filepath.Join(root, "docs", "providers", "sqlserver.md"))
@@ -120,7 +121,7 @@ func troubles(t *testing.T, readme string) (texts [][]string) {
 	return texts
 }
 
-// Each error text of the READMEs stands in a string of Go code. Three dots stand for variable text.
+// Each error text of the READMEs is in a string of Go code. Three dots stand for variable text.
 func TestErrorTextsOfREADMEsAreInTheCode(t *testing.T) {
 	var literals strings.Builder
 	walk(t, func(path, text string) {
@@ -247,7 +248,7 @@ func tableOf(t *testing.T, folder, name string) string {
 	type row struct{ names, keys, text string }
 	var rows []row
 	var keys bool
-	next := 0 // the line below the field before
+	next := 0 // the line below the previous field
 	for _, field := range of.Fields.List {
 		joined := lines.Position(field.Pos()).Line == next
 		next = lines.Position(field.End()).Line + 1
@@ -274,7 +275,7 @@ func tableOf(t *testing.T, folder, name string) string {
 		if r.text == "" {
 			r.text = textOf(field.Comment)
 		}
-		if last := len(rows) - 1; r.text == "" && joined { // the comment above is of several fields
+		if last := len(rows) - 1; r.text == "" && joined { // the comment above is for several fields
 			rows[last].names += ", " + r.names
 			if r.keys != "" {
 				rows[last].keys += ", " + r.keys
@@ -343,7 +344,7 @@ func compile(t *testing.T, files map[string]string) {
 	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(filepath.Dir(here), "go.work"))
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Empty(t, string(out)) // it warns of a pattern without packages
+	require.Empty(t, string(out)) // the go command warns of a pattern without packages
 }
 
 // The programs of the modules' READMEs and the examples of docs/migrating.md compile.

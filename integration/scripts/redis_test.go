@@ -37,7 +37,8 @@ func serverFile(t *testing.T, name string, env []string, line string) (string, e
 	return strings.TrimSpace(stdout.String() + stderr.String()), err
 }
 
-// programs is a folder of programs that only say their name and arguments.
+// programs returns a folder of programs that only print their name and
+// arguments.
 func programs(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,8 +49,8 @@ func programs(t *testing.T, names ...string) string {
 	return dir
 }
 
-// redisServers is a command that reads a line, with servers that are started for
-// it alone, also where the environment names some.
+// redisServers is a command that reads a line, with servers that are started for it
+// alone, even if the environment names others.
 type redisServers struct {
 	*exec.Cmd
 	in       io.Closer
@@ -82,7 +83,7 @@ func startRedis(t *testing.T, name, query string) *redisServers {
 	return &redisServers{cmd, in, hosts, password}
 }
 
-// publicDir is a folder that the servers may enter, which run under another
+// publicDir returns a folder that the servers may enter: they run under another
 // account when the tests run as root.
 func publicDir(t *testing.T) string {
 	t.Helper()
@@ -121,7 +122,7 @@ func deserted(addr string) bool {
 	return err != nil
 }
 
-// parseRedis takes the URL of one or more servers apart.
+// parseRedis splits the URL of one or more servers.
 func parseRedis(t *testing.T, raw, query string) (hosts []string, password string) {
 	t.Helper()
 	parts := regexp.MustCompile(`^redis://:([0-9a-f]{32})@([0-9.:,]+)/0(?:\?(.*))?$`).FindStringSubmatch(raw)
@@ -130,7 +131,7 @@ func parseRedis(t *testing.T, raw, query string) (hosts []string, password strin
 	return strings.Split(parts[2], ","), parts[1]
 }
 
-// Each of the servers asks for the password, and none is left in the end.
+// Each of the servers requires the password, and none is left at the end.
 func TestRedisAndRedlockServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		query   string
@@ -174,7 +175,7 @@ func TestRedisServersShareNoPort(t *testing.T) {
 	require.NotEqual(t, one.password, two.password)
 }
 
-// Debian's package brings a service, which shall not start with the machine.
+// Debian's package includes a service, which must not start with the machine.
 func TestRedisInstallLeavesTheServiceOff(t *testing.T) {
 	path := "PATH=" + programs(t, "update-rc.d") + ":" + os.Getenv("PATH")
 	for _, name := range []string{"redis", "redlock"} {
@@ -187,8 +188,7 @@ func TestRedisInstallLeavesTheServiceOff(t *testing.T) {
 	require.Equal(t, "apt_install redis-server", out)
 }
 
-// A program that the user names and that isn't there is no reason to install
-// another.
+// If the program that a user names does not exist, no other is installed.
 func TestRedisProgramOfTheUsersOwn(t *testing.T) {
 	dir := programs(t, "my-redis")
 	mine := filepath.Join(dir, "my-redis")

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rooms are the packages of the core, and those of them that each may import.
+// rooms are the packages of the core, each with the rooms that it may import.
 var rooms = map[string][]string{
 	"panics":     {},
 	"trust":      {},
@@ -105,7 +105,7 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// A room is given the few functions that it needs.
+// A room gets only the few functions that it needs.
 func TestNoRoomIsGivenALargeInterface(t *testing.T) {
 	large := map[string]int{} // the number of methods, by package and name
 	files := sources(t, "internal", "abstractions")

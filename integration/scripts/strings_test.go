@@ -28,7 +28,8 @@ func TestTextsNameTheirSubject(t *testing.T) {
 	})
 }
 
-// unnamed returns the string literals of three words or more in which a person has no name.
+// unnamed returns the string literals of three words or more that mention an unnamed
+// person.
 func unnamed(t *testing.T, source string) (found []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)

@@ -40,7 +40,7 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 			require.Equal(t, string(version[1]), told[server])
 		})
 	}
-	// The package manager of the machine chooses the others.
+	// The package manager of the machine chooses the versions of the other servers.
 	for server, program := range map[string]string{"Redis": "redis-server", "PostgreSQL": "postgres", "MariaDB": "mariadbd"} {
 		t.Run(server, func(t *testing.T) {
 			require.NotEmpty(t, told[server])

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a server as scripts/servers/ wants it: a shell that waits.
+// fakeServer is a server in the form of scripts/servers: a shell that waits.
 const fakeServer = `
 fake_variable=FAKE_URL
 fake_example=fake://127.0.0.1
@@ -38,12 +38,12 @@ fake_start() {
 }
 `
 
-// child is a background process of a command. It says its number itself: before,
-// it is still a shell that ignores INT.
+// child is a background process of a command. It prints its own PID, since before
+// that it is still a shell that ignores INT.
 const child = `env --default-signal=INT bash -c 'echo "child $$"; exec sleep 300 >/dev/null' &`
 
-// command starts the command under scripts/with-servers, from a copy of the
-// scripts whose only server is the fake one, and reads what it prints.
+// command runs a command under scripts/with-servers, from a copy of the scripts
+// whose only server is the fake one, and reads its output.
 type command struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -95,7 +95,8 @@ func (c *command) pid(what string) int {
 	return pid
 }
 
-// end waits for the end and returns what was still printed and the exit status.
+// end waits until the command has ended, and returns the rest of its output and
+// the exit status.
 func (c *command) end() (string, int) {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.out)
@@ -119,8 +120,8 @@ func (c *command) gone(pids ...int) {
 	require.Empty(c.t, left)
 }
 
-// running says whether a process lives. One that has ended may wait as a zombie
-// for process 1 to notice.
+// running reports whether a process runs. A process that has ended may be a zombie
+// until process 1 notices.
 func running(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -210,7 +211,8 @@ func TestBadInstallNamesTheVariable(t *testing.T) {
 	}
 }
 
-// missing checks for the end without a server, with this and a hint.
+// missing checks that the command has ended without a server, with an error and
+// its remedy.
 func (c *command) missing(says string) {
 	c.t.Helper()
 	out, status := c.end()

@@ -26,7 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// One number of every fate shows in every instrument of package sequence, once.
+// Numbers with every outcome show in every instrument of package sequence.
 func TestTheSDKSeesEveryInstrumentOfSequence(t *testing.T) {
 	points := map[string]string{}
 	for _, m := range sequenceMetrics(t) {
@@ -52,7 +52,8 @@ func TestTheSDKSeesEveryInstrumentOfSequence(t *testing.T) {
 	}, points)
 }
 
-// sequenceMetrics are those of a stream whose numbers are committed, lost, recovered and late.
+// sequenceMetrics returns the metrics of a stream whose numbers are committed, lost, recovered
+// and late.
 func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
@@ -125,7 +126,7 @@ func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 	return all
 }
 
-// pointsOf are values, or counts and sums, by the values of their attributes.
+// pointsOf returns values, or counts and sums, by the values of their attributes.
 func pointsOf(t *testing.T, data metricdata.Aggregation) map[string]string {
 	points := map[string]string{}
 	switch data := data.(type) {
@@ -162,7 +163,7 @@ func valuesOf(attributes []attribute.KeyValue) string {
 // rulesFile has the Prometheus rules of package sequence.
 const rulesFile = "../../sequence/alerts.yml"
 
-// The rules ask for metrics under names that Prometheus gets them by.
+// The rules use the names under which Prometheus gets the metrics.
 func TestTheRulesOfSequenceKnowItsMetrics(t *testing.T) {
 	namer := otlptranslator.MetricNamer{WithMetricSuffixes: true}
 	known := map[string]bool{"sequence_stream": true} // a label
@@ -192,7 +193,7 @@ func TestTheRulesOfSequenceKnowItsMetrics(t *testing.T) {
 	}
 }
 
-// The rules fire beyond their limits, and at the limits they don't: see alerts_test.yml.
+// The rules fire beyond their limits, but not at the limits: see alerts_test.yml.
 func TestTheRulesOfSequence(t *testing.T) {
 	promtool := servertest.Require(t, "LEASING_TEST_PROMTOOL")
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {

@@ -1,4 +1,4 @@
-// Package telemetry checks what an OpenTelemetry SDK sees of the library.
+// Package telemetry checks the metrics and spans that an OpenTelemetry SDK gets from the library.
 package telemetry
 
 import (
@@ -27,8 +27,8 @@ import (
 // ofTheManager are instruments without a scope.
 var ofTheManager = []string{"leasing.observer.panics", "leasing.cleanups", "leasing.backend.up", "leasing.waiters.oldest"}
 
-// One lease that is contended, renewed, fails a renewal, and is lost, and one
-// that is released, show in every instrument.
+// A lease that is contended, is renewed, fails a renewal and is lost, and a second
+// lease that is released, show in every instrument.
 func TestTheSDKSeesEveryInstrument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
@@ -202,8 +202,8 @@ func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// As Prometheus has them: a histogram is a series for each bucket, and one more for the
-// infinite one, the sum and the count.
+// Series are counted as in Prometheus: a histogram is a series for each bucket, and one
+// more each for the infinite bucket, the sum and the count.
 func TestManyNamesOfOneComponentAreFewSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()

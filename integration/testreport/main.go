@@ -84,8 +84,8 @@ type summary struct {
 	failures []string
 }
 
-// report writes the tables, what did not pass, and the last line. It returns whether
-// the run was good.
+// report writes the tables, the tests that did not pass, and the last line. It
+// reports whether the run was good.
 func report(out io.Writer, modules []string, steps string, events []byte) (ok bool, err error) {
 	states, printed, err := read(events)
 	if err != nil {
@@ -165,7 +165,7 @@ func summarize(modules []string, states map[test]string, printed map[test][]stri
 }
 
 // skips has a line for each skipped test, or one line for many of one parent: a conformance suite
-// skips what does not fit its server. The events have the reason of each.
+// skips the checks that do not fit its server. The events have the reason for each.
 func skips(parent test, skipped []test) (lines []string) {
 	const most = 5
 	if parent.name != "" && len(skipped) > most {
@@ -188,8 +188,9 @@ func end(printed []string) string {
 
 // read reads events, as `go doc test2json` has them, and returns the last state of
 // each test, run, pass, fail or skip, and the output of each test that neither passed
-// nor was skipped. A package is listed if it failed, or never ended, while its tests did
-// neither: it didn't build, or panicked, or leaked after its last test.
+// nor was skipped. A package is listed if it failed or never ended, although all of its
+// tests ended and none failed: it didn't build, or panicked, or leaked after its last
+// test.
 func read(events []byte) (states map[test]string, printed map[test][]string, err error) {
 	states, printed = map[test]string{}, map[test][]string{}
 	passed := map[test]bool{} // in an earlier part, whose servers a later one may lack
@@ -242,8 +243,8 @@ func backendOf(t test) string {
 	return noBackend
 }
 
-// moduleOf returns the module with the longest path that holds the package, without
-// the root module's, which all of them begin with.
+// moduleOf returns the module with the longest path that holds the package. The
+// result omits the path of the root module, with which all paths begin.
 func moduleOf(modules []string, pkg string) string {
 	root := slices.MinFunc(modules, func(a, b string) int { return len(a) - len(b) })
 	longest := ""

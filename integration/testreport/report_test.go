@@ -22,7 +22,7 @@ func events(lines ...string) string {
 	return b.String()
 }
 
-// others is a test that passed for each backend but those that are left out.
+// others returns a passed test for each backend except the given ones.
 func others(except ...string) (lines []string) {
 	for _, name := range backends {
 		if !slices.Contains(except, name) {
@@ -91,7 +91,7 @@ skipped: ex.org/lease/providers/sql TestPostgres_Old
 `, text)
 }
 
-// The skipped checks of a suite are counted, each of them, and told in one line.
+// The skipped checks of a suite are counted one by one, and reported in one line.
 func TestSkipsOfASuiteAreOneLine(t *testing.T) {
 	lines := []string{"pass ex.org/lease/providers/redis TestConformanceRedis", "skip ex.org/lease/providers/redis TestServers/old"}
 	for i := range 7 {

@@ -21,7 +21,8 @@ import (
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 )
 
-// etcdMember asks a member by etcd's JSON gateway whether it leads, which only one that follows or leads knows.
+// etcdMember asks a member, through etcd's JSON gateway, whether it leads. Only a member that
+// follows or leads can answer.
 func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -48,7 +49,7 @@ func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 }
 
 // elected is a provider whose leases may run out later, since a new leader starts each TTL from zero
-// (docs/providers/etcd.md). Capabilities.Lateness is of a backend that is up.
+// (docs/providers/etcd.md). Capabilities.Lateness is for a backend that is up.
 type elected struct{ *etcdlease.Provider }
 
 func (e elected) Capabilities() leasing.Capabilities {

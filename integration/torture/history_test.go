@@ -35,21 +35,22 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 	agrees(t, func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) })
 }
 
-// agrees tortures a database that keeps a history, and compares that with the events of the
-// workers' managers, which their logs tell, lease by lease:
+// agrees tortures a database that keeps a history, and compares the history, lease by
+// lease, with the events in the logs of the workers' managers:
 //
-//   - each Acquired has its entry, under the same ID, and there is one for each token;
-//   - each Released that the backend was told of, and each Lost, has an entry that the lease is
-//     released, expired or broken; a Lost for a break has one that it is broken;
+//   - each Acquired has its entry, under the same ID, and each token has one;
+//   - each Released that was sent to the backend, and each Lost, has an entry that the lease
+//     was released, expired or broken; a Lost because of a break has an entry that the lease
+//     was broken;
 //   - each of these entries has an Acquired, and a Released or Lost.
 //
-// Excepted are claims whose manager never learned that they were granted, since a reply was lost or
-// no caller waited for it any more: they have no event, and have ended. The end of an expired lease is
-// in the history once its name changes later. Breaks are the plan's, and no manager reports them: see
-// TestHistoryAgreesWithBreaks.
+// Claims whose manager never received the grant, because a reply was lost or no caller waited for it
+// any more, are exempt: they have no event, and have ended. The end of an expired lease is in the
+// history after the next change of its name. Breaks come from the plan, and no manager reports them:
+// see TestHistoryAgreesWithBreaks.
 func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
 	told := &events{leases: map[claim]*lease{}}
-	report, err := torture.Run(t.Context(), torture.Options{ // whose violations are for TestTorture_sqlite and TestTorture_postgres
+	report, err := torture.Run(t.Context(), torture.Options{ // TestTorture_sqlite and TestTorture_postgres check the violations
 		Open: open, Plan: bad(), For: length, Workers: 6, Names: 3, TTL: time.Second, Intensity: 4, Manager: leasing.Options{Logger: slog.New(told)},
 	})
 	require.NoError(t, err)
@@ -107,8 +108,8 @@ type lease struct {
 	found  bool
 }
 
-// events are those of the workers' managers. It is the handler of their log, which is told each event
-// once, in order for each lease.
+// events has the events of the workers' managers. It is the handler of their log, which gets each
+// event once, in order for each lease.
 type events struct {
 	mu     sync.Mutex
 	leases map[claim]*lease
@@ -143,7 +144,7 @@ func (e *events) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// entries are those of a name, or of one of its tokens.
+// entries are the history of a name, or of one of its tokens.
 type entries []abstractions.HistoryEntry
 
 func (e entries) kinds(kinds ...abstractions.HistoryKind) entries {
@@ -162,7 +163,7 @@ func byToken(all entries) map[int64]entries {
 	return tokens
 }
 
-// histories are those of all names, after one more change of each.
+// histories returns the histories of all names, after one more change of each.
 func histories(t *testing.T, p leasing.Provider) map[string]entries {
 	lister, _ := abstractions.As[abstractions.Lister](p)
 	page, err := lister.List(t.Context(), abstractions.ListRequest{Limit: 1000})
@@ -188,9 +189,10 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 	return all
 }
 
-// Without faults events and history are the same, also those of breaks, whether a provider keeps the history or
-// package history writes the entries. Only two things differ with providers: a lease that is broken while it
-// runs out after a break has one entry, and a release that came too late has one that the lease expired.
+// Without faults events and history agree, also about breaks, whether a provider keeps the history or package
+// history writes the entries. Two things differ if a provider keeps the history: a second break of a lease
+// that runs out after a break has no entry, and a release that comes too late has an entry that the lease has
+// expired.
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -235,7 +237,7 @@ func agreesWithBreaks(t *testing.T, p leasing.Provider) {
 				require.Equal(t, "ada: in the way", e.Actor+": "+e.Reason)
 			}
 			if len(broken) > 0 {
-				continue // it has ended with that, whatever its holder did
+				continue // the break has ended the lease, whatever its holder did
 			}
 			released := len(told.kinds(abstractions.HistoryReleased)) == 1
 			require.NotEqual(t, released, len(told.kinds(abstractions.HistoryLost)) == 1, "%s, token %d: %v", name, token, told)
@@ -277,8 +279,8 @@ func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 	}
 }
 
-// quarrel has workers compete for names, of whom some are late and some are broken, and returns what
-// events there were, as entries. No event is dropped or merged, since no worker renews.
+// quarrel lets workers compete for names. Some workers are late, and the leases of some are broken.
+// It returns the events as entries. No event is dropped or merged, since no worker renews.
 func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told []abstractions.NamedEntry) {
 	var mu sync.Mutex
 	kinds := map[leasing.EventKind]abstractions.HistoryKind{

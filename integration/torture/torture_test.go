@@ -45,7 +45,7 @@ import (
 // length is the time for which faults happen on each backend.
 const length = 6 * time.Second
 
-// workersFile is the variable that tells worker processes the database's file.
+// workersFile is the variable that names the database's file for worker processes.
 const workersFile = "LEASING_TORTURE_FILE"
 
 func TestMain(m *testing.M) {
@@ -59,8 +59,8 @@ func openFile(ctx context.Context, file string) (leasing.Provider, error) {
 	return sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + file, Create: true})
 }
 
-// bad is a bit of everything that keeps a backend's promises true: lost requests
-// and replies, late and doubled ones, delays, throttling, and a short partition.
+// bad combines faults under which a backend keeps its promises: lost requests and
+// replies, late and doubled ones, delays, throttling, and a short partition.
 func bad() chaos.Plan {
 	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})
 	plan.Name = "a bit of everything"
@@ -74,7 +74,7 @@ func bad() chaos.Plan {
 	return plan
 }
 
-// run tortures a backend and wants no violation.
+// run tortures a backend and requires that no promise is violated.
 func run(t *testing.T, options torture.Options) *torture.Report {
 	t.Helper()
 	options.Plan, options.For = bad(), cmp.Or(options.For, length)
@@ -85,7 +85,7 @@ func run(t *testing.T, options torture.Options) *torture.Report {
 	return report
 }
 
-// unique makes what a run leaves behind its own.
+// unique returns a name for the data of one run.
 func unique() string { return "torture_" + strings.ToLower(rand.Text()[:8]) }
 
 func TestTorture_memory(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 	require.Positive(t, report.Accepted)
 }
 
-// onPostgres is a schema of the test's own, and a way to it beside the provider.
+// onPostgres returns a schema of the test's own, and a connection to it beside the provider.
 func onPostgres(t *testing.T) (postgreslease.Options, *sql.DB) {
 	t.Helper()
 	options := postgreslease.Options{URL: servertest.Require(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
@@ -185,9 +185,9 @@ func TestTorture_redis(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 
-// A server that loses all its leases now and then: two may hold a name for a while.
-// But tokens rise all the same, so that no stale write gets through, and the holder of a
-// lease that is gone learns of the loss.
+// A server loses all its leases now and then, so two claims may hold a name for a while.
+// But tokens still rise, so no stale write is accepted, and the loss is reported to the
+// holder of the earlier lease.
 func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -239,8 +239,9 @@ func TestTorture_redlock(t *testing.T) {
 	run(t, torture.Options{Votes: true, Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 
-// Three servers of its own, which keep nothing: one after the other is killed, and comes
-// back empty. Two at a time are more than three can do without.
+// The test has three servers of its own, which store nothing on disk. One after the
+// other is killed, and comes back empty. Two are never down at the same time, since a
+// majority of the three is needed.
 func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -294,7 +295,7 @@ func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	require.Positive(t, report.Disturbances["node 2 killed"])
 }
 
-// wait waits, and says whether ctx still lives.
+// wait waits for d, and reports whether ctx has not ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Batches gathers items that are due, and sends those together that may share a request. The loop of a timetable calls
-// Gather and Dispatch: Batches is not safe for concurrent use.
+// Batches gathers items that are due, and sends items that may share a request together. Only the loop of a timetable
+// calls Gather and Dispatch: Batches is not safe for concurrent use.
 type Batches[T any] struct {
 	first, again *Jobs
 	size         int
@@ -30,7 +30,7 @@ func NewBatches[T any](first, again *Jobs, size int, send func(batch []T, part t
 	return &Batches[T]{first: first, again: again, size: size, send: send, gathered: map[batchKey][]T{}}
 }
 
-// Gather takes an item whose attempt is due, may take the time bound, and follows a number of failures.
+// Gather adds an item whose attempt is due. The attempt may take at most bound, and follows the given number of failures.
 func (b *Batches[T]) Gather(item T, bound time.Duration, failures int) {
 	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(failures, 2)}
 	b.gathered[key] = append(b.gathered[key], item)

@@ -8,9 +8,9 @@ import (
 )
 
 // Bounded is a context with a deadline that arms its timer only when
-// a caller waits on Done. Each request has a bound, most are answered long
-// before, and a provider that passes ctx to no other code never needs the timer:
-// this saves half the time of an acquire and release in memory.
+// a caller waits on Done. Most requests are answered long before their deadline, and a
+// provider that passes ctx to no other code never needs the timer.
+// Without it an acquire and a release in memory take half the time.
 type Bounded struct {
 	parent   context.Context
 	deadline time.Time
@@ -85,8 +85,8 @@ type detached struct {
 // WithValuesOf returns a context that ends with ctx, and has the values of another.
 func WithValuesOf(ctx, values context.Context) context.Context { return detached{ctx, values} }
 
-// Value looks into values last, since package context finds the parent context to follow
-// by Value.
+// Value looks into values last, since package context calls Value to find the parent whose
+// cancellation it follows.
 func (d detached) Value(key any) any {
 	if own := d.Context.Value(key); own != nil {
 		return own

@@ -6,14 +6,14 @@ import (
 )
 
 // Jobs runs jobs, which send one request each, a bounded number at a time. The
-// first bound, limit, spares the backend, and costs no lease: a job that has waited
+// first bound, limit, protects the backend, and loses no lease: a job that has waited
 // for a worker for a part of the time that its request may take is overdue, and runs
 // beyond the limit. The second bound, most, holds for overdue jobs too: while a server hangs,
 // goroutines and requests stay few, whatever the number of leases.
 type Jobs struct {
 	spawn       func(f func()) bool
 	ended       func() bool
-	limit, most int // of workers; most: while jobs are overdue
+	limit, most int // bounds of the number of workers; most: while jobs are overdue
 
 	mu      sync.Mutex
 	waiting []*job // in order of arrival; some have been started
@@ -88,7 +88,7 @@ func (q *Jobs) work(j *job, part time.Duration) {
 	}
 }
 
-// next returns the job that a worker does next; nil if the worker is to end.
+// next returns the job that a worker runs next; nil if the worker must end.
 func (q *Jobs) next() (*job, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *Jobs) next() (*job, time.Duration) {
 	return j, q.part()
 }
 
-// part returns the divisor of a request's time now. Caller holds mu.
+// part returns the present divisor of a request's time. Caller holds mu.
 func (q *Jobs) part() time.Duration {
 	if q.overdue = dropStarted(q.overdue); len(q.overdue) > 0 {
 		return overduePart

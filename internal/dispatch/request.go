@@ -1,7 +1,7 @@
 // Package dispatch sends requests to a provider, which is foreign code: it may hang, panic or end its goroutine.
 //
-// Send makes one request, and leaves it when its context has ended. Jobs bounds the number of requests in flight, so that
-// neither an ordinary load nor a server that hangs collects goroutines. Batches lets items that are due at about the same
+// Send makes one request, and stops waiting for it when its context has ended. Jobs bounds the number of requests in
+// flight, so that goroutines do not pile up under load or while a server hangs. Batches lets items that are due at about the same
 // time share a request. Bounded is the context of one request.
 package dispatch
 
@@ -25,8 +25,8 @@ import (
 const ReplyGrace = 50 * time.Millisecond
 
 // Overdue counts requests that have not returned although their contexts have
-// ended. At its limit no further request is sent, so a provider that hangs does
-// not collect goroutines. Claims, waits, releases, clean-ups and the batches each have their own count
+// ended. At its limit no further request is sent, so goroutines do not pile up
+// while a provider hangs. Claims, waits, releases, clean-ups and the batches each have their own count
 // and limit.
 type Overdue struct {
 	count atomic.Int32
@@ -51,12 +51,12 @@ type unsent struct{ error }
 func (unsent) NotApplied() bool { return true }
 func (u unsent) Unwrap() error  { return u.error }
 
-// LateReceiver takes the reply to a request that its caller has left.
+// LateReceiver receives the reply to a request whose caller has left.
 type LateReceiver[Reply any] interface {
 	RepliedLate(reply Reply, err error)
 }
 
-// Requests are the requests to one provider, which is foreign code.
+// Requests sends the requests to one provider, which is foreign code.
 type Requests struct {
 	direct bool // the provider heeds contexts
 	log    func(level slog.Level, text string, args ...any)
@@ -67,7 +67,7 @@ type Requests struct {
 	idle atomic.Int32
 }
 
-// NewRequests returns the requests to a provider. heedsContext says that its calls return soon after the end of their
+// NewRequests returns the Requests of a provider. heedsContext says that its calls return soon after the end of their
 // context. log and spawn, which runs a function in a goroutine, are called from any goroutine. The idle helpers end when
 // done is closed.
 func NewRequests(heedsContext bool, log func(level slog.Level, text string, args ...any), spawn func(f func()), done <-chan struct{}) *Requests {
@@ -134,7 +134,7 @@ func sendBeside[P, Req, Reply any](ctx context.Context, r *Requests, pending *Ov
 	return none, lifecycle.Silent(fmt.Errorf("%w: %w", ErrOverdue, ctx.Err()))
 }
 
-// maxIdleHelpers bounds the idle helpers that stay.
+// maxIdleHelpers bounds the number of idle helpers.
 const maxIdleHelpers = 16
 
 // run runs f in a helper, a goroutine of sendBeside. Some helpers stay after a request, for the next request: a new
@@ -166,7 +166,7 @@ func protected[P, Req, Reply any](ctx context.Context, r *Requests, p P, send fu
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v", panics.Err, v)
 			r.log(slog.LevelError, "leasing: the provider panicked", "panic", v, "stack", string(debug.Stack()))
-		} else if p, is := errors.AsType[*panics.Error](err); is && p.First() { // in a goroutine of the provider's
+		} else if p, is := errors.AsType[*panics.Error](err); is && p.First() { // the panic was in a goroutine of the provider
 			r.log(slog.LevelError, "leasing: the provider panicked", "panic", p, "stack", string(p.Stack))
 		}
 	}()

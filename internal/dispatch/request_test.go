@@ -34,7 +34,7 @@ func (i *inbox) RepliedLate(reply string, _ error) {
 	i.replies = append(i.replies, reply)
 }
 
-// requests are those to a provider, whose logged texts are returned.
+// requests returns the Requests of a provider, and a function that returns the texts logged.
 func requests(t *testing.T, heedsContext bool) (r *Requests, logged func() []string) {
 	t.Helper()
 	var mu sync.Mutex

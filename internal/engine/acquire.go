@@ -38,7 +38,7 @@ func (m *Manager) obtain(
 	err := m.caps.ValidateName(l.name)
 	if err == nil {
 		about := l.name
-		if l.adopted { // it runs, with the TTL that it has
+		if l.adopted { // no policy chooses a TTL: the lease keeps its own
 			about = ""
 		}
 		l.settings, err = m.config.Settings(of, options, about)
@@ -73,7 +73,7 @@ func (m *Manager) obtain(
 }
 
 // handle is the holder's reference to a lease. The manager does not refer to the handle after the first renewal.
-// So the runtime collects the handle of a forgetful holder.
+// So the runtime collects the handle of a holder that forgets the lease.
 type handle struct{ *lease }
 
 func (l *lease) hand() *handle {
@@ -84,7 +84,7 @@ func (l *lease) hand() *handle {
 	return h
 }
 
-// forgotten reports whether the handle was collected since the previous renewal. It does so once.
+// forgotten reports whether the handle was collected since the previous renewal. It reports that once.
 // Most leases end before their first renewal, and never need the weak pointer. Caller holds mu.
 func (l *lease) forgotten() bool {
 	switch {
@@ -150,7 +150,7 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	if !l.adopted && (late || !abstractions.NotApplied(err)) {
 		l.life.Unanswered(sent)
 	}
-	if late && ctx.Err() == nil { // the bound was this request's own
+	if late && ctx.Err() == nil { // the request's own bound ended it
 		return lifecycle.NoAnswer(err)
 	}
 	return err
@@ -164,11 +164,11 @@ func (l *lease) checkGrant(g abstractions.Grant) error {
 	return nil
 }
 
-// take puts a claim to work that was granted by a request sent at the given instant,
+// take begins the lease of a claim that was granted by a request sent at the given instant,
 // unless the grant comes too late.
 func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {
 	m, now := l.m, l.m.clock.Now()
-	// A claim of our own is cleaned up unless what follows succeeds; it may also panic.
+	// If a step below fails or panics, an acquired claim is cleaned up.
 	switch trusted := l.life.Granted(now, sent, grant.TTL, l.adopted); {
 	case !trusted:
 		return errGrantTooLate
@@ -186,7 +186,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 	l.token = grant.Token
 	older, err := m.register(l)
 	if err != nil {
-		l.token = asked // so that the clean-up goes by the ID alone
+		l.token = asked // so that the clean-up identifies the claim by its ID alone
 		l.mu.Unlock()
 		m.telemetry.Active(l.scope, -1)
 		return err
@@ -205,18 +205,18 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 }
 
 // abandon cleans up behind a claim that was given up with a request's outcome
-// unknown. settled is called when the name has been released, or that failed.
+// unknown. settled is called when the release has succeeded or failed.
 func (m *Manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	c := l.life.Abandon()
 	l.mu.Unlock()
-	if !m.cleanUp(l.cleanupOf(&c), settled) { // Close did not wait for it
+	if !m.cleanUp(l.cleanupOf(&c), settled) { // the manager has ended
 		_ = m.giveUp(context.Background(), &l.releases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
 	}
 }
 
 // RepliedLate takes the reply to an acquire or a renewal that had not returned when its
-// context ended: it may have been applied as late as now.
+// context ended: the request may have been applied as late as now.
 func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	applied, m, now := toAnswer(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()

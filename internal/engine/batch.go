@@ -17,12 +17,12 @@ func (m *Manager) renew(batch []*lease, part time.Duration) {
 	if len(batch) > 1 {
 		m.renewBatch(batch, part)
 	} else {
-		_ = batch[0].renewAlone(m.running, part) // the lease has noted it
+		_ = batch[0].renewAlone(m.running, part) // the lease has noted the error
 	}
 }
 
-// renewBatch renews several leases in one request. An item that the provider
-// does not answer for is unknown, like any other failure.
+// renewBatch renews several leases in one request. The outcome of an item without
+// an answer is unknown, as after any other failure.
 func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
 	sent := m.clock.Now()
 	bound := m.config.RequestTimeout
@@ -55,7 +55,7 @@ func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
 	switch {
 	case err == nil:
 		err = errNoAnswer
-	case errors.Is(err, abstractions.ErrLost): // the error does not say which leases
+	case errors.Is(err, abstractions.ErrLost): // the error does not say which leases are lost
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
 	now, measured := m.clock.Now(), map[*instrument.Scope]instrument.Renewed{}
@@ -67,7 +67,7 @@ func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
 		if result.Err != nil && dispatch.CutOff(ctx, result.Err) {
 			result.Err = lifecycle.NoAnswer(result.Err)
 		}
-		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
+		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted the error
 	}
 	for s, r := range measured {
 		m.telemetry.Renewals(s, now.Mono-sent.Mono, r)

@@ -22,7 +22,7 @@ func (m *Manager) register(l *lease) (older bool, err error) {
 	return l.before != nil, nil
 }
 
-// has reports whether the manager has a lease of the name for which is is true. Caller holds mu.
+// has reports whether the function is returns true for a lease of the name. Caller holds mu.
 func (m *Manager) has(name string, is func(*lease) bool) bool {
 	for l := m.byName[name]; l != nil; l = l.before {
 		if is(l) {
@@ -38,8 +38,8 @@ func (m *Manager) holds(r *abstractions.Record) bool {
 		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return abstractions.FingerprintOf(c.req.ID) == r.Fingerprint })
 }
 
-// granted ends each lease of the name whose token is lower than the token of another claim. The claim of the lease
-// itself proves no loss: a server of Redlock may show the claim with a higher token than the majority has granted.
+// granted ends each lease of the name whose token is lower than the token of another claim. A higher token of the lease's
+// own claim proves no loss: a server of Redlock may show the claim with a higher token than the majority has granted.
 func (m *Manager) granted(name string, token int64, claim abstractions.Fingerprint) {
 	m.end(name, func(l *lease) *abstractions.LostError {
 		if l.token >= token || abstractions.FingerprintOf(l.id) == claim {
@@ -49,7 +49,7 @@ func (m *Manager) granted(name string, token int64, claim abstractions.Fingerpri
 	})
 }
 
-// shown takes the record of a name that an answer carries.
+// shown takes the record of a name from an answer of the backend.
 func (m *Manager) shown(name string, r *abstractions.Record) {
 	if !r.Unconfirmed {
 		m.granted(name, r.Token, r.Fingerprint)

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// SetMetadata is a renewal that carries metadata. It shares everything with Renew.
+// SetMetadata calls Renew, and a renewal carries the new metadata.
 func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	if err := abstractions.ValidateMetadata(metadata); err != nil {
 		return l.m.wrap("renew", l.name, l.id, err)

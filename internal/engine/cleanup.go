@@ -13,11 +13,11 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// cleanup releases a claim that has no holder but that the backend may grant or may
+// cleanup releases a claim without a holder that the backend may grant or may
 // have granted: an acquire whose outcome stayed unknown, a renewal that came
-// after the loss, a release that was not answered. cleanup repeats the release
+// after the loss, or a release that was not answered. cleanup repeats the release
 // until the claim's TTL has passed, since a request that was
-// delayed on its way may land after the first release.
+// delayed on its way may arrive after the first release.
 type cleanup struct {
 	req   abstractions.ReleaseRequest
 	tries lifecycle.Tries
@@ -34,8 +34,8 @@ type cleanup struct {
 	done    bool
 }
 
-// cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
-// try is over, or at once if the manager has ended, which cleanUp reports as false.
+// cleanUp starts c, unless c is nil. settled, unless nil, is called when the first try is over. If the
+// manager has ended, cleanUp calls settled at once and returns false.
 func (m *Manager) cleanUp(c *cleanup, settled func()) bool {
 	if c == nil {
 		return true
@@ -77,7 +77,7 @@ func (c *cleanup) OnDue(now trust.Instant) {
 	}
 	c.next = trust.Instant{Mono: trust.Forever, Boot: trust.Forever} // until the try is over
 	c.m.timetable.Set(c, trust.Forever, 0)
-	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.tries.Deadline(c.m.closing()).Left(now))), func(time.Duration) { c.try() }) // a waiter may want the name
+	c.m.cleaner.Add(min(c.m.config.RequestTimeout, max(0, c.tries.Deadline(c.m.closing()).Left(now))), func(time.Duration) { c.try() }) // not later: a waiter may want the name
 }
 
 // try releases the claim once and plans the next try, unless the clean-up is done.
@@ -113,8 +113,8 @@ func (c *cleanup) settle() {
 	close(c.first)
 }
 
-// awaitCleanUps waits for the first tries of the clean-ups of a name that have begun: a claim of this manager's own must
-// not refuse the next request.
+// awaitCleanUps waits for the first try of each clean-up of a name that has begun: a claim of this manager that has no
+// holder must not block the next request.
 func (m *Manager) awaitCleanUps(ctx context.Context, name string) error {
 	if m.unanswered.Load() == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (m *Manager) awaitCleanUps(ctx context.Context, name string) error {
 	return nil
 }
 
-// cleanUpsOf returns the clean-ups of a name that wait for no earlier lease to run out.
+// cleanUpsOf returns the clean-ups of a name, without those that first wait for an earlier lease to run out.
 func (m *Manager) cleanUpsOf(name string) (begun []*cleanup) {
 	for _, item := range m.timetable.All(nil) {
 		if c, ok := item.(*cleanup); ok && c.req.Name == name && c.tries.From == (trust.Instant{}) {

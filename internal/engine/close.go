@@ -20,7 +20,7 @@ const (
 	closeWarningMax = 30 * time.Second
 )
 
-// errOutlasted is why a Close without a deadline ends.
+// errOutlasted is the error with which a Close without a deadline gives up.
 var errOutlasted = errors.New("leases were held for longer than they were trusted when Close began")
 
 func (m *Manager) Close(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return trust.Forever
 	}
-	now, longest := m.clock.Now(), 2*m.config.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	now, longest := m.clock.Now(), 2*m.config.RequestTimeout // time for calls and clean-ups, which have their own bounds
 	for _, l := range leases {
 		l.mu.Lock()
 		left := l.life.Remaining(now)
@@ -113,8 +113,8 @@ func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	return longest
 }
 
-// awaitIdle waits until no work is under way, for as long as ctx lives
-// and for at most bound, and logs the leases and calls that are left.
+// awaitIdle waits until no work is under way, until ctx ends or until bound has
+// passed, and logs the leases and calls that are left.
 func (m *Manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
 	began := time.Now()
 	end := time.NewTimer(bound)
@@ -135,7 +135,7 @@ func (m *Manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-cha
 			continue
 		}
 		select {
-		case <-idle: // at the same time
+		case <-idle: // it became idle at the same time
 			return true
 		default:
 			return false
@@ -211,7 +211,7 @@ func (m *Manager) awaitGoroutines(ctx context.Context) {
 	}
 }
 
-// listed shows the first few of many names.
+// listed returns the first few of many names.
 func listed(names []string) string {
 	const most = 10
 	if len(names) <= most {

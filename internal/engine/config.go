@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Owner          string
 	TTL            time.Duration
-	BreakGrace     time.Duration // of a break that names none, before the backend's MaxTTL
+	BreakGrace     time.Duration // the default of BreakOptions.Grace, which the backend's MaxTTL bounds
 	RefusalTimeout time.Duration
 
 	RequestTimeout   time.Duration
@@ -32,11 +32,11 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 	Scope          func(name string) string
 
-	// Settings resolves the options of an acquire or, with an empty name, of an adoption. Its errors name a field of the
-	// given type.
+	// Settings resolves the options of an acquire or, with an empty name, of an adoption. of is the type that
+	// its errors name.
 	Settings func(of string, options abstractions.AcquireOptions, name string) (*Settings, error)
 	// ChangeTTL returns the settings with another TTL. It is called under a lease's lock, and calls no code of the
-	// application's.
+	// application.
 	ChangeTTL func(settings *Settings, ttl time.Duration) (*Settings, error)
 }
 

@@ -1,5 +1,5 @@
-// Package engine is the manager behind package leasing. It puts the rooms of the core together, and has all that they lack:
-// locks, contexts, goroutines, the books of leases and clean-ups, and Close.
+// Package engine is the manager behind package leasing. It joins the packages of the core, and adds locks, contexts,
+// goroutines, the lists of leases and clean-ups, and Close.
 //
 //	lifecycle   decides about one lease: a pure function of an input and an instant
 //	waiting     decides about the waiters of one name, in the same way
@@ -9,7 +9,7 @@
 //	notify      delivers events to observers
 //	instrument  metrics and spans
 //
-// No room imports the engine, and none holds the manager: each is given the functions that it needs.
+// None of these packages imports the engine or holds the manager: each is given the functions that it needs.
 //
 // A lease serializes the inputs of its lifecycle.Lease by a lock, and apply takes the effects. No code of an application or a
 // provider runs under a lock, except a function that a user has registered with context.AfterFunc, which runs in a goroutine.

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Whether a second request can help has one answer for each sentinel.
+// permanent classifies every sentinel.
 func TestPermanentErrors(t *testing.T) {
 	for _, test := range []struct {
 		err       error

@@ -4,7 +4,7 @@ import "github.com/distributedleasing/leasing/internal/lifecycle"
 
 func (m *Manager) isClosing() bool { return m.accepting.Err() != nil }
 
-// closing returns what a clean-up has to know of Close.
+// closing returns the facts about Close that a clean-up needs.
 func (m *Manager) closing() lifecycle.Closing {
 	if !m.isClosing() {
 		return lifecycle.Closing{}
@@ -12,7 +12,7 @@ func (m *Manager) closing() lifecycle.Closing {
 	return lifecycle.Closing{Begun: true, GiveUpAt: m.giveUpAt}
 }
 
-// track counts work that Close waits for, until goroutines.Done, unless the manager
+// track makes Close wait until goroutines.Done is called. It returns false, and does nothing, if the manager
 // has ended.
 func (m *Manager) track() bool {
 	m.mu.Lock()

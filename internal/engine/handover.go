@@ -59,7 +59,7 @@ func (m *Manager) Adopt(ctx context.Context, h abstractions.Handover, o abstract
 	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, "AdoptOptions", options)
 }
 
-// beginAdoption refuses a claim that the manager already knows. It does so before any request, which might cut the lease short.
+// beginAdoption refuses a claim that the manager holds, cleans up or adopts, before a request might cut the lease short.
 func (m *Manager) beginAdoption(h abstractions.Handover) error {
 	if err := (abstractions.ReleaseRequest{Name: h.Name, ID: h.ID}).Validate(m.caps); err != nil {
 		return err

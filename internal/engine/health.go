@@ -50,13 +50,13 @@ const recently = time.Minute
 // outage has the failures that Health reports, by the manager's monotonic clock. Its
 // times are counted from 1 ns, so that 0 means never.
 type outage struct {
-	since    atomic.Int64 // the first request that failed since one was answered
-	failed   atomic.Int64 // the last one that failed
-	lostLast atomic.Int64 // the last loss of a lease
-	losses   atomic.Int64 // in all
+	since    atomic.Int64 // the first failed request since one was answered
+	failed   atomic.Int64 // the latest failed request
+	lostLast atomic.Int64 // the latest loss of a lease
+	losses   atomic.Int64 // the number of all losses
 }
 
-// note takes the outcome of a request. ctx is its caller's, whose end says nothing
+// note records the outcome of a request. If the caller's ctx has ended, an error says nothing
 // about the backend.
 func (o *outage) note(ctx context.Context, c *trust.Clock, err error) {
 	switch {

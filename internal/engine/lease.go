@@ -17,15 +17,15 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// lease is one claim, from the start of its acquire. All its requests carry one ID, so that
-// the backend takes each of them for the same claim. It is the library's
+// lease is one claim, from the start of its acquire. All its requests carry one ID, so
+// the backend treats them as the same claim. It is the library's
 // implementation of abstractions.Lease.
 //
 // life decides; the lease serializes its inputs by mu, and takes the steps that follow.
 type lease struct {
 	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
-	mu      sync.Mutex // while the lease is claimed, one goroutine has it
+	mu      sync.Mutex // not needed while the lease is claimed, since one goroutine has it then
 	adopted bool
 	timetable.Entry
 	m        *Manager
@@ -33,13 +33,13 @@ type lease struct {
 	life     lifecycle.Lease
 
 	name, id string
-	token    int64 // 0 until it is granted, unless it is adopted
+	token    int64 // 0 until the claim is granted, unless it is adopted
 	scope    *instrument.Scope
 	trace    *instrument.Trace    // nil if the acquire was not traced
 	observer *notify.Subscription // nil without AcquireOptions.Observer
 	settled  chan struct{}        // made by the first waiter for the renewal under way, closed at its end
 
-	// The rest of the lease's life.
+	// Fields for the rest of the lease's life.
 
 	acquiredAt time.Duration           // monotonic
 	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call of Context
@@ -49,15 +49,15 @@ type lease struct {
 	fresh  *handle              // until the first renewal
 	holder weak.Pointer[handle] // from the first renewal until the handle was collected
 
-	acquires  dispatch.Overdue // requests until it was granted
-	overdue   dispatch.Overdue // renewals of it alone
+	acquires  dispatch.Overdue // requests before the grant
+	overdue   dispatch.Overdue // renewals outside batches
 	releases  dispatch.Overdue
-	inBatches atomic.Int32 // batches with it that are overdue
+	inBatches atomic.Int32 // overdue batches that include the lease
 	slot      int32        // in manager.leases, under manager.mu
-	before    *lease       // an older one of the name, under manager.mu; or nil
+	before    *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
-// An input to life and the call of apply are made under the lock: they call
+// Inputs to life and calls of apply are made under the lock. So they call
 // only this package, lifecycle and the standard library: not the application's
 // code (contexts, instruments, Random), not the provider's, and not the methods
 // of its errors. apply returns the steps that are left, which the caller takes
@@ -69,8 +69,8 @@ func (l *lease) Owner() string         { return l.m.config.Owner }
 func (l *lease) Token() int64          { return l.token }
 func (l *lease) AcquiredAt() time.Time { return l.m.clock.Time(l.acquiredAt) }
 
-// Context makes the lease's context in its first call: the context takes a fifth of the
-// memory of a lease.
+// Context makes the lease's context only in its first call, since the context takes a
+// fifth of the memory of a lease.
 func (l *lease) Context() context.Context {
 	l.mu.Lock()
 	ctx, made := l.ctx, l.cancel != nil
@@ -78,7 +78,7 @@ func (l *lease) Context() context.Context {
 	if made {
 		return ctx
 	}
-	ctx, cancel := context.WithCancelCause(ctx) // asks the caller's context: not under the lock
+	ctx, cancel := context.WithCancelCause(ctx) // calls the caller's context, so not under the lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cancel != nil { // another goroutine was faster
@@ -145,12 +145,12 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.take()
 }
 
-// apply takes the steps that follow an input to life, under mu, and returns the others.
+// apply takes the steps that may follow an input to life under mu, and returns the others. Caller holds mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
 	}
-	if fx.Cause != nil && l.cancel != nil { // calls none of our code; functions that a user has registered run in goroutines
+	if fx.Cause != nil && l.cancel != nil { // calls none of this module's code; functions that a user has registered run in goroutines
 		l.cancel(fx.Cause)
 	}
 	switch {
@@ -181,7 +181,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	return &followUp{lease: l, lost: fx.Lost, cleanUp: l.cleanupOf(fx.CleanUp)}
 }
 
-// event returns an Event about the lease. publish adds the fingerprint. Caller holds mu.
+// event returns an Event about the lease. Publish adds the fingerprint. Caller holds mu.
 func (l *lease) event(kind abstractions.EventKind, now time.Duration) abstractions.Event {
 	return abstractions.Event{
 		Kind: kind, Time: l.m.clock.Time(now), Coalesced: 1,
@@ -194,7 +194,7 @@ func (l *lease) reschedule(now trust.Instant) {
 	due, early := l.life.Next(now)
 	l.m.timetable.Set(l, trust.AddSaturated(now.Mono, due), early)
 	if l.m.timetable.MissedSuspend(now) {
-		l.m.timetable.MakeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the timetable
+		l.m.timetable.MakeDueNow(l) // a suspend after now was read, which the loop noticed before the lease was in the timetable
 	}
 }
 
@@ -226,7 +226,7 @@ func (x *followUp) take() {
 		m.cleanUp(x.cleanUp, nil)
 		return
 	}
-	defer func() { // a renewal may be queued still, and never be sent
+	defer func() { // a renewal may still be queued, and will not be sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.apply(trust.Instant{}, l.life.Settle())

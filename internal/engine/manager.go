@@ -22,8 +22,8 @@ import (
 // Manager is the library's implementation of abstractions.Manager.
 type Manager struct {
 	provider  abstractions.Provider
-	batch     abstractions.BatchRenewer // nil without
-	waiter    abstractions.Waiter       // nil without
+	batch     abstractions.BatchRenewer // nil if the provider is no BatchRenewer
+	waiter    abstractions.Waiter       // nil if the provider is no Waiter
 	caps      abstractions.Capabilities
 	config    Config
 	rules     lifecycle.Rules
@@ -55,14 +55,14 @@ type Manager struct {
 	cleanups int
 	denied   error // of the latest clean-up that the backend refused while Close waited
 	leases   []*lease
-	byName   map[string]*lease // the latest of each name, which links to the earlier ones
+	byName   map[string]*lease // the latest lease of each name, which links to the earlier leases
 	adopting []string          // IDs of claims whose Adopt is under way
 	idle     chan struct{}     // closed when there are no calls, cleanups and leases; nil before Close
 
 	giveUpAt trust.Instant // when Close stops waiting for unanswered clean-ups; set before closing
 
 	overdue  dispatch.Overdue // of requests that belong to no claim
-	batches  dispatch.Overdue // of batches; a lease's own renewals have their own
+	batches  dispatch.Overdue // of batches; each lease counts its own renewals
 	outage   outage
 	unhinted atomic.Bool // the failure of wake-ups was logged
 	failing  atomic.Int64
@@ -71,8 +71,8 @@ type Manager struct {
 // mostOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
 const mostOverdue = 256
 
-// New returns a manager of the provider's leases, whose capabilities are caps. It starts the loop of the timetable. Close the
-// manager.
+// New returns a manager of the provider's leases, whose capabilities are caps. It starts the loop of the timetable. The caller
+// closes the manager.
 func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config) *Manager {
 	clock := trust.New()
 	m := &Manager{
@@ -145,7 +145,7 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 		invalid = &abstractions.InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = m.config.BreakGrace
-		if most := m.caps.MaxTTL; most > 0 { // a holder's cadence is shorter
+		if most := m.caps.MaxTTL; most > 0 { // holders renew more often than that
 			req.Grace = min(req.Grace, most)
 		}
 	}
@@ -163,7 +163,7 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 	return result, err
 }
 
-// broke ends the manager's own lease of the broken token, or renews it at once, so that the lease learns of the break.
+// broke ends the manager's own lease of the broken token, or renews it at once, so that the answer reports the break.
 func (m *Manager) broke(req abstractions.BreakRequest, token int64) {
 	m.end(req.Name, func(l *lease) *abstractions.LostError {
 		switch {

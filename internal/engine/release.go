@@ -28,7 +28,7 @@ func (l *lease) Release(ctx context.Context) error {
 	before, await, fx := l.life.AskRelease(now)
 	next := l.apply(now, fx)
 	outcome := l.life.Outcome()
-	var underWay <-chan struct{} // a renewal that would outlast the one that shortens the lease
+	var underWay <-chan struct{} // a renewal that could arrive after the one that shortens the lease
 	switch {
 	case await:
 		underWay = l.renewalUnderWay()
@@ -48,7 +48,7 @@ func (l *lease) Release(ctx context.Context) error {
 	return l.releaseNow(ctx, now, underWay)
 }
 
-// releaseNow sends the release. Only one call per lease comes here. releaseNow ends the lease
+// releaseNow sends the release. It is called once for each lease. It ends the lease
 // even after a panic: the context, the telemetry and the logger are the application's
 // code.
 func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-chan struct{}) (err error) {
@@ -180,7 +180,7 @@ func (m *Manager) giveUp(ctx context.Context, pending *dispatch.Overdue, bound t
 	_, err := dispatch.Send(b, m.requests, pending, m.provider, func(p abstractions.Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 		return none, p.Release(ctx, req)
 	}, req, nil)
-	if err != nil && dispatch.CutOff(b, err) { // an error of the context is no answer of the backend's, even if it says that the request was not applied
+	if err != nil && dispatch.CutOff(b, err) { // an error of the context is no answer of the backend, even if it says that the request was not applied
 		return lifecycle.NoAnswer(err)
 	}
 	return err
@@ -191,7 +191,7 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 }
 
 // refused reports whether the backend has answered that it did nothing, and that a second
-// request has no chance. A request that was not sent, or throttled, may work later.
+// request can't succeed. A request that was not sent, or throttled, may work later.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable)
 }

@@ -68,7 +68,7 @@ func (l *lease) renewalAttempts() int {
 	return l.life.Failures() + 1
 }
 
-// toAnswer returns the result of a request for life, which does not ask errors itself.
+// toAnswer returns the result of a request as an input for life, which does not inspect errors itself.
 func toAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 	a := lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
@@ -85,8 +85,8 @@ func toAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 }
 
 // finishRenewal ends every renewal, the engine's and the
-// application's, alone or in a batch: life moves the trust, ends the lease, or
-// plans the retry. It returns the error of Renew. A batch adds its renewals up in
+// application's, alone or in a batch: life extends the trust, ends the lease, or
+// plans the retry. It returns the error of Renew. A batch sums up its renewals in
 // measured, and records the sums.
 func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*instrument.Scope]instrument.Renewed) error {
 	m := l.m

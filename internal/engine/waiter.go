@@ -18,15 +18,15 @@ type waiter struct {
 	m           *Manager
 	l           *lease
 	q           *queue
-	wake        chan struct{}      // buffered: its turn; later, as head, the end of a lease of ours
-	limit       <-chan time.Time   // receives when the wait limit has passed
+	wake        chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
+	limit       <-chan time.Time   // receives a value when the wait limit has passed
 	since       time.Time          // when it began to wait; zero before
-	hints       <-chan struct{}    // of the provider's Waiter; nil while there are none
+	hints       <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
 	unsubscribe context.CancelFunc // ends the registration behind hints
-	waits       dispatch.Overdue   // registrations, which stop no request of the claim
+	waits       dispatch.Overdue   // registrations, which do not count against the requests of the claim
 }
 
-// run waits for its turn, and asks until the name is ours, the wait ends, or asking can't help.
+// run waits for the waiter's turn, and then asks until it has the name, the wait ends, or a retry can't help.
 func (w *waiter) run(ctx context.Context, head bool) error {
 	if head {
 		return w.lead(ctx, nil)
@@ -51,7 +51,7 @@ func (w *waiter) run(ctx context.Context, head bool) error {
 		switch {
 		case err == nil, ctx.Err() == nil:
 			return w.m.ownHolder(err)
-		case answerOf(err).Held != nil: // an answer all the same
+		case answerOf(err).Held != nil: // the backend has answered although ctx has ended
 			last = w.m.ownHolder(err)
 		}
 		return waiting.GaveUp(context.Cause(ctx), last)
@@ -116,7 +116,7 @@ func (w *waiter) pause(ctx context.Context, step waiting.Step) waiting.Step {
 			return w.Woken(true)
 		}
 	case <-wake:
-	case <-ctx.Done(): // the request is not sent then
+	case <-ctx.Done(): // the next ask then sends nothing
 	case <-w.limit:
 		return w.LimitPassed(time.Now())
 	}
@@ -157,7 +157,8 @@ func answerOf(err error) waiting.Answer {
 	return a
 }
 
-// failed reports the nth attempt in a row without an answer: a start against a backend that is down must not wait in silence.
+// failed reports the nth attempt in a row without an answer. So an application that starts while the backend is down does not
+// wait in silence.
 func (w *waiter) failed(err error, n int) {
 	w.m.telemetry.AttemptFailed(w.l.scope, err)
 	w.m.observers.Publish(nil, w.l.id, &abstractions.Event{
@@ -166,7 +167,7 @@ func (w *waiter) failed(err error, n int) {
 	})
 }
 
-// subscribe asks the provider for hints. While there are none the head polls.
+// subscribe asks the provider for wake-ups. While there are none the head polls.
 func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(w.m.config.RequestTimeout, w.m.config.MaxPoll), cancel)
@@ -175,7 +176,7 @@ func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	if err != nil && ctx.Err() == nil && !w.m.unhinted.Swap(true) { // logged once until a subscription succeeds
 		w.m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
 	}
-	if !timer.Stop() || err != nil || wakeups.C == nil { // without a channel the head would wait for hints in vain
+	if !timer.Stop() || err != nil || wakeups.C == nil { // without a channel the head would wait for wake-ups that never come
 		cancel()
 		return w.Subscribed(false, w.m.random())
 	}

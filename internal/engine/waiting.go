@@ -32,7 +32,7 @@ func (qs *queues) init(m *Manager) {
 	}
 }
 
-// of returns the queue of a name. For a new one it may forget some. Caller holds mu.
+// of returns the queue of a name. Before it makes a new queue it may forget idle ones. Caller holds mu.
 func (qs *queues) of(name string) *queue {
 	q := qs.byName[name]
 	if q == nil {
@@ -48,7 +48,7 @@ func (qs *queues) of(name string) *queue {
 	return q
 }
 
-// take makes an input, and wakes the waiter that it returns. Locks mu.
+// take calls input, and wakes the waiter that input returns. Locks mu.
 func (qs *queues) take(input func() (wake *waiter)) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -60,7 +60,7 @@ func (qs *queues) take(input func() (wake *waiter)) {
 // wait queues for the name and, as head of the queue, asks until the claim has the name.
 func (qs *queues) wait(ctx context.Context, l *lease) error {
 	w := &waiter{m: qs.m, l: l, wake: make(chan struct{}, 1), unsubscribe: func() {}}
-	if d := l.settings.WaitLimit; d > 0 { // a request that is under way then has another second
+	if d := l.settings.WaitLimit; d > 0 { // a request that is under way at the limit gets another second
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, trust.AddSaturated(d, time.Second), waiting.ErrLimit)
 		defer cancel()
@@ -73,7 +73,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	head := w.q.Join(w)
 	qs.mu.Unlock()
 	var won *lease
-	defer func() { w.leave(won) }() // also after a panic of the application's code: later waiters must not wait for us
+	defer func() { w.leave(won) }() // also after a panic of the application's code: later waiters must not wait for this one
 	err := w.run(ctx, head)
 	if err == nil {
 		won = l
@@ -81,12 +81,12 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	return err
 }
 
-// leave gives up the place in the queue. won is the lease that was acquired, or nil.
+// leave removes the waiter from the queue. won is the lease that was acquired, or nil.
 func (w *waiter) leave(won *lease) {
 	unresolved, blocks := won == nil && w.l.life.Unknown(), false
 	w.m.queues.take(func() (wake *waiter) {
 		blocks, wake = w.q.Leave(w, won, w.l.id, unresolved)
-		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // as many acquires waited
+		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // more acquires than that waited at a time
 			delete(byName, w.l.name)
 		}
 		return wake
@@ -103,7 +103,7 @@ func (w *waiter) leave(won *lease) {
 	}
 }
 
-// ending makes the head ask while the release of a lease of ours is on its way.
+// ending makes the head ask while the release of a lease of this manager is on its way.
 func (qs *queues) ending(l *lease) {
 	qs.take(func() (wake *waiter) {
 		if q := qs.byName[l.name]; q != nil {
@@ -113,7 +113,7 @@ func (qs *queues) ending(l *lease) {
 	})
 }
 
-// ended makes the head ask after the end of a lease of ours.
+// ended makes the head ask after the end of a lease of this manager.
 func (qs *queues) ended(l *lease) {
 	qs.take(func() *waiter {
 		if qs.rules.Queued && qs.byName[l.name] == nil {
@@ -128,7 +128,7 @@ func (qs *queues) ended(l *lease) {
 	})
 }
 
-// waiters returns the number of waiters, and the time for which the first has waited.
+// waiters returns the number of waiters, and the time for which the oldest has waited.
 func (qs *queues) waiters() (n int, longest time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

@@ -30,8 +30,8 @@ var (
 	heldBounds    = []float64{.1, 1, 10, 60, 600, 3600, 86400}
 )
 
-// The values of the attribute leasing.scope that are no scopes: of names without a
-// slash, each of which would be its own scope, and of scopes after the first
+// Values of the attribute leasing.scope that are not scopes: one for names without a
+// slash, each of which would be its own scope, and one for all scopes after the first
 // MaxScopes.
 const (
 	noScope    = "_none"
@@ -39,8 +39,8 @@ const (
 	MaxScopes  = 64
 )
 
-// Telemetry is OpenTelemetry for one manager. Instruments of a meter that is
-// off cost a check; attribute sets are made once for each scope.
+// Telemetry is OpenTelemetry for one manager. An instrument of a disabled meter
+// costs one check; attribute sets are made once for each scope.
 type Telemetry struct {
 	tracer   trace.Tracer
 	provider attribute.KeyValue
@@ -72,11 +72,11 @@ type Telemetry struct {
 
 // Config has the values and functions that telemetry needs of its manager.
 type Config struct {
-	Provider       string // the kind
+	Provider       string // the kind of provider
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 	Scope          func(name string) string
-	// OldestWaiter returns the age of the oldest acquire that waits, and BackendUp 1 while the backend answers and else 0.
+	// OldestWaiter returns the age of the oldest acquire that waits, and BackendUp returns 1 while the backend answers, else 0.
 	OldestWaiter func() time.Duration
 	BackendUp    func() int64
 }
@@ -118,7 +118,7 @@ func New(c Config) *Telemetry {
 }
 
 // gauge registers the observable gauges of a manager until
-// Close. Of several managers of one kind of provider the last counts.
+// Close. If several managers have the same kind of provider, the last manager counts.
 func (t *Telemetry) gauge(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
@@ -215,7 +215,7 @@ func (t *Telemetry) Scope(name string) *Scope {
 		return s
 	}
 	s, made := t.makeScope(key)
-	if made { // a counter that appears with its first event shows no rise
+	if made { // a counter that appears only with its first event shows no increase
 		for _, reason := range []abstractions.LostReason{
 			abstractions.LostExpired, abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone, abstractions.LostRenewalLimit, abstractions.LostClosed,
 		} {
@@ -236,14 +236,14 @@ func (t *Telemetry) makeScope(key string) (s *Scope, made bool) {
 	if s := t.scopes[key]; s != nil {
 		return s, false
 	}
-	key = strings.Clone(key) // don't keep a long name alive for its beginning
+	key = strings.Clone(key) // so that a short key does not keep a long name alive
 	set := []attribute.KeyValue{t.provider, attribute.String("leasing.scope", key)}
 	s = &Scope{base: newAttrs(set...), set: set}
 	t.scopes[key] = s
 	return s, true
 }
 
-// FirstPart is the scope of a name unless the application has a function of its own.
+// FirstPart returns the scope of a name. It is the default of Options.Scope.
 func FirstPart(name string) string {
 	if part, _, more := strings.Cut(name, "/"); more {
 		return part
@@ -251,7 +251,7 @@ func FirstPart(name string) string {
 	return noScope
 }
 
-// and returns the scope's attributes with one more, of few possible values.
+// and returns the scope's attributes and one more, whose values must be few.
 func (s *Scope) and(key attribute.Key, value string) *attrs {
 	kv := key.String(value)
 	if a, ok := s.with.Load(kv); ok {
@@ -316,7 +316,7 @@ func (t *Telemetry) Waiting(s *Scope, n int64) { add(t.waiterCount, n, &s.base) 
 // Active adds n to the number of leases held.
 func (t *Telemetry) Active(s *Scope, n int64) { add(t.activeCount, n, &s.base) }
 
-// Held counts the end of a lease, which was held for a time.
+// Held counts the end of a lease, and records how long it was held.
 func (t *Telemetry) Held(s *Scope, held time.Duration) {
 	t.Active(s, -1)
 	record(t.heldDuration, held, &s.base)

@@ -17,7 +17,7 @@ import (
 // name: https://www.w3.org/TR/trace-context/#traceparent-header.
 const traceKey = "traceparent"
 
-// Trace is the tracing of a lease. Its methods take a nil Trace, of a lease that is not traced.
+// Trace is the tracing of a lease. A lease that is not traced has a nil Trace, which all methods accept.
 type Trace struct {
 	caller trace.SpanContext // the span in the context of the acquire; may be invalid
 	stored string            // the value of traceKey; "" if the acquire is not sampled
@@ -71,7 +71,7 @@ func (t *Trace) With(metadata map[string]string) map[string]string {
 	return all
 }
 
-// LinkHolder links the span of a wait, which ctx has, to the acquire of the lease in its way, once for each holder. Only one
+// LinkHolder links the span of a wait, which is in ctx, to the acquire of the lease in its way, once for each holder. Only one
 // goroutine has the claim at this point.
 func (t *Trace) LinkHolder(ctx context.Context, holder *abstractions.Record) {
 	header := holder.Metadata[traceKey]

@@ -15,7 +15,7 @@ type noAnswerError struct {
 	answer error // the last answer before it; nil if there is none
 }
 
-// Silent marks an error, which matches ErrUnavailable, as one of a request that had no answer.
+// Silent marks an error that matches ErrUnavailable as the error of a request without an answer.
 func Silent(err error) error { return &noAnswerError{err: err} }
 
 // NoAnswer makes the error of a request whose bound has passed. The provider's error stays as text: its
@@ -46,7 +46,7 @@ func (e *noAnswerError) Unwrap() []error {
 
 func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
 
-// Unanswered marks the error of a client library's own timeout, as of a dial, as one of a request that had no answer.
+// Unanswered marks a timeout of the client library itself, such as that of a dial, as the error of a request without an answer.
 func Unanswered(err error) error {
 	if _, marked := err.(*noAnswerError); marked || !errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrThrottled) { //nolint:errorlint // the outermost only
 		return err
@@ -58,7 +58,7 @@ func Unanswered(err error) error {
 }
 
 // after returns err, which follows an earlier error of the same lease. If the backend did not answer this
-// time, err carries its last answer.
+// time, the result also carries its last answer.
 func after(earlier, err error) error {
 	silent, ok := err.(*noAnswerError) //nolint:errorlint // as Silent has made it
 	if last := answerOf(earlier); ok && last != nil {

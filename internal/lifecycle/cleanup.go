@@ -8,9 +8,9 @@ import (
 
 // CleanUp is a release that has to be repeated until the claim has ended for certain.
 type CleanUp struct {
-	From  trust.Instant // of the first try; the zero instant means now
-	Until trust.Instant // of the last
-	// ByID says that the request has the ID alone: another request that may land has another token and state.
+	From  trust.Instant // the time of the first try; the zero instant means now
+	Until trust.Instant // the time of the last try
+	// ByID says that the release carries the ID alone: the request that may still land has another token and state.
 	ByID bool
 }
 
@@ -25,7 +25,7 @@ const repeats = 4
 //	       denied               again, ever less often         done
 //	       no answer            again, ever less often         again until Close gives up
 //
-// After Until, and after an answer for a claim without end, the clean-up is done in any case.
+// After Until, and after an answer for an infinite claim, the clean-up is done in any case.
 type Tries struct {
 	CleanUp
 	count    int
@@ -35,13 +35,13 @@ type Tries struct {
 // Closing is the state of Manager.Close.
 type Closing struct {
 	Begun    bool
-	GiveUpAt trust.Instant // the end of its wait for tries that are not answered
+	GiveUpAt trust.Instant // the end of Close's wait for unanswered tries
 }
 
 // TryResult is the answer to one try.
 type TryResult struct {
-	Answered bool // it has worked, or never will
-	Denied   bool // the backend has refused the caller, which may pass
+	Answered bool // the release has succeeded, or never will
+	Denied   bool // the backend has refused the caller; the refusal may be temporary
 }
 
 // NextTry is the effect of a try.
@@ -49,7 +49,7 @@ type NextTry struct {
 	Done        bool
 	Pause       time.Duration // until the next try
 	FirstAnswer bool          // no earlier try was answered
-	Warn        bool          // a claim without end stays: after 1, 2, 4, 8 and so on tries
+	Warn        bool          // an infinite claim stays: after 1, 2, 4, 8 and so on tries
 }
 
 // Count returns the number of tries after which the clean-up went on.
@@ -80,7 +80,7 @@ func (t *Tries) Tried(now trust.Instant, r TryResult, closing Closing, random fl
 	t.count++
 	next.Warn = left == trust.Forever && t.count&(t.count-1) == 0
 	switch {
-	case !r.Answered: // backs off like a renewal, up to a second, or to a minute for a lease without end
+	case !r.Answered: // backs off like a renewal, up to a second, or to a minute for an infinite lease
 		most := time.Second
 		if left == trust.Forever {
 			most = time.Minute

@@ -44,7 +44,7 @@ func TestTriesWithoutAnAnswer(t *testing.T) {
 	require.Greater(t, tries.Count(), 30)
 }
 
-// A claim without end is released once, and warned of until then, ever less often.
+// One answer ends the clean-up of an infinite claim. Until then warnings are due, ever less often.
 func TestTriesOfAClaimWithoutEnd(t *testing.T) {
 	forever := trust.Instant{Mono: trust.Forever, Boot: trust.Forever}
 	tries := Tries{CleanUp: CleanUp{Until: forever}}

@@ -40,6 +40,6 @@
 // an AskRelease that awaits a renewal, and AfterRelease, which returns the clean-up of a release.
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have
-// been applied, and may be applied at any later time: it prolongs nothing, and the name is cleaned up if it may outlive the
-// lease. Tries is the state machine of such a clean-up.
+// been applied, and may be applied at any later time: it does not extend the trust, and the name is cleaned up if it may outlive
+// the lease. Tries is the state machine of such a clean-up.
 package lifecycle

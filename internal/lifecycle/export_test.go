@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// Clone returns a copy that shares nothing that an input changes. The metadata stay unchanged.
+// Clone returns a copy that shares nothing that an input changes. Metadata maps are never changed.
 func (l *Lease) Clone() Lease {
 	next := *l
 	if l.terms != nil {

@@ -15,7 +15,7 @@ type Phase uint8
 const (
 	Claiming  Phase = iota // asked for, and not granted yet
 	Working                // held
-	Ending                 // its context is cancelled, its work may still go on, renewals do
+	Ending                 // its context is cancelled; its work and its renewals may still go on
 	Releasing              // the release is under way
 	Ended                  // released, lost or handed over: see Outcome
 	Abandoned              // given up with the outcome of a request unknown
@@ -41,7 +41,7 @@ func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
 	return sent.Add(r.Window(ttl)).Left(now) > 0
 }
 
-// Whole rounds a TTL up to the unit in which the backend counts; 0 for any unit.
+// Whole rounds a TTL up to the unit in which the backend counts, unless unit is 0.
 func Whole(ttl, unit time.Duration) time.Duration {
 	if unit > 0 && ttl%unit != 0 && ttl > 0 {
 		ttl += unit - ttl%unit
@@ -49,12 +49,12 @@ func Whole(ttl, unit time.Duration) time.Duration {
 	return ttl
 }
 
-// Settings are those of one lease.
+// Settings are the settings of one lease.
 type Settings struct {
 	TTL         time.Duration // of renewals
 	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
-	AtLeast     time.Duration // 0: the name is free with the release
-	Cadence     time.Duration // from one renewal's sending to the next; trust.Forever without auto-renewal
+	AtLeast     time.Duration // 0: the release frees the name
+	Cadence     time.Duration // from sending one renewal to sending the next; trust.Forever without auto-renewal
 	MaxRenewals int           // 0: no limit
 }
 
@@ -65,32 +65,32 @@ type Lease struct {
 
 	phase    Phase
 	renewing bool  // an attempt is under way, or about to be
-	unsure   bool  // any renewal got no answer, ever
+	unsure   bool  // at least one renewal got no answer
 	unknown  bool  // a request since the latest success may have been applied, or may yet be
-	failures int32 // of renewals in a row
+	failures int32 // failed renewals in a row
 	renewals int32
 	rules    *Rules
 	settings *Settings
-	until    trust.Instant // the latest grant is trusted
-	lastSent trust.Instant // when the latest renewal was, or the latest acquire whose outcome is unknown
+	until    trust.Instant // the end of the trust in the latest grant
+	lastSent trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
 	renewIn  time.Duration // from lastSent to the next renewal; trust.Forever for none
 
 	state   any           // of the latest grant, as are the next two
-	sent    trust.Instant // when its request was
+	sent    trust.Instant // when its request was sent
 	granted time.Duration
 	failure error           // of the latest renewal
 	change  *metadataChange // nil if WantMetadata was never called
 	terms   *terms          // nil if WantTTL was never called
 
-	// The rest of the lease's life.
+	// Fields for the rest of the lease's life.
 
-	cause   error         // why its context has ended, or would have
+	cause   error         // the cause with which its context ends
 	outcome error         // the result of the release, or the loss, once the lease has ended
 	mayLand trust.Instant // until when an earlier request of the acquire may land
 	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
 }
 
-// New returns a lease that is claimed.
+// New returns a lease in the phase Claiming.
 func New(rules *Rules, settings *Settings) Lease { return Lease{rules: rules, settings: settings} }
 
 // Effects are the steps that follow an input. The zero value has no step.
@@ -104,7 +104,7 @@ type Effects struct {
 	// published after Event; nil for a lease that lives on.
 	Event Event
 	Lost  *abstractions.LostError
-	// CleanUp is needed for a claim that may outlive the lease; nil for no claim.
+	// CleanUp is needed for a claim that may outlive the lease; nil if there is no such claim.
 	CleanUp *CleanUp
 }
 
@@ -120,7 +120,7 @@ type Event struct {
 // Phase returns the stage of the lease.
 func (l *Lease) Phase() Phase { return l.phase }
 
-// Over reports whether the holder has lost the lease or given it up: it is released, or about to be.
+// Over reports whether the phase is Releasing or later.
 func (l *Lease) Over() bool { return l.phase >= Releasing }
 
 // Failures counts the renewals that failed since the last success.
@@ -191,12 +191,12 @@ func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool
 	case l.unknown:
 		l.mayLand = l.lastSent.Add(l.settings.FirstTTL)
 	}
-	// A claim of our own is cleaned up unless Begin follows.
+	// An acquired claim is cleaned up unless Begin follows.
 	l.unknown, l.lastSent = !adopted, sent
 	return l.rules.Trusts(now, sent, ttl)
 }
 
-// Begin puts a claim to work that was granted.
+// Begin starts the lease of a granted claim.
 func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random float64) (fx Effects) {
 	l.phase, l.unknown = Working, false
 	if l.settings.AtLeast > 0 {
@@ -205,7 +205,7 @@ func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random 
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, sent.Add(l.rules.Window(grant.TTL))
 	l.planRenewal(random)
 	if l.settings.TTL == abstractions.Infinite && grant.TTL != abstractions.Infinite {
-		l.renewIn = 0 // an infinite lease is made by its first renewal
+		l.renewIn = 0 // the first renewal makes the lease infinite
 	}
 	fx.Look = true
 	fx.Event = Event{Kind: abstractions.EventAcquired, Remaining: l.until.Left(now)}

@@ -20,7 +20,7 @@ type metadataChange struct {
 	version int               // of wanted: counts the calls of WantMetadata
 
 	carried   map[string]string // by the renewal under way; nil if it carries none
-	carriedAs int               // its version
+	carriedAs int               // the version of carried
 	sent      int               // the latest version that a renewal carried
 	granted   int               // the latest version that the backend confirmed
 	refused   int               // the latest version that the backend refused; refusal is the error
@@ -56,7 +56,8 @@ func (l *Lease) MetadataVersions() MetadataVersions {
 	return MetadataVersions{Sent: c.sent, Granted: c.granted, Refused: c.refused, Refusal: c.refusal}
 }
 
-// Metadata returns the metadata that the backend confirmed last, if it is not the acquire's any more.
+// Metadata returns the metadata that the backend confirmed last. changed is false, and the metadata nil, if
+// WantMetadata was never called.
 func (l *Lease) Metadata() (confirmed map[string]string, changed bool) {
 	if l.change == nil {
 		return nil, false
@@ -102,7 +103,7 @@ func (c *metadataChange) landed(now trust.Instant, applied bool) {
 }
 
 // failed notes a failed renewal, which may land until the given instant. Metadata that the
-// backend refuses is dropped: it must not cost the lease.
+// backend refuses is dropped, so that the next renewals don't fail for the same reason.
 func (c *metadataChange) failed(until trust.Instant, err error, a *Answer) {
 	switch {
 	case c.carried == nil:

@@ -13,7 +13,7 @@ const (
 	DefaultFraction = 0.6
 	// renewJitter is the part of the cadence that is taken off at random, so
 	// that leases acquired together don't stay in step. It is a part, not a
-	// time: a second of jitter would kill a lease of two.
+	// time: a second of jitter would be too much for a TTL of two seconds.
 	renewJitter = 0.1
 	// MinRetry is the shortest pause before a retry, and so the least
 	// trust in which another attempt makes sense.
@@ -23,7 +23,7 @@ const (
 // nextRenew returns the time of the next renewal.
 func (l *Lease) nextRenew() trust.Instant { return l.lastSent.Add(l.renewIn) }
 
-// planRenewal sets the time of the next renewal, counted from the sending of the last.
+// planRenewal sets the time of the next renewal, counted from when the last renewal was sent.
 func (l *Lease) planRenewal(random float64) {
 	cadence := l.settings.Cadence
 	if l.usedUp() || cadence == trust.Forever {
@@ -59,7 +59,7 @@ func AttemptBound(left, limit time.Duration) time.Duration {
 
 // RetryPause is the pause after the n-th failure in a row (from 1): it doubles
 // from a fiftieth of the TTL (at most a second), is jittered by a half, and stays within a tenth
-// of the trust left, so that attempts grow denser towards the end.
+// of the trust left, so that attempts become more frequent towards the end.
 func RetryPause(n int, ttl, left time.Duration, random float64) time.Duration {
 	pause := time.Duration(math.Ldexp(float64(min(ttl/50, time.Second)), min(n-1, 10)))
 	pause = min(pause, left/10)

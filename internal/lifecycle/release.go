@@ -7,9 +7,9 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRelease is the input that the holder releases the lease. It returns the phase before; only a caller that meets a phase
-// before Releasing releases the lease. await says that this caller first waits for the renewal under way, which could outlast the
-// renewal that shortens the lease.
+// AskRelease is the input that the holder releases the lease. It returns the phase before; only a caller that gets a phase
+// before Releasing sends the release. await says that this caller first waits for the renewal under way, which could arrive
+// after the renewal that shortens the lease.
 func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
 	fx = l.Expire(now)
 	if before = l.phase; before >= Releasing {
@@ -46,7 +46,7 @@ type Step uint8
 const (
 	GiveUp  Step = iota // release the claim
 	Shorten             // renew it for the rest of AtLeast
-	RunOut              // none: the lease ends at that time by itself
+	RunOut              // no request: the lease ends by itself with AtLeast
 )
 
 // NextStep returns the next request of a release, and the TTL with which a lease is shortened.
@@ -63,13 +63,13 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 }
 
 // backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
-// answer may have made that time later, or may do so yet.
+// answer may have postponed that time, or may still postpone that time.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
 	return l.sent.Add(l.granted), l.unsure || l.mayLand.Left(now) > 0
 }
 
 // AfterRelease returns the clean-up after a release that was begun at the given instant. failed says that the backend did not
-// confirm the release, mayPass that a later one may succeed, or that this one may land.
+// confirm the release. mayPass says that a later release may succeed, or that this one may still land.
 func (l *Lease) AfterRelease(began trust.Instant, failed, mayPass bool) *CleanUp {
 	end, unsure := l.backendEnd(began)
 	keeps := l.keep.Left(began) > 0

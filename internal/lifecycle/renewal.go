@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRenewal is the input that the application wants a renewal. It reports whether the caller makes one, and usedUp if the
-// lease has had all its renewals. A caller that makes none joins the renewal under way.
+// AskRenewal is the input that the application wants a renewal. mine reports whether the caller makes that renewal; otherwise
+// the caller joins the renewal under way. usedUp reports whether the lease has had all its renewals.
 func (l *Lease) AskRenewal() (mine, usedUp bool) {
 	if l.Over() || l.renewing {
 		return false, false
@@ -59,8 +59,8 @@ func (l *Lease) renewTTL(sent trust.Instant) time.Duration {
 	return max(l.settings.TTL, Whole(l.keep.Left(sent), l.rules.Granularity))
 }
 
-// Answer is the result of a renewal. The methods of errors are the provider's code, so the facts in an error are found
-// before the input.
+// Answer is the result of a renewal. The methods of errors are the provider's code, so the engine reads the facts in an
+// error before it makes the input.
 type Answer struct {
 	Grant     abstractions.Grant
 	Err       error
@@ -80,8 +80,8 @@ const (
 	Failed                // the lease is trusted for the rest of its window, or is lost
 )
 
-// Answered is the input that a renewal sent at the given instant has ended: it moves the trust, ends the lease, or
-// plans the retry. margin is the rest of the earlier trust of a lease that was renewed. random is from [0, 1).
+// Answered is the input that a renewal sent at the given instant has ended: it extends the trust, ends the lease, or
+// plans the retry. margin is the trust that was left when the renewal succeeded. random is from [0, 1).
 func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (result Result, margin time.Duration, fx Effects) {
 	switch {
 	case l.Over():
@@ -97,8 +97,8 @@ func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (re
 	return Failed, 0, l.renewalFailed(now, a, random)
 }
 
-// answeredLate notes the result for a release that shortens the lease. The State of the grant stays, which the release may
-// be reading.
+// answeredLate notes the result for a release that shortens the lease. It does not change the State of the grant, since the
+// release may be reading the State.
 func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
 	fx.CleanUp = l.outlived(a.Applied, sent)
 	if a.Err == nil {
@@ -108,8 +108,8 @@ func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
 	l.settle(fx)
 }
 
-// outlived returns the clean-up after a renewal that may live on in the backend
-// while its lease was lost, or nil if no clean-up is needed.
+// outlived returns the clean-up after a renewal that the backend may have granted
+// although the lease was lost, or nil if no clean-up is needed.
 func (l *Lease) outlived(applied bool, sent trust.Instant) *CleanUp {
 	lost, ok := l.outcome.(*abstractions.LostError) //nolint:errorlint // as Lose has set it
 	if !ok || lost.Reason == abstractions.LostClosed || !applied {
@@ -132,7 +132,7 @@ func (l *Lease) RepliedLate(now trust.Instant, applied bool) (cleanUp *CleanUp) 
 	return l.outlived(applied, now)
 }
 
-// renewed moves the trust.
+// renewed extends the trust.
 func (l *Lease) renewed(sent, now trust.Instant, grant abstractions.Grant, random float64, fx *Effects) {
 	trusted := grant.TTL
 	if l.terms != nil {
@@ -183,7 +183,7 @@ func (l *Lease) renewalFailed(now trust.Instant, a *Answer, random float64) (fx 
 	return fx
 }
 
-// recovered notes that the last renewal did not fail.
+// recovered resets the failures.
 func (l *Lease) recovered(fx *Effects) {
 	if l.failures > 0 {
 		fx.Failing--
@@ -191,13 +191,13 @@ func (l *Lease) recovered(fx *Effects) {
 	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
-// settle wakes the waiters for the renewal under way. The lease then shows the result of that renewal.
+// settle wakes the waiters for the renewal under way, which then read its result.
 func (l *Lease) settle(fx *Effects) {
 	l.renewing = false
 	fx.Settled = true
 }
 
-// Settle is the input that the renewal under way will not be answered: it was never sent, or waited for in vain.
+// Settle is the input that the renewal under way will not be answered, since it was never sent.
 func (l *Lease) Settle() (fx Effects) {
 	l.settle(&fx)
 	return fx

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// grant is one of the backend's.
+// grant is a grant of the backend.
 type grant struct {
 	id    string
 	token int64
@@ -38,17 +38,17 @@ type past struct {
 type backend struct {
 	record   providerkit.Record
 	deadline time.Duration
-	requests int      // each of which takes a microsecond
+	requests int      // each takes a microsecond
 	floor    int64    // the highest token that was forgotten
-	setBack  bool     // the clock, by a quarter of an hour
-	failed   bool     // over
+	setBack  bool     // the clock was set back, by a quarter of an hour
+	failed   bool     // the backend has failed over
 	before   *past    // of a backend that may fail over
 	data     []byte   // of a store
 	version  int      // of data
 	grants   []grant  // in their order
 	top      int64    // the highest token of a grant
 	gone     claimSet // released or broken
-	broken   claimSet // at once: the holder learns it later
+	broken   claimSet // broken at once: the holder notices it later
 }
 
 var epoch = time.Unix(1_700_000_000, 0)
@@ -101,7 +101,7 @@ func (w *world) ask(r *request) *lifecycle.Answer {
 		decide = w.decideInStore
 	}
 	given, err := decide(r)
-	b.record.Ended = slices.Clip(b.record.Ended) // states share it
+	b.record.Ended = slices.Clip(b.record.Ended) // states share the slice
 	a := &lifecycle.Answer{Grant: given, Err: err, Applied: err == nil}
 	_ = errors.As(err, &a.Lost)
 	if after := (grant{b.record.ID, b.record.Token}); after != before && after.id == r.id && r.kind == 'a' {
@@ -225,8 +225,8 @@ func (w *world) item() cas.Item {
 	return item
 }
 
-// decideInStore has the kit's Records decide about a request: the read was the request's look, if it has looked, and the write
-// comes now.
+// decideInStore has the kit's Records decide about a request. The read happened when the request looked at the record, if it
+// did, and the write happens now.
 func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) {
 	s := &store{w: w, looked: r.looked}
 	records := &cas.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}

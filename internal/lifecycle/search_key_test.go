@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
-// unit is the grain of instants in a key: margins are thirds of a tick.
+// unit is the resolution of instants in a key: margins are thirds of a tick.
 const unit = tick / 3
 
 // tokens ranks the tokens of a state, since rules compare them only.
@@ -57,7 +57,7 @@ func (w *world) tokens() (t tokens) {
 	return t
 }
 
-// key appends the state without anything that no later step depends on: instants count from now, and tokens by their order.
+// key appends the part of the state on which later steps depend: instants count from now, and tokens by their order.
 func (w *world) key(b []byte) []byte {
 	t := w.tokens()
 	b = w.keyOfBackend(b, &t)
@@ -106,7 +106,7 @@ func (w *world) keyOfBackend(b []byte, t *tokens) []byte {
 	return b
 }
 
-// keyOfNetwork has the requests in any order: each may be the next to arrive.
+// keyOfNetwork ignores the order of the requests: each may be the next to arrive.
 func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
 	var all [8][10]byte
 	list := all[:0]
@@ -157,7 +157,7 @@ func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
 	return b
 }
 
-// kindOf tells answers apart as a process does, by the error.
+// kindOf distinguishes answers as a process does, by the error.
 func kindOf(err error) byte {
 	switch lost := (*abstractions.LostError)(nil); {
 	case err == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
-// move is a step from one state to another. at is an index: of the requests, or of the processes.
+// move is a step from one state to another. at is the index of a request or of a process.
 type move struct {
 	kind byte
 	at   int8
@@ -16,17 +16,17 @@ type move struct {
 // The kinds of moves.
 const (
 	passes       byte = iota // a tick; at is the process whose clock stands still, -1 for none
-	arrives                  // a request
-	arrivesFirst             // a request, and a copy follows
-	looks                    // a request, at the record
-	isLost                   // a request
+	arrives                  // a request arrives
+	arrivesFirst             // a request arrives, and a copy follows
+	looks                    // a request reads the record
+	isLost                   // a request is lost
 	asksBreak
 	breaks
 	breaksAtOnce
 	forgets
 	setsBack
 	failsOver
-	asks // the first of the moves of a process
+	asks // the moves of a process begin here
 	asksAnswered
 	adopts
 	cleansUp

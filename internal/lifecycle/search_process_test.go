@@ -72,7 +72,7 @@ func (w *world) send(i int, kind byte, ttl time.Duration) {
 	w.network = append(slices.Clip(w.network), request{kind: kind, no: p.no, from: int8(i), id: p.id, token: p.token, ttl: ttl, sent: w.time})
 }
 
-// take notes the effect that the search looks at.
+// take notes the one effect that the search needs.
 func (p *process) take(fx lifecycle.Effects) {
 	if fx.CleanUp != nil {
 		p.cleanUp = fx.CleanUp

@@ -24,7 +24,7 @@ func (w *world) wrong() string {
 	return w.stuck()
 }
 
-// wrongHolder looks at the processes that work. A lease that was broken at once is left out: its holder has not learned it yet.
+// wrongHolder checks the processes that work. A lease that was broken at once is left out: its holder may not have noticed yet.
 func (w *world) wrongHolder() string {
 	b, works := &w.backend, -1
 	for i := range w.parties {
@@ -45,7 +45,7 @@ func (w *world) wrongHolder() string {
 	return ""
 }
 
-// stuck looks at an infinite lease that has neither a holder nor a clean-up.
+// stuck reports an infinite lease that has neither a holder nor a clean-up.
 func (w *world) stuck() string {
 	if len(w.network) > 0 || w.backend.deadline != trust.Forever || w.backend.record.ID == "" {
 		return ""

@@ -55,7 +55,7 @@ type step struct {
 	move
 }
 
-// search visits states, breadth first, until there are none left, or limit.
+// search visits states, breadth first, until none is left or it has visited limit states.
 func search(p *plan, limit int) (found result) {
 	type entry struct {
 		w  *world
@@ -119,7 +119,7 @@ func (p *plan) story(steps []step, at int32) string {
 	return words.String()
 }
 
-// bounds are those of a plan, in words.
+// bounds describes the bounds of a plan.
 func (p *plan) bounds() string {
 	return fmt.Sprintf("%d processes, claims of each: %d, requests on their way: %d, delivered twice: %d, TTL %d ticks", p.processes, p.claims, p.requests, p.copies, p.settings.FirstTTL/tick)
 }

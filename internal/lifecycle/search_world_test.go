@@ -19,7 +19,7 @@ const (
 	lagging = int8(ttl/tick) - 1 // ticks after which a clock may stand still again
 )
 
-// plan has the wishes of the processes, and the bounds.
+// plan has the options of the processes, and the bounds of the search.
 type plan struct {
 	name      string
 	settings  lifecycle.Settings
@@ -29,12 +29,12 @@ type plan struct {
 	claims    int                 // of each process, 1 unless set
 	requests  int                 // on their way at a time, 3 unless set
 	copies    int                 // requests that the network delivers twice
-	loses     bool                // requests are lost for certain: a request on its way could still free a name
+	loses     bool                // requests can be lost for good; otherwise a request on its way could still free a name
 	breaks    int                 // by an operator who has seen a token
-	deaths    int                 // of processes; restarted, it or another may adopt the lease that it held
+	deaths    int                 // of processes; afterwards the restarted process or another may adopt the lease
 	handOver  bool
 	fence     bool // holders write to a resource that compares tokens
-	clock     bool // the backend tells the time, which tokens follow
+	clock     bool // the backend has a clock, which tokens follow
 	setBack   bool // that clock may be set back, once
 	failover  bool // the backend may lose its latest write, once
 	store     bool // the backend is cas.Records: a read, and then a conditional write
@@ -48,7 +48,7 @@ func (p plan) withDefaults() *plan {
 	return &p
 }
 
-// request is one on its way to the backend.
+// request is a request on its way to the backend.
 type request struct {
 	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for one of a clean-up
 	no     uint8
@@ -58,7 +58,7 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	looked *cas.Item // by a store's first step; nil before
+	looked *cas.Item // read by a store's first step; nil before
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.
@@ -67,7 +67,7 @@ type process struct {
 	id      string // "" before its first claim
 	token   int64
 	claims  int8
-	wishes  int8 // for another TTL
+	wishes  int8 // how often it has wished for another TTL
 	lag     int8 // ticks since its clock stood still last
 	waits   byte // the kind of the request that it waits for; 0 for none
 	no      uint8
@@ -75,8 +75,8 @@ type process struct {
 	awaits  bool // the release waits for the renewal under way
 	clock   time.Duration
 	sent    trust.Instant
-	begun   trust.Instant     // the release
-	answer  *lifecycle.Answer // has arrived
+	begun   trust.Instant     // when the release began
+	answer  *lifecycle.Answer // an answer that has arrived
 	cleanUp *lifecycle.CleanUp
 }
 
@@ -100,7 +100,7 @@ func (p *process) fresh() process {
 	return process{claims: p.claims, no: p.no, clock: p.clock, lag: p.lag}
 }
 
-// write is one of a holder, on its way to the resource.
+// write is a write of a holder, on its way to the resource.
 type write struct {
 	token int64 // 0 for none
 	grant int8
@@ -113,7 +113,7 @@ type handover struct {
 	token int64
 }
 
-// world is a state. The slices are never changed in place, but for parties.
+// world is a state. Except for parties, the slices are never changed in place.
 type world struct {
 	plan     *plan
 	rules    *lifecycle.Rules
@@ -126,7 +126,7 @@ type world struct {
 	copies, breaks, deaths int8
 	operator               int64 // the token of a break under way; 0 for none
 	writes                 [3]write
-	seen                   int64 // by the resource: the highest token
+	seen                   int64 // the highest token that the resource has seen
 	written                int8  // the grant of its latest write
 	bad                    string
 }
@@ -155,7 +155,7 @@ func (w *world) set(from *world) {
 	}
 }
 
-// nextSettings are those that a holder wants next.
+// nextSettings returns the settings that a holder wants next.
 func (w *world) nextSettings(p *process) *lifecycle.Settings {
 	if p.wishes == 0 {
 		return w.plan.other
@@ -163,7 +163,7 @@ func (w *world) nextSettings(p *process) *lifecycle.Settings {
 	return &w.plan.settings
 }
 
-// claimID names a claim: a letter of the process, and a letter that counts.
+// claimID names a claim by a letter for the process and a letter that counts its claims.
 func claimID(process int, claim int8) string {
 	return string([]byte{'a' + byte(process), 'A' + byte(claim) - 1})
 }

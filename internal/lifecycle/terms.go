@@ -9,19 +9,19 @@ import (
 
 // terms are the TTLs of the renewals of a lease; a lease whose TTL never changes needs no terms.
 //
-// A renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says, from when it was sent.
-// If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So trust counts with the
+// From the moment at which it is sent, a renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says.
+// If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So the trust is based on the
 // shortest TTL of all renewals without an answer, until the end of the lease.
 type terms struct {
 	version    int // counts the calls of WantTTL
 	carried    int // the version of the latest renewal that was sent
 	granted    int // the latest version that the backend confirmed
 	asked      time.Duration
-	longest    time.Duration // TTL of all requests
-	unanswered time.Duration // the shortest without an answer; Infinite if each was answered
+	longest    time.Duration // the longest TTL of all requests
+	unanswered time.Duration // the shortest TTL without an answer; Infinite if each was answered
 }
 
-// least returns the longest TTL that any grant is worth.
+// least returns the longest TTL for which a grant may be trusted.
 func (t *terms) least() time.Duration {
 	if t == nil {
 		return abstractions.Infinite

@@ -17,7 +17,7 @@ func (p plan) walk() *plan {
 	return p.withDefaults()
 }
 
-// TestWalks makes long walks by chance, where TestSearch makes all short ones. Rapid shortens the story of an error.
+// TestWalks makes long random walks, while TestSearch makes all short ones. Rapid shortens the story of an error.
 func TestWalks(t *testing.T) {
 	steps := 400
 	if testing.Short() {

@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// counting answers for batches itself and hides everything else.
+// counting hides all abilities of its provider except, if answers is set, that of a BatchRenewer.
 type counting struct {
 	*leasingtest.Provider
 	answers bool
@@ -125,7 +125,7 @@ func TestWaiters(t *testing.T) {
 		var all sync.WaitGroup
 		for _, owner := range []string{"first", "second"} {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: owner})
-			for range 3 { // of whom one stands for all
+			for range 3 { // of which only the head is listed
 				all.Go(func() {
 					_, err := other.Acquire(ctx, name)
 					require.ErrorIs(t, err, context.Canceled)
@@ -220,7 +220,7 @@ func TestHistoryReadsPageByPage(t *testing.T) {
 	}
 }
 
-// passing is a wrapper that sees the options of each acquire.
+// passing is a wrapper that records the options of each acquire.
 type passing struct {
 	abstractions.Manager
 	seen []leasing.AcquireOptions

@@ -81,8 +81,8 @@ func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
 }
 
 func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
-	// A backend that forgets which IDs were released: the ghost lands, and
-	// goes with the next repetition.
+	// A backend that forgets which IDs were released: the late acquire is granted, and
+	// the next repetition releases the claim.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ghost := ""
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

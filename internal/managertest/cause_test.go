@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The last tries before a loss have milliseconds, so their own deadline is the last error. The
-// operator needs the last answer.
+// The last attempts before a loss have only milliseconds, so the last error is their own deadline. The
+// operator needs the backend's last answer.
 func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
 	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
@@ -56,7 +56,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
 		require.ErrorIs(t, l.Err(), leasing.ErrUnavailable)
 		require.ErrorContains(t, l.Err(), "deadline exceeded")
 
-		// An earlier answer is over with a success.
+		// A success clears the earlier answer.
 		p.Clear()
 		again := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, leasing.ErrDenied))
@@ -68,7 +68,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
 	})
 }
 
-// A request that ends with its own bound is an outage.
+// A request that ends at its own bound counts as an outage.
 func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
@@ -85,7 +85,7 @@ func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 	})
 }
 
-// A wait that polls says "held" of a name only if that was so at its end.
+// A wait that polls returns ErrHeld only if the name was held at the end of the wait.
 func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{MinPoll: 30 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		other := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{})
@@ -180,7 +180,7 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 		next := acquire(t, m, nil)
 		require.NoError(t, next.Err())
 
-		// A break with a grace is told by a renewal, which is sent now.
+		// After a break with a grace a renewal is sent at once, and its answer reports the break.
 		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
 		ended(t, next, time.Millisecond)
@@ -189,7 +189,7 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 	})
 }
 
-// A manager whose break passed it by, and that acquires the name again, has one lease.
+// A manager that acquires a name again after another manager broke its lease has one lease.
 func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		first := acquire(t, m, nil)
@@ -204,7 +204,7 @@ func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 	})
 }
 
-// polled has no wake-ups.
+// polled is a provider without wake-ups.
 type polled struct{ leasing.Provider }
 
 // A lease that its holder has dropped is renewed until the process ends. The log has its name.
@@ -238,7 +238,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	})
 }
 
-// A deadline of the client library, as of a dial, is no answer of the backend.
+// A deadline of the client library, such as that of a dial, is no answer of the backend.
 func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -199,7 +199,7 @@ func TestCloseTriesPendingCleanUpsOnceMore(t *testing.T) {
 	})
 }
 
-// A clean-up that was answered is repeated until the TTL has passed: Close repeats it now.
+// A clean-up that was answered is repeated until the TTL has passed. Close makes the last repetition at once.
 func TestCloseDoesNotWaitForTheRepetitionsOfACleanUp(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
@@ -233,7 +233,7 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// Renewals hang, and are queued behind one that does, when the manager closes.
+// When the manager closes, one renewal hangs and others are queued behind the hung renewal.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 			for _, l := range leases {
 				_ = l.Release(t.Context())
 			}
-			_ = m.Close(t.Context()) // in the first way it tells again what was in use then
+			_ = m.Close(t.Context()) // after the case "close" it reports the same leases once more
 		})
 	}
 }
@@ -321,7 +321,7 @@ func TestCloseNamesTheLeasesInOrder(t *testing.T) {
 	require.Contains(t, out.String(), `in_use="a, b, c"`)
 }
 
-// The backend frees an abandoned claim by itself. After that Close does not count the clean-up that it never answered.
+// The backend frees an abandoned claim by itself. After that Close does not count its clean-up, which was never answered.
 func TestCloseDoesNotCountAClaimThatHasRunOut(t *testing.T) {
 	virtual(t, leasing.Options{TTL: 30 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrUnavailable))
@@ -430,7 +430,7 @@ func TestTrap_T71_NothingSentIsNothingToCleanUp(t *testing.T) {
 	})
 }
 
-// A grant that Close overtakes is given back by its ID alone: a late copy of its acquire may have another token.
+// A grant that comes after Close has begun is released by its ID alone: a late copy of its acquire may have another token.
 func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &tokens{Provider: leasingtest.NewProvider()}

@@ -355,7 +355,7 @@ func TestTrap_T61_SuspendWhileTheLeaseIsBeingScheduled(t *testing.T) {
 			if arm {
 				arm = false
 				machine.Suspend(time.Minute)
-				synctest.Wait() // the loop has seen the resume; the new lease is not in the schedule yet
+				synctest.Wait() // the loop has seen the resume; the new lease is not in the timetable yet
 			}
 		}}})
 		require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestTrap_T56_DelayedFirstAcquireOfALeaseThatWasReleased(t *testing.T) {
 		l, err := m.Acquire(t.Context(), name) // the second request is granted
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
-		for range providerkit.EndedMost { // then the name does not refuse the ID any more
+		for range providerkit.EndedMost { // then the backend no longer remembers the released ID
 			l, err := m.Acquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))

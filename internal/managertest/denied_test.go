@@ -90,7 +90,7 @@ func TestARefusalAnswersTryAcquireAtOnce(t *testing.T) {
 	requireInvalid(t, err, "Options.RefusalTimeout")
 }
 
-// Credentials that were rotated heal: the name is freed then, and not a TTL later.
+// Once the rotated credentials work, the name is freed at once, and not only a TTL later.
 func TestTrap_T188_ADeniedReleaseIsRetriedInTheBackground(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Whatever a process is shown of another's lease, no word of it renews or releases the lease.
+// Nothing that a process can see of another's lease lets it renew or release that lease.
 func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, name := t.Context(), "x"
@@ -112,7 +112,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 	})
 }
 
-// An error leads to its claim in records, events and history, and does not hand out the key.
+// An error has the fingerprint that leads to its claim in records, events and history, and not the key.
 func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ctx := t.Context()
@@ -133,8 +133,8 @@ func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 		names(second(m.Break(ctx, name, leasing.BreakOptions{IfToken: lease.Token() + 1})), "break", "")
 
 		for _, failure := range []error{
-			errNetwork, context.DeadlineExceeded, // without a word of the claim
-			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // of a provider that knows no fingerprints
+			errNetwork, context.DeadlineExceeded, // which don't mention the claim
+			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // of a provider that sets no fingerprint
 		} {
 			remove := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, failure))
 			names(lease.Renew(ctx), "renew", id)
@@ -152,7 +152,7 @@ func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 	})
 }
 
-// A Handover is stored and sent as JSON, and everything that has a claim's ID may be printed.
+// A Handover keeps its ID in JSON. Everything that has a claim's ID is printed without the ID.
 func TestTrap_T142_WhatHasAKeyIsPrintedWithoutIt(t *testing.T) {
 	id := abstractions.NewID()
 	keep := leasing.Handover{Name: "n", ID: id, Token: 7}

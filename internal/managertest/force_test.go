@@ -83,7 +83,7 @@ func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, held["a"].Release(t.Context()))
 		require.NoError(t, held["b"].Release(t.Context()))
-		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"}), "b")["b"] // a namesake
+		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"}), "b")["b"] // of another process with the same owner
 
 		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{})
 		require.ErrorIs(t, err, leasing.ErrStale)
@@ -149,7 +149,7 @@ func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
 	})
 }
 
-// listing is a provider that lists as it likes.
+// listing is a provider that lists the given records.
 type listing struct {
 	abstractions.Provider
 	records []leasing.Record

@@ -24,7 +24,7 @@ func twoProcesses(t *testing.T, options leasing.Options, test func(t *testing.T,
 	})
 }
 
-// stored returns the part of its lease that a process keeps for the time after a crash.
+// stored returns the Handover that a process stores to adopt its lease after a crash.
 func stored(l *leasing.Lease) leasing.Handover {
 	return leasing.Handover{Name: l.Name(), ID: l.ID(), Token: l.Token()}
 }
@@ -75,7 +75,7 @@ func TestHandOverAndAdopt(t *testing.T) {
 	})
 }
 
-// The giver speaks for the lease no more once HandOver has returned, also if a
+// Once HandOver has returned, the giver sends nothing more for the lease, even if a
 // renewal of the engine was under way.
 func TestHandOverWaitsForTheRenewalUnderWay(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
@@ -111,7 +111,7 @@ func TestHandOverWaitsForTheApplicationsRenewal(t *testing.T) {
 	})
 }
 
-// A hand-over fails whole: the lease is still held, and its work goes on.
+// A hand-over that fails has no effect: the lease is still held, and its work goes on.
 func TestHandOverThatFails(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
@@ -166,7 +166,7 @@ func TestHandOverInsideDoIsRefused(t *testing.T) {
 	})
 }
 
-// A release may be under way, and free the name, after its lease was granted a moment ago.
+// A lease that is being released is not handed over, even if it was granted a moment ago.
 func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -186,7 +186,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// A process that shuts down may hand its leases over instead of a release.
+// A process that shuts down may hand over its leases instead of releasing the leases.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
@@ -216,7 +216,7 @@ func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 		start := time.Now()
 		require.Equal(t, window(30*time.Second)-5*time.Second, ended(t, adopted, time.Hour).Sub(start))
 
-		// A grant that comes after its own trust is none, and nothing is released.
+		// A grant that arrives after its trust has run out does not count, and nothing is released.
 		l = acquire(t, receiver, nil)
 		handover, err = l.HandOver(t.Context())
 		require.NoError(t, err)

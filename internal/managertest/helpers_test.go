@@ -36,7 +36,7 @@ func acquire(t *testing.T, m *leasing.Manager, options *leasing.AcquireOptions) 
 	return l
 }
 
-// journal is an observer that remembers.
+// journal is an observer that remembers the events.
 type journal struct {
 	mu     sync.Mutex
 	events []leasing.Event

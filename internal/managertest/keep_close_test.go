@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A holder that outlasts Close gives nothing up early either, and prolongs nothing.
+// A holder that outlasts Close neither frees the name early nor keeps it for longer.
 func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) {
 	for what, c := range map[string]struct {
 		ttl, work, stays time.Duration
@@ -41,7 +41,7 @@ func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) 
 	}
 }
 
-// A release after Close is repeated for a moment. An infinite lease that stays is told.
+// A release after Close is retried for a short time. The log names an infinite lease that stays held.
 func TestAReleaseAfterCloseIsRepeated(t *testing.T) {
 	for failures, told := range map[int]bool{1: false, leasingtest.Always: true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	memorylease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// freeAfter is the time for which a name stays taken from now, to the millisecond.
+// freeAfter returns the time for which a name stays taken from now, to the millisecond.
 func freeAfter(t *testing.T, provider leasing.Provider, name string) time.Duration {
 	t.Helper()
 	record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
@@ -86,7 +86,7 @@ func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
 	}
 }
 
-// The pace of the renewals is that of the TTL, so that a loss is noticed as soon as ever.
+// AtLeast does not change the cadence of renewals, which follows the TTL. So a loss is noticed as early as without AtLeast.
 func TestAtLeastChangesNoPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
@@ -100,7 +100,7 @@ func TestAtLeastChangesNoPace(t *testing.T) {
 	})
 }
 
-// A release without an answer gives nothing up early, neither at once nor when the manager is closed.
+// A release without an answer does not free the name early, neither at once nor when the manager is closed.
 func TestAtLeastInAnOutage(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
 		synctest.Test(t, func(t *testing.T) {

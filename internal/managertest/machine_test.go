@@ -9,15 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// machine is a machine that can be suspended. Its
-// boot clock runs along with Go's (virtual) clock, and on while suspended.
+// machine is a machine that can be suspended. Its boot clock runs along with Go's
+// (virtual) clock, and continues while the machine is suspended.
 type machine struct {
 	mu        sync.Mutex
 	start     time.Time
-	suspended time.Duration // in all
+	suspended time.Duration // in total
 	alarm     time.Duration // by the boot clock
 	signal    chan struct{}
-	timer     *time.Timer // to the alarm, while awake
+	timer     *time.Timer // fires the alarm while the machine is awake
 	beforeSet func()
 }
 

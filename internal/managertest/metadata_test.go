@@ -79,8 +79,8 @@ func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 	})
 }
 
-// A request that was delayed on its way and lands after its successor does not
-// have the last word.
+// A request that was delayed on its way and lands after a later one does not decide
+// the metadata.
 func TestSetMetadataThatLandsLateIsUndone(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -135,7 +135,7 @@ func errorsOr(err, other error) error {
 	return other
 }
 
-// All are told of success, and the last one counts.
+// All calls report success, and the last one counts.
 func TestSetMetadataConcurrently(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -153,7 +153,7 @@ func TestSetMetadataConcurrently(t *testing.T) {
 	})
 }
 
-// Metadata whose own renewal failed goes along with a batch.
+// Metadata whose own renewal failed is sent with a batch.
 func TestSetMetadataInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()

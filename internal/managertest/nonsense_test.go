@@ -41,7 +41,7 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 type batchFails struct{ *leasingtest.Provider }
 
 func (b batchFails) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // one of them; which is not said
+	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a loss in the batch, without the lease that was lost
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {
@@ -131,7 +131,7 @@ func (h hangs) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wak
 	return abstractions.Wakeups{}, errNetwork
 }
 
-// T286: registrations that do not return stop no request for the name.
+// T286: registrations that do not return do not stop the requests for the name.
 func TestTrap_T286_RegistrationThatHeedsNoContextDoesNotStopThePolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hangs{leasingtest.NewProvider(), make(chan struct{})}
@@ -154,7 +154,7 @@ func TestTrap_T287_RegistrationWithoutAChannelIsNone(t *testing.T) {
 	})
 }
 
-// curt does not describe the holder.
+// curt is a provider that does not describe the holder.
 type curt struct{ *leasingtest.Provider }
 
 func (c curt) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -252,7 +252,7 @@ func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 		var told atomic.Int64
 		unsubscribe := m.Subscribe(func(e leasing.Event) {
 			if told.Add(1) == 1 {
-				runtime.Goexit() // t.FailNow does
+				runtime.Goexit() // as t.FailNow does
 			}
 		})
 		defer unsubscribe()
@@ -264,7 +264,7 @@ func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 	})
 }
 
-// An observer that ends its goroutine gets the events behind in their order.
+// An observer that ends its goroutine gets the later events in order.
 func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal
@@ -302,7 +302,7 @@ func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 func TestTTLOfTheAcquireReplacesTheManagers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, cappedAt60{p}, leasing.Options{TTL: 5 * time.Minute}) // fine: granted at 60 s
+		m := leasingtest.NewManagerOn(t, cappedAt60{p}, leasing.Options{TTL: 5 * time.Minute}) // valid: cut to 60 s
 		l, err := m.With(leasing.AcquireOptions{TTL: 30 * time.Second, NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))

@@ -128,7 +128,7 @@ func TestTrap_T38_HungObserverCostsBoundedMemory(t *testing.T) {
 		}
 		cycles(1)
 		synctest.Wait() // the observer has its first events, and hangs
-		cycles(5_999)   // slow as yet: nothing is dropped
+		cycles(5_999)   // only slow so far: nothing is dropped
 		time.Sleep(11 * time.Second)
 		cycles(10_000)
 		close(unhang)

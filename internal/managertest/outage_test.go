@@ -43,7 +43,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// A start against a backend that is down waits, and reports its failed attempts.
+// An acquire that starts while the backend is down waits, and reports its failed attempts.
 func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
@@ -114,7 +114,7 @@ func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	})
 }
 
-// A stall of eight seconds under 220 leases is two lines, not 1,896.
+// A stall of eight seconds under 220 leases makes two log lines, not 1,896.
 func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -161,7 +161,7 @@ func TestCloseLogsWhatWasCounted(t *testing.T) {
 	})
 }
 
-// After a quiet while the log is as prompt as at the start.
+// After a quiet period the first failure is again logged at once.
 func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -210,8 +210,8 @@ func TestHealthDoesNotBlameTheBackend(t *testing.T) {
 	})
 }
 
-// A report comes while it is of use, also in a stall; and after a loss of leases it
-// says so for a while.
+// Health returns within its time limit also in a stall, and reports a loss of leases for
+// a while.
 func TestHealthInAStallAndAfterALoss(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Ping, 2))

@@ -45,7 +45,7 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 			require.NoError(t, err)
 		}
 
-		// Another manager's lease is another's, also if its owner has the same name.
+		// A lease of another manager is not this manager's own, even if both have the same owner.
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "us"})
 		acquire(t, other, nil)
 		_, err := m.TryAcquire(t.Context(), name)
@@ -56,7 +56,7 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 	})
 }
 
-// So it does where a waiter's limit passes before it has asked: one of the manager's own is known to have the name.
+// The error says so too if a waiter's limit passes before its first request: the manager knows that it has the name itself.
 func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 		first := acquire(t, m, nil)
@@ -76,7 +76,7 @@ func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
 		}
 		next, head, behind := wait(t.Context(), 0), wait(leaves, 0), wait(t.Context(), 100*time.Millisecond)
 		require.NoError(t, first.Release(t.Context()))
-		synctest.Wait() // next has the name
+		synctest.Wait() // the waiter called next has the name
 		leave()
 		require.ErrorIs(t, <-head, context.Canceled)
 		var held *leasing.HeldError

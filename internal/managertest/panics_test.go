@@ -21,7 +21,7 @@ import (
 )
 
 // The tests here are about code that is not the library's (contexts, instruments,
-// Random, providers and their errors), which may ask it back, panic or hang.
+// Random, providers and their errors), which may call the library, panic or hang.
 
 // asks is a context whose Err calls a function.
 type asks struct {
@@ -75,7 +75,7 @@ type leaves struct {
 
 func (c leaves) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
 
-// A renewal that was begun and is never made would keep all others from being made.
+// A renewal that was begun but is never sent would block all later renewals.
 func TestTrap_T67_ContextThatPanicsBeginsNoRenewal(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -107,7 +107,7 @@ func TestTrap_T67_RandomMayAskTheLeaseAndPanic(t *testing.T) {
 	})
 }
 
-// hooked are meters whose every instrument calls a function.
+// hooked is a MeterProvider whose instruments call a function.
 type hooked struct {
 	noop.MeterProvider
 	hook func(instrument string)
@@ -308,7 +308,7 @@ func TestTrap_T69_PanicOfAProviderIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// prompt is a provider which says that it heeds contexts.
+// prompt is a provider that declares HeedsContext.
 type prompt struct{ *leasingtest.Provider }
 
 func (p prompt) Capabilities() leasing.Capabilities {

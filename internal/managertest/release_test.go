@@ -79,7 +79,7 @@ func TestReleaseIsRetried(t *testing.T) {
 	})
 }
 
-// A request that a stall has kept until its context had ended is refused by the provider, and not by the backend.
+// A request that a stall has delayed until its context had ended fails in the provider, and never reaches the backend.
 func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

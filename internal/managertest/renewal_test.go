@@ -183,7 +183,7 @@ func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 	}
 }
 
-// So that a run in virtual time can be repeated.
+// Random decides all jitter, so that a run in virtual time can be repeated.
 func TestRandomDecidesAllJitter(t *testing.T) {
 	random := func() float64 { return 0.5 }
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: random}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

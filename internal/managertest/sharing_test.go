@@ -70,7 +70,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	for _, c := range []struct {
 		processes  int
 		hold, span time.Duration
-		work       float64 // the least part of the time for which a process has the name
+		work       float64 // the least share of the time for which the name is held
 	}{
 		{2, 2 * time.Millisecond, 15 * time.Second, 0.5},
 		{20, 2 * time.Millisecond, 15 * time.Second, 0.6},
@@ -93,7 +93,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 
 // Sharing hardly slows a process without competitors.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
-	const cycle = 2100 * time.Microsecond // with the requests
+	const cycle = 2100 * time.Microsecond // including the requests
 	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {
 		counts := loops(t, 1, 2*time.Millisecond, 0, span)
 		paused := 1 - float64(counts[0])*float64(cycle)/float64(span)

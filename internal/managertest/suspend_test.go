@@ -51,7 +51,7 @@ func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Hour})
-		synctest.Wait() // the manager sleeps when the machine does
+		synctest.Wait() // the loop waits when the machine is suspended
 		machine.Suspend(2 * time.Hour)
 		resumed := time.Now()
 		require.Equal(t, resumed, ended(t, l, time.Minute))
@@ -72,10 +72,10 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 	})
 }
 
-// A holder that has slept is told so, and not that it has released in time.
+// A release after a suspend reports that the lease was lost, and no success.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
-		for i := range 100 { // the manager's loop has no chance to be first every time
+		for i := range 100 { // the manager's loop can't be first every time
 			l, err := m.Acquire(t.Context(), strconv.Itoa(i))
 			require.NoError(t, err)
 			machine.Suspend(31 * time.Second)

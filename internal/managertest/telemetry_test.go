@@ -24,7 +24,7 @@ import (
 
 // recorder is OpenTelemetry's API with nothing behind it but maps: sums and
 // counts by instrument and attributes, and the spans that have ended. The
-// SDK's own view of the same is checked in the integration module.
+// integration module checks the same with the SDK.
 type recorder struct {
 	mu    sync.Mutex
 	sums  map[string]float64
@@ -185,7 +185,7 @@ func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m *
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
 }
 
-// Every end of a lease takes the lease out of the count.
+// Every end of a lease removes the lease from the count.
 func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		take := func(name string) *leasing.Lease {
@@ -312,7 +312,7 @@ func TestScopesAreBounded(t *testing.T) {
 	})
 }
 
-// A rise shows only after a value of 0.
+// An increase is visible only after a value of 0.
 func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
@@ -421,7 +421,7 @@ func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
 	})
 }
 
-// A trace says how many requests an operation took, and why each lease was lost: also where no renewal has failed.
+// A trace says how many requests an operation took, and why each lease was lost, even if no renewal has failed.
 func TestTrap_T267_SpansTellOfAttemptsAndLosses(t *testing.T) {
 	attempts := func(spans []*span) (all []int64) {
 		for _, s := range spans {

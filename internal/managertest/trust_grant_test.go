@@ -32,8 +32,8 @@ func (g grants) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest
 	return g.Provider.RenewBatch(ctx, reqs)
 }
 
-// After failed renewals trust counts from when the one that succeeded was sent,
-// and by the TTL that was granted.
+// After failed renewals, trust begins when the renewal that succeeded was sent,
+// and lasts as the granted TTL allows.
 func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	const ttl, slow = 30 * time.Second, time.Second
 	for _, alone := range []bool{true, false} {
@@ -62,7 +62,7 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 					last.Store(&now)
 				}
 				err := apply()
-				time.Sleep(slow / 3) // the answer takes its time: a batch of three takes all of it
+				time.Sleep(slow / 3) // for each lease, so the answer to a batch of three takes slow
 				return err
 			})
 			if alone {
@@ -95,8 +95,8 @@ func (b brief) Renew(ctx context.Context, req abstractions.RenewRequest) (abstra
 	return grant, err
 }
 
-// The trust in a grant that came too late has run out. It does not shorten what an
-// earlier one left.
+// A grant that came too late has no trust left. It does not shorten the trust that an
+// earlier grant left.
 func TestRenewalThatCameTooLateChangesNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, brief{leasingtest.NewProvider()}, leasing.Options{})
@@ -119,7 +119,7 @@ func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 		l.Metadata()["a"] = "changed by a reader"
 		require.Equal(t, map[string]string{"a": "1"}, l.Metadata())
 
-		// A waiter that gives up behind another of this manager is told of the holder.
+		// A waiter that gives up behind another of this manager gets an error that describes the holder.
 		waits := make(chan error, 2)
 		for range 2 {
 			go func() {
@@ -161,8 +161,8 @@ func TestTrap_T35_WorkIsCancelledBeforeTheBackendIsTold(t *testing.T) {
 	})
 }
 
-// Each lease gets its own answer of a batch: one that was lost is lost, and
-// the others are renewed by the very request.
+// Each lease of a batch gets its own answer: a lost lease ends, and the same
+// request renews the others.
 func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.5 }}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		var told journal

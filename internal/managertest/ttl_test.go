@@ -76,7 +76,7 @@ func TestSetTTLBesideARenewal(t *testing.T) {
 	})
 }
 
-// From the sending of a shorter TTL on, the name may be free after that TTL, with or without an answer.
+// Once a shorter TTL has been sent, the name may be free after that TTL, with or without an answer.
 func TestTrap_T260_AShorterTTLBoundsTrustFromItsSending(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Hour}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -162,7 +162,7 @@ func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 				require.LessOrEqual(t, l.Remaining(), 10*time.Second, "the late renewal can come at any moment")
 				time.Sleep(19 * time.Second)
 				require.NoError(t, l.Err(), "renewals follow the trust")
-				// It lands in a moment, and no renewal follows.
+				// The late renewal lands in a moment, and no renewal follows.
 				p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 				<-l.Done()
 				record, err := m.Inspect(t.Context(), l.Name())

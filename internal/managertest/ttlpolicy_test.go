@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A policy has the last word, within what the backend grants.
+// A policy decides the TTL, within the bounds of the backend.
 func TestATTLPolicyChooses(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
 		var asked []leasing.TTLRequest
@@ -46,7 +46,7 @@ func TestATTLPolicyChooses(t *testing.T) {
 	})
 }
 
-// It is asked once for a wait; renewals, adopted leases and infinite ones are not its business.
+// A policy is called once for each acquire, also for one that waits, and not for renewals, adopted leases or infinite leases.
 func TestATTLPolicyIsAskedOnceForEachLease(t *testing.T) {
 	asked := 0
 	options := leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { asked++; return time.Duration(asked) * 10 * time.Second }}

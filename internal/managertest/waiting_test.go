@@ -65,7 +65,7 @@ func (p leaving) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 
 func (leaving) As(any) bool { return false }
 
-// The answer counts, although its wait is over when it is looked at.
+// An answer counts although the wait has ended before the manager reads the answer.
 func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		holder := acquire(t, m, nil)
@@ -221,7 +221,7 @@ func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 		}()
 		time.Sleep(3500 * time.Millisecond)
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, &leasing.ThrottledError{RetryAfter: 10 * time.Second}))
-		time.Sleep(1500 * time.Millisecond) // a hint comes meanwhile, and is followed
+		time.Sleep(1500 * time.Millisecond) // meanwhile a wake-up makes the waiter ask
 		asked := p.Count(leasingtest.Acquire)
 		time.Sleep(8 * time.Second)
 		require.Equal(t, asked, p.Count(leasingtest.Acquire))
@@ -231,14 +231,14 @@ func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 	})
 }
 
-// silent registers waiters and never hints.
+// silent registers waiters and sends no wake-ups.
 type silent struct{ *leasingtest.Provider }
 
 func (silent) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return abstractions.Wakeups{C: make(chan struct{})}, nil
 }
 
-// crying hints once a second for no reason.
+// crying sends a wake-up each second for no reason.
 type crying struct{ *leasingtest.Provider }
 
 func (crying) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstractions.Wakeups, error) {
@@ -413,8 +413,8 @@ func TestExclusiveAmongManagers(t *testing.T) {
 	})
 }
 
-// The next in the queue waits for the clean-up behind the one before, which may itself wait: clean-ups of other names hang. It does not
-// wait for longer than the claim that is cleaned up could live.
+// The next waiter waits for the clean-up of the claim before it, which may itself have to wait while clean-ups of other names
+// hang. It waits no longer than that claim could live.
 func TestTrap_T94_AWaiterWaitsForACleanUpThatHasNoPlace(t *testing.T) {
 	virtual(t, leasing.Options{TTL: 2 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

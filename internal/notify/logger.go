@@ -17,8 +17,8 @@ const (
 	lastLogPause  = time.Minute
 )
 
-// logger is the observer that writes to the application's logger. An event that an operator should know is a
-// warning, any other is for debugging. The logger runs like any observer, so a slow log
+// logger is the observer that writes to the application's logger. An event that an operator should know is logged as a
+// warning, and any other for debugging. The logger runs like any observer, so a slow log
 // delays no lease, and it gets one event at a time, so it needs no lock.
 type logger struct {
 	to       *slog.Logger

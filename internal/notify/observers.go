@@ -28,7 +28,7 @@ type Observers struct {
 	log      func(level slog.Level, text string, args ...any)
 	panics   atomic.Int64
 	all      atomic.Pointer[[]*Subscription] // of the manager's events
-	logger   *Subscription                   // among them, of the logger; nil without one
+	logger   *Subscription                   // the one of the logger, also in all; nil without a logger
 
 	mu   sync.Mutex
 	busy map[*Subscription]struct{} // subscriptions with a goroutine
@@ -50,8 +50,8 @@ type Subscription struct {
 	began   time.Time // of the call under way; zero between calls
 }
 
-// New returns observers: a logger, if there is one, which knows the kind of provider. After the panic of an observer
-// panicked is called, for metrics, and log, for people.
+// New returns observers, with a subscription of the logger unless the logger discards everything. provider is the kind of
+// provider, for the log. After an observer has panicked, panicked is called for metrics, and log for people.
 func New(logger *slog.Logger, provider string, panicked func(), log func(level slog.Level, text string, args ...any)) *Observers {
 	o := &Observers{panicked: panicked, log: log, busy: map[*Subscription]struct{}{}}
 	o.all.Store(&[]*Subscription{})
@@ -66,7 +66,7 @@ func New(logger *slog.Logger, provider string, panicked func(), log func(level s
 	return o
 }
 
-// ForLease returns a subscription that only the given observer's lease feeds.
+// ForLease returns a subscription for the events of one lease: see Publish.
 func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
 	return &Subscription{of: o, observer: observer}
 }

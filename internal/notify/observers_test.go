@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// journal is an observer that remembers.
+// journal is an observer that remembers the events.
 type journal struct {
 	mu     sync.Mutex
 	events []abstractions.Event
@@ -118,7 +118,7 @@ func TestAnObserverThatPanicsIsCalledAgain(t *testing.T) {
 	})
 }
 
-// A stuck observer's queue is bounded. The observer learns how many events it has missed.
+// A stuck observer's queue is bounded. The observer gets the number of events that it has missed.
 func TestAStuckObserverLearnsHowManyEventsItMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()

@@ -21,7 +21,7 @@ type Error struct {
 	reported atomic.Bool
 }
 
-// Error has the value, and no stack.
+// Error returns a text with the value and without the stack.
 func (e *Error) Error() string {
 	if e.Value == nil {
 		return Err.Error() + ": it ended its goroutine"
@@ -36,7 +36,7 @@ func (e *Error) Unwrap() error { return Err }
 // logged once.
 func (e *Error) First() bool { return !e.reported.Swap(true) }
 
-// Guard runs do, and returns its error. A panic of do becomes an *Error.
+// Guard calls do, and returns its error. A panic of do becomes an *Error.
 func Guard(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -46,7 +46,7 @@ func Guard(do func() error) (err error) {
 	return do()
 }
 
-// Go runs do in a goroutine, and then ended with the error that do returned. A panic of do becomes an *Error, and
+// Go calls do in a goroutine, and then calls ended with the error that do returned. A panic of do becomes an *Error, and
 // so does an end of the goroutine.
 func Go(do func() error, ended func(error)) {
 	go func() {

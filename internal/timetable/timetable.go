@@ -31,7 +31,7 @@ func (e *Entry) timetableEntry() *Entry { return e }
 // Timetable is a heap of items by due time, and the loop that waits on the heap. It is safe for concurrent use.
 type Timetable struct {
 	clock     *trust.Clock
-	suspended atomic.Int64 // boot less mono at the loop's last look
+	suspended atomic.Int64 // boot minus mono at the loop's last look
 
 	mu     sync.Mutex
 	heap   []slot
@@ -113,7 +113,7 @@ func (t *Timetable) collect(i int, now time.Duration, into []Item) []Item {
 	return into
 }
 
-// All adds the items to into, in no order.
+// All adds the items to into, in no particular order.
 func (t *Timetable) All(into []Item) []Item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,8 +176,8 @@ func (t *Timetable) put(i int, place slot) {
 	place.item.timetableEntry().at = int32(i + 1)
 }
 
-// suspendResolution bounds the drift of the two clocks between two looks
-// that is no suspend: the clocks are read one after the other.
+// suspendResolution is the largest drift between the two clocks, from one look to the next,
+// that does not count as a suspend: the clocks are read one after the other.
 const suspendResolution = time.Millisecond
 
 // MissedSuspend reports whether the loop has seen a suspend since now was read. An item that was set with this reading
@@ -193,7 +193,7 @@ func (t *Timetable) Run(done <-chan struct{}, afterLook func()) {
 	defer timer.Stop()
 	var (
 		due    []Item
-		offset time.Duration // boot less mono at the last look
+		offset time.Duration // boot minus mono at the last look
 	)
 	for {
 		now := t.clock.Now()

@@ -39,7 +39,7 @@ func virtualTime() bool {
 	return time.Since(time.Unix(tv.Unix())).Abs() > time.Hour
 }
 
-// bootTime is 0 where there is no such clock. One that has worked has no way to fail later.
+// bootTime returns 0 where there is no such clock. A clock that has worked once can't fail later.
 func bootTime() time.Duration {
 	var ts syscall.Timespec
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)

@@ -2,6 +2,6 @@
 
 package trust
 
-// SystemClock has Go's monotonic clock alone: the standard library gives no
-// access to one that runs on while the machine is suspended.
+// SystemClock returns a clock with Go's monotonic clock alone: the standard library gives no
+// access to a clock that runs on while the machine is suspended.
 func SystemClock() *Clock { return NewClock(nil, nil) }

@@ -19,7 +19,7 @@ type Clock struct {
 // Go's monotonic clock they stand still while the machine sleeps, and after a resume
 // they would still have all their time to run.
 type Alarm interface {
-	// Set has the alarm fire a time from now, in place of an earlier Set.
+	// Set makes the alarm fire after the given time. It replaces an earlier Set.
 	Set(in time.Duration)
 	// Fired returns the channel that receives a value when the alarm fires; nil for an alarm that never fires.
 	Fired() <-chan struct{}

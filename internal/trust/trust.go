@@ -1,4 +1,4 @@
-// Package trust tells the time by which a holder has to stop trusting its lease: instants on two clocks, the window of a
+// Package trust computes the time by which a holder has to stop trusting its lease: instants on two clocks, the window of a
 // grant with its margin, and the clock that an engine reads. Instants and windows are plain values. A Clock is safe for
 // concurrent use.
 package trust
@@ -38,7 +38,7 @@ func (i Instant) Sooner(other Instant) Instant {
 	return Instant{min(i.Mono, other.Mono), min(i.Boot, other.Boot)}
 }
 
-// AddSaturated returns a + b, or Forever where the sum would be later. Neither may be negative beyond -Forever.
+// AddSaturated returns a + b, or Forever where the sum would be later. Neither may be less than -Forever.
 func AddSaturated(a, b time.Duration) time.Duration {
 	if b > Forever-a {
 		return Forever
@@ -48,7 +48,7 @@ func AddSaturated(a, b time.Duration) time.Duration {
 
 // Window returns the time for which a grant of ttl may be trusted, counted from the instant before its
 // request was sent: ttl less the margin by which the backend's clock may run faster
-// than ours. The margin is factor times the TTL, and floor. 0 or less means no trust.
+// than this process's. The margin is factor times the TTL, plus floor. 0 or less means no trust.
 func Window(ttl time.Duration, factor float64, floor time.Duration) time.Duration {
 	if ttl == Forever {
 		return Forever

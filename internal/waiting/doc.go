@@ -4,8 +4,8 @@
 // wakes and waits, and passes instants and random numbers. A wake-up stays with a waiter that does not listen yet. The engine never
 // sends an input where a table has "-".
 //
-// A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after a lease of ours, which
-// is one of this process, has ended. The inputs of a Queue, and their effects:
+// A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after the end of a lease
+// of ours, that is, of this process. The inputs of a Queue, and their effects:
 //
 //	input      no waiter           behind or at a head                      blocked
 //	Join       the head            waits for its turn                       waits for its turn
@@ -17,14 +17,14 @@
 //	Begin      -                   the head, and its first step             -
 //	Answered   -                   whether the backend refuses for too long -
 //
-// A head that leaves with the outcome of a request unknown blocks the queue until its clean-up is settled. Otherwise the next would
-// see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another lease of ours has
-// the name. A head begins with a pause if the name is ours, or at the time when others get their turn, and subscribes first if others had the name a
-// short while ago. The inputs of a Head, and its next step:
+// A head that leaves with the outcome of a request unknown blocks the queue until its clean-up is settled. Otherwise the next head
+// would see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another lease of
+// ours has the name. A head begins with a pause if the name is ours or while others get their turn, and subscribes first if others
+// had the name a short while ago. The inputs of a Head, and its next step:
 //
 //	input                 in general                                        after LimitPassed
-//	Subscribed            ask if there are hints, or was no request; pause  -
-//	Answered: held        subscribe, if hints are to be had; pause          stop
+//	Subscribed            ask with hints or for the first time; else pause  -
+//	Answered: held        subscribe if hints may be had; else pause         stop
 //	          throttled   pause for as long as the backend asks, deaf       stop
 //	          no answer   pause                                             stop
 //	          final       stop, as after refusals for too long              stop

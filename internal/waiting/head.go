@@ -12,7 +12,7 @@ import (
 // maxThrottle bounds the pause that a backend may ask for.
 const maxThrottle = time.Minute
 
-// ErrLimit ends a request that is under way for a while after the wait limit.
+// ErrLimit ends a request that is still under way some time after the wait limit.
 var ErrLimit = fmt.Errorf("%w: no answer within the wait limit", abstractions.ErrUnavailable)
 
 // Step is the next step of a head: to ask, to subscribe, to stop, or else a pause.
@@ -25,13 +25,14 @@ type Step struct {
 	Last                 error         // the last obstacle before the stop; may be nil
 }
 
-// Answer is the result of a request without success. Its facts are found before the input: methods of errors are the provider's code.
+// Answer is the result of a request without success. The engine reads the facts in an error before the input, since methods of
+// errors are the provider's code.
 type Answer struct {
 	Err        error
 	Held       *abstractions.HeldError
 	Throttled  bool
 	RetryAfter time.Duration // 0 if the backend did not say
-	Refused    bool          // the caller, which may pass
+	Refused    bool          // the backend refused the caller; the refusal may be temporary
 	Final      bool          // asking again can't help
 }
 
@@ -46,10 +47,10 @@ type Head struct {
 	failures int       // requests in a row that the backend did not answer
 	hinted   bool      // hints may come
 	hintless bool      // the provider has ended its hints: from then on the head polls
-	passed   bool      // the limit
+	passed   bool      // the wait limit has passed
 }
 
-// Subscribed is the input that a registration for hints is new, or failed. A release just before the registration made no wake-up.
+// Subscribed is the input that a registration for hints was made, or failed. A release just before the registration sent no hint.
 func (h *Head) Subscribed(isNew bool, random float64) Step {
 	if h.hinted = isNew; isNew || h.asked.IsZero() {
 		return Step{Ask: true}
@@ -93,7 +94,7 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 func (h *Head) pause(random float64) Step {
 	held := h.last.Held
 	first, limit := h.rules.MinPoll, h.rules.MaxPoll
-	if h.hinted && held != nil { // nothing hints at the end of an outage
+	if h.hinted && held != nil { // no hint comes at the end of an outage
 		first, limit = limit, h.rules.pushed()
 	}
 	pause := limit
@@ -114,8 +115,8 @@ func (h *Head) pause(random float64) Step {
 		if left > 0 {
 			h.late = 0
 		}
-		// A millisecond or two after the holder's time is up, so that waiters of many processes don't meet, and doubling while
-		// the backend still shows the lease.
+		// The head asks a millisecond or two after the holder's time is up, so that waiters of many processes don't ask at the same
+		// moment. That delay doubles while the backend still shows the lease.
 		after := time.Duration((1+random)*float64(time.Millisecond)) << min(h.late, 8)
 		pause = min(pause, trust.AddSaturated(left, after))
 		h.late++
@@ -146,7 +147,8 @@ func (h *Head) Stopped(end error, a *Answer) Step {
 	return Step{Stop: true, End: end, Last: h.last.Err}
 }
 
-// GaveUp returns the error of a wait without the lease: why it ended and the last obstacle, which may be nil, and says more than ErrLimit.
+// GaveUp returns the error of a wait without the lease: why it ended, and the last obstacle, which may be nil. An obstacle
+// replaces ErrLimit.
 func GaveUp(end, last error) error {
 	switch {
 	case end == nil, last != nil && errors.Is(end, ErrLimit):

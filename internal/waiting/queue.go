@@ -19,13 +19,13 @@ type Rules struct {
 	Queued           bool          // the backend keeps a queue of waiters
 }
 
-// pushed is the longest pause with hints.
+// pushed returns the longest pause with hints.
 func (r *Rules) pushed() time.Duration {
 	return min(r.MaxPoll, trust.Forever/pushedPolls) * pushedPolls
 }
 
-// Queue has the waiters for one name, and the memory of its leases. T is a waiter and L a lease of this process, unless zero. An
-// input may return the waiter to be woken: a new head, or the head for its next request.
+// Queue has the waiters for one name, and remembers the leases of the name. T is a waiter and L a lease of this process; a zero
+// value means no waiter or no lease. An input may return the waiter to be woken: a new head, or the head for its next request.
 type Queue[T, L comparable] struct {
 	rules   *Rules
 	waiters []T
@@ -50,7 +50,7 @@ func (q *Queue[T, L]) Waiters() []T { return q.waiters }
 // Holder returns the lease of this process that has the name, as far as the queue knows.
 func (q *Queue[T, L]) Holder() L { return q.holder }
 
-// Join is the input that a waiter comes. It reports whether the waiter is the head.
+// Join is the input that a waiter arrives. It reports whether the waiter is the head.
 func (q *Queue[T, L]) Join(t T) (head bool) {
 	head = q.Idle()
 	q.headed = q.headed || head
@@ -94,7 +94,7 @@ func (q *Queue[T, L]) promote() (wake T) {
 }
 
 // Ending is the input that the release of a lease of ours is about to be sent. Where the backend keeps a queue the head
-// asks beside it: if that request overtakes the release, the head is a registered waiter when the release arrives.
+// asks at the same time: if its request overtakes the release, the head is a registered waiter when the release arrives.
 func (q *Queue[T, L]) Ending(l L) (wake T) {
 	if q.rules.Queued && q.holder == l {
 		return q.Wake()

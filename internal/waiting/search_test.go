@@ -17,8 +17,8 @@ import (
 )
 
 // The search walks the states that two processes with two waiters each can reach, or one with three: their real queues and heads, a
-// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so that an error
-// comes with a shortest story. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
+// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so the story of
+// an error is as short as possible. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
 // timer to the next. A holder that does not release loses its lease at the deadline.
 
 const tick = time.Second
@@ -31,9 +31,9 @@ const throttle = 3 * tick
 type plan struct {
 	rules   Rules
 	waiters [2]int // of each process
-	moments bool   // other processes get a moment after each lease
-	untold  bool   // the backend does not tell when a lease ends
-	faults  int    // leaves, lost answers and hints, limits, refusals
+	moments bool   // processes yield for a short time after each lease
+	untold  bool   // the backend does not report when a lease ends
+	faults  int    // at most so many leaves, lost answers and hints, limits and refusals
 }
 
 // phase is the stage of a waiter.
@@ -43,20 +43,20 @@ const (
 	outside     phase = iota
 	queued            // waits for its turn
 	asking            // the request is on its way
-	answered          // the answer is
+	answered          // the answer is on its way
 	subscribing       // the registration is on its way
-	subscribed        // its answer is
+	subscribed        // the answer is on its way
 	paused
 	holding
 	releasing // the release is on its way
-	released  // its answer is
+	released  // the answer is on its way
 	gone
 )
 
 type waiter struct {
 	phase
 	head     Head
-	order    int  // of its coming
+	order    int  // of arrival
 	wake     bool // buffered, as are hints
 	hint     bool
 	listed   bool // the backend has its registration
@@ -66,7 +66,7 @@ type waiter struct {
 	until    time.Time // of the pause
 	deaf     bool
 	missed   bool // the name was released after the backend got its last request
-	lost     bool // a hint to it
+	lost     bool // a hint to it was lost
 	acquired time.Time
 }
 
@@ -232,14 +232,14 @@ func (w *world) pass() {
 	}
 }
 
-// step is one that may follow, with its words.
+// step is a step that may follow, and its description.
 type step struct {
 	what string
 	do   func(w *world)
 }
 
 func (w *world) steps() (list []step) {
-	quiet := true // no step but time, arrivals and faults
+	quiet := true // only time, arrivals and faults can follow
 	for i := range w.processes {
 		p := &w.processes[i]
 		came := false
@@ -247,7 +247,7 @@ func (w *world) steps() (list []step) {
 			own := w.stepsOf(i, n)
 			quiet = quiet && len(own) == 0
 			list = append(list, own...)
-			if p.waiters[n-1].phase == outside && !came { // the next to come is any of them
+			if p.waiters[n-1].phase == outside && !came { // the waiters are alike, so the first of them comes next
 				came = true
 				list = append(list, step{fmt.Sprintf("%d.%d comes", i, n), func(w *world) { w.join(i, n) }})
 			}
@@ -296,7 +296,7 @@ func (w *world) join(i, n int) {
 func (w *world) begin(i, n int) {
 	p := &w.processes[i]
 	var first Step
-	p.freed = false // the first step heeds it
+	p.freed = false // the first step takes the freed name into account
 	yields := p.queue.streak.yielding.After(w.now)
 	p.waiters[n-1].head, first = p.queue.Begin(w.now, nil)
 	if first.Pause > 0 && !yields && !p.holds() {
@@ -368,7 +368,7 @@ func (w *world) stepsOf(i, n int) (list []step) {
 	return list
 }
 
-// ask has the backend take a request.
+// ask has the backend decide about a request.
 func (w *world) ask(i, n int) {
 	x := &w.processes[i].waiters[n-1]
 	x.phase, x.missed, x.lost = answered, false, false
@@ -470,7 +470,7 @@ func (w *world) check() string {
 	return ""
 }
 
-// key is the state without the parts on which no step depends: times count from now.
+// key appends the part of the state on which later steps depend: times count from now.
 func (w *world) key(b []byte) []byte {
 	rel := func(t time.Time) {
 		if t.IsZero() {
@@ -533,7 +533,7 @@ func (w *world) key(b []byte) []byte {
 	return b
 }
 
-// search visits states until there are none left, or limit. It returns the story of the first error.
+// search visits states until none is left or it has visited limit states. It returns the story of the first error.
 func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	type trace struct {
 		parent int32
@@ -593,7 +593,7 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	return len(seen), depth, true, ""
 }
 
-// TestSearch visits as many states as fit, by LEASING_SEARCH_STATES.
+// TestSearch visits as many states as LEASING_SEARCH_STATES says.
 func TestSearch(t *testing.T) {
 	limit := 200_000
 	if testing.Short() {

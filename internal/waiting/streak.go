@@ -30,7 +30,7 @@ type streak struct {
 	contended time.Time                // of our last request that found another holder
 }
 
-// met notes that a claim has the name, perhaps of another process.
+// met notes that a claim, perhaps of another process, has the name.
 func (s *streak) met(claim abstractions.Fingerprint, now time.Time) {
 	if s.current != claim {
 		s.contended, s.leases, s.yields = now, 0, contendedYields

@@ -19,7 +19,7 @@ var (
 )
 
 // queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same waiters
-// after the head has left in doubt.
+// after the head has left with the outcome of its request unknown.
 func queueIn(state string, rules *Rules) *Queue[int, string] {
 	q := New[int, string](rules)
 	if state == "idle" {
@@ -240,7 +240,7 @@ func TestARegistrationThatFails(t *testing.T) {
 	require.Equal(t, Step{Ask: true}, h.Subscribed(true, 0))
 }
 
-// A refusal ends the wait of a queue when the backend has answered with refusals only for RefusalTimeout, also if the head has changed.
+// A refusal ends the wait of a queue once the backend has answered only with refusals for RefusalTimeout, even if the head has changed.
 func TestRefusals(t *testing.T) {
 	q := queueIn("headed", &polling)
 	refusal, silent := &Answer{Err: abstractions.ErrDenied, Refused: true}, &Answer{Err: abstractions.ErrUnavailable}

@@ -49,7 +49,7 @@ func (o *Options) readAccountURL() (at endpoint, err error) {
 // wantPath lists the valid paths.
 const wantPath = "no path or /container after the host; /account precedes the path for a host that is an address or localhost"
 
-// newEndpoint reads the path behind a host. An emulator's host name does not contain
+// newEndpoint reads the path after a host. An emulator's host name does not contain
 // the account, so the account is in the path
 // (learn.microsoft.com/azure/storage/common/storage-connect-azurite).
 func newEndpoint(scheme, host, path string) (at endpoint, ok bool) {

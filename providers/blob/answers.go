@@ -60,7 +60,7 @@ func isOfLease(sent, got http.Header) bool {
 	return true
 }
 
-// value returns a header that azblob has set. It writes some names in lower case.
+// value returns a header that azblob has set. azblob writes some names in lower case.
 func value(sent http.Header, name string) string {
 	if values := sent[name]; len(values) > 0 {
 		return values[0]

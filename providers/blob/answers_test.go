@@ -168,8 +168,8 @@ func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
 	}
 }
 
-// T116: a gateway refuses requests. Its 404 is no loss, and none of its refusals ends a
-// wait.
+// T116: a gateway refuses requests. A 404 of the gateway is no loss, and no refusal of
+// the gateway ends a wait.
 func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

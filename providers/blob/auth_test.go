@@ -104,7 +104,7 @@ func TestBlobDenied(t *testing.T) {
 	require.NoError(t, b.extend(g))
 }
 
-// The client opens with every kind of identity and address.
+// A provider opens with every kind of identity and address.
 func TestBlobIdentities(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -150,7 +150,8 @@ func (b *bed) sas(t testing.TB, server *Azurite) string {
 	return query
 }
 
-// The application passes its own credential. A call with it ends with the context.
+// The application passes its own credential. A call with this credential ends with its
+// context.
 func TestBlobOwnCredential(t *testing.T) {
 	t.Parallel()
 	server := startAzurite(t, true)

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// azuriteVariable names the running server, shared by the tests that do no harm to the server.
+// azuriteVariable names the running server that is shared by tests which neither stop nor pause
+// a server.
 const azuriteVariable = "LEASING_TEST_AZURITE"
 
 // azuriteAccount is the name of the account of each server.

@@ -137,7 +137,8 @@ func (b *bed) shows(name string) abstractions.Record {
 	return r
 }
 
-// passes waits until the service's clock has advanced by d, in whole seconds.
+// passes waits until the service's clock, which shows whole seconds, has advanced by more
+// than d.
 func (b *bed) passes(d time.Duration) {
 	b.t.Helper()
 	from := b.look("clock").now
@@ -180,7 +181,7 @@ type watch struct {
 	sent   []verb
 	wrote  bool                                              // a record was written since the last count
 	skew   time.Duration                                     // of the service's clock
-	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both are nil
+	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both results are nil
 	after  func(verb, *http.Response) (*http.Response, error)
 }
 

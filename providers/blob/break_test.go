@@ -58,7 +58,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	}
 }
 
-// Half a break, and then the expiry of the lease, have the same effect.
+// A break that ends half way, followed by the expiry of the lease, has the same effect.
 func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -73,7 +73,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	requireLost(t, b.extend(g), abstractions.LostBroken)
 }
 
-// A claim that is written and has no lease yet is already a claim: a Break ends it, and
+// A claim that is recorded but has no lease yet already counts: a Break ends it, and
 // its acquire reports the end.
 func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	t.Parallel()
@@ -99,8 +99,8 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	}
 }
 
-// T63: one Break of any claim ends one lease. The holder releases the lease during the
-// Break, and the next holder's lease is not broken.
+// T63: one Break of a name, whichever claim holds it, ends one lease. The holder
+// releases the lease during the Break, and the next holder's lease is not broken.
 func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -292,7 +292,7 @@ func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	require.NotEqual(t, lease.StateTypeLeased, b.look("n").lease)
 }
 
-// Under the core, the renewal loop reports the loss, and the name becomes free.
+// With a manager, the renewal loop reports the loss, and the name becomes free.
 func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -55,7 +55,8 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	})
 }
 
-// T118: an answer 401 that names another resource gets no token for that resource.
+// T118: a 401 answer that names another resource causes no request for a token for
+// that resource.
 func TestTrap_T118_AChallengeNamesNoOtherResource(t *testing.T) {
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)

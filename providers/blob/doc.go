@@ -19,8 +19,8 @@
 // The provider keeps the promises of package leasing. The service is strongly
 // consistent within a region, and its clock alone decides when a lease has run out.
 //
-//   - A claim takes the service's lease only after the record names the claim, so the
-//     record of a leased blob names its holder: see below.
+//   - A claim acquires the service's lease only after the record names the claim, so
+//     the record of a leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and containers.
 //     Date has whole seconds; the client adds the fraction from its own clock. So a
@@ -30,7 +30,7 @@
 //   - A released or broken ID is refused from then on, for as long as package
 //     providerkit remembers the ID. A delayed request does nothing once its claim is
 //     over.
-//   - A claim that has run out is lost, even if no other claim has taken the name
+//   - A claim that has run out is lost, even if no other claim has had the name
 //     since. No renewal revives a broken lease, even a lease that was broken in the
 //     portal or with az.
 //   - A repeated acquire may prolong the lease, and changes nothing else.
@@ -73,12 +73,12 @@
 // and so the record. To recover, end the lease with its Release or with a Break without
 // a token, and remove the content.
 //
-// Each call reads the record (HEAD), writes it if it changes, and then brings the
-// service's lease in line. The write is conditional on the record that was read, and
-// the lease operation on the record that was written (If-Match: every write changes the
-// ETag, a lease operation does not). The usual order is the opposite: take the lease,
-// then write its holder. With this order neither a crash nor a lost reply leaves
-// anything behind:
+// Each call reads the record (HEAD), writes it if it changes, and then adjusts the
+// service's lease to the record. The write is conditional on the record that was read,
+// and the lease operation on the record that was written (If-Match: every write changes
+// the ETag, a lease operation does not). The usual order is the opposite: acquire the
+// lease, then write its holder. With the order here, neither a crash nor a lost reply
+// leaves anything behind:
 //
 //	what fails                     what is left             until
 //	the read                       nothing
@@ -86,12 +86,12 @@
 //	the lease, or its reply        a claim, perhaps leased  its own retry, its Release, or the TTL
 //
 // A retry finds its own ID in the record, keeps the token, and sends the same acquire,
-// which the service takes as the same lease. Another claim that comes between write and
-// lease finds the name reserved for 3 s by the service's clock. Release and Break
-// record the end of the claim before they end the lease, under that lease; from then on
-// every request of the claim that is still in flight fails on the ETag, or finds no
-// lease. If the process dies between the two, the next call that changes the name
-// releases the lease, or breaks the lease with the grace that is in the record.
+// which the service treats as the same lease. Another claim that comes between the
+// write and the lease finds the name reserved for 3 s by the service's clock. Release
+// and Break record the end of the claim, under its lease, before they end that lease;
+// from then on every request of the claim that is still in flight fails on the ETag, or
+// finds no lease. If the process dies between the two, the next call that changes the
+// name releases the lease, or breaks it with the grace in the record.
 //
 // A renewal with the state of a grant skips the read, and also the write if only the end
 // of the lease changes: the request is then the service's own renewal, conditional on

@@ -64,8 +64,8 @@ func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 	})
 }
 
-// A context's cause that is the error of another lease is not an answer about this
-// lease.
+// The cause of a context may be the error of another lease, and is not an answer
+// about this lease.
 func TestBlobCauseOfAContextIsNotAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := silentProvider(t, Options{AccountKey: "a2V5"})

@@ -43,7 +43,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// Open takes an identity instead of a secret. It sends no request.
+// Open accepts an identity instead of a secret. It sends no request.
 func ExampleOpen() {
 	provider, err := bloblease.Open(context.Background(), bloblease.Options{
 		AccountURL: "https://account.blob.core.windows.net",
@@ -59,7 +59,7 @@ func ExampleOpen() {
 	// 1m0s <nil>
 }
 
-// Options can be read from JSON, and never show a key.
+// Options can be read from JSON, and never print a key.
 func ExampleOptions() {
 	var options bloblease.Options
 	err := json.Unmarshal([]byte(`{
@@ -74,7 +74,7 @@ func ExampleOptions() {
 }
 
 // A blob can refuse the writes of a former holder: it stores the token of its latest
-// writer, and is replaced under its ETag.
+// writer, and each write is conditional on its ETag.
 func ExampleProvider_fencedWrite() {
 	ctx := context.Background()
 	data, err := container.NewClientFromConnectionString(os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), "data", nil)

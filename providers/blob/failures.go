@@ -139,8 +139,9 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// short gives an answer of the service a text of one line: status, code, and the service's own sentences. The
-// library's own text has many lines and the answer's body, which may quote the text that was signed.
+// short replaces the text of an answer of the service by one line: status, code, and the service's own
+// sentences. The library's own text has many lines and the answer's body, which may quote the text that was
+// signed.
 func short(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {

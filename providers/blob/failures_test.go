@@ -189,7 +189,7 @@ func TestBlobRetryAfter(t *testing.T) {
 	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))
 }
 
-// Callers see no error that only this package knows.
+// Callers get no error that is internal to this package.
 func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -235,9 +235,9 @@ func (f fault) meansAfter(w *watch) func(error) bool {
 	return f.means
 }
 
-// T27: throttled, denied and not set up mean that nothing was applied, so a call whose
-// first write was applied does not return these errors. Otherwise a caller would take
-// the lease for untouched.
+// T27: ErrThrottled, ErrDenied and ErrNotSetUp mean that nothing was applied, so a
+// call whose first write was applied does not return these errors. Otherwise a caller
+// would conclude that the lease is unchanged.
 func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []struct {
@@ -290,7 +290,7 @@ func requireNoPromise(t testing.TB, err error, what string) {
 	require.False(t, errors.As(err, &throttled), what)
 }
 
-// The call starts over after its write, and then meets the refusal.
+// The call starts over after its write, and is then refused.
 func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ServerBusy", "ContainerNotFound"} {

@@ -43,8 +43,8 @@ var faults = []fault{
 	{name: "429", status: 429, code: "TooManyRequests", means: isThrottled},
 }
 
-// strike applies the fault to the n-th of the following requests, from 0. hit reports
-// whether the request was made.
+// strike applies the fault to the n-th of the following requests, counted from 0. hit
+// reports whether the request was made.
 func (f fault) strike(w *watch, n int) (hit func() bool) {
 	seen, struck := 0, false
 	now := func() bool {
@@ -102,7 +102,8 @@ func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, str
 	}
 }
 
-// T13, T16: an acquire is repeated after any outcome of the first attempt, and is the same claim.
+// T13, T16: an acquire that is repeated, after any outcome of the first attempt, is the same
+// claim.
 func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {

@@ -39,8 +39,8 @@ func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 	}
 }
 
-// Requests of an ended claim that arrive late or a second time do nothing, neither to a
-// free name nor to the next holder's lease.
+// Requests of an ended claim that arrive late or a second time affect neither a free
+// name nor the next holder's lease.
 func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -87,8 +87,9 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	}
 }
 
-// A copy of an acquire that arrives after its claim has run out, and before the blob is written, leases the name for another TTL,
-// to a claim that no longer trusts the lease. The claim's release ends that lease, and the next holder's record refuses later copies.
+// A copy of an acquire may arrive after its claim has run out and before the blob is written. The copy leases the name for another
+// TTL, although the claim no longer trusts the lease. The claim's release ends that lease, and the next holder's record refuses later
+// copies.
 func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -265,8 +266,9 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 	}
 }
 
-// T20: the lease has run out, another claim takes the name, and the former holder's
-// renewal comes before, between and after the two requests of that acquire.
+// T20: the lease has run out, another claim acquires the name, and the former
+// holder's renewal comes before, between and after the two requests of that
+// acquire.
 func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	t.Parallel()
 	for _, step := range []verb{write, takeLease, other} {
@@ -327,7 +329,7 @@ func TestBlobContentionEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An answer without a Date makes no token.
+// No token comes from an answer without a Date.
 func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -26,8 +26,8 @@ const (
 	// acquired" (the same page, Remarks). Azurite frees such a lease at once.
 	lag = time.Minute
 	// reservation is the time for which a name stays reserved for a claim that is
-	// written and has not yet taken the lease. The round trip between the two takes
-	// milliseconds, but the service's clock shows whole seconds.
+	// written and has not yet acquired the lease. The round trip between the two
+	// takes milliseconds, but the service's clock shows whole seconds.
 	reservation = 3 * time.Second
 	// infinite is the service's duration of an infinite lease.
 	infinite int32 = -1
@@ -42,9 +42,8 @@ func seconds(ttl time.Duration) int32 {
 }
 
 // Complete compares a record with the service's lease. The holder of a lease is certain:
-// claims take the lease only under a record with their ID. Two kinds of lease are
-// under a record without a claim: the lease of another program, and a lease whose
-// release is under way.
+// claims acquire the lease only under a record with their ID. If the record has no
+// claim, the lease belongs to another program, or its release is under way.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
@@ -68,7 +67,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 }
 
 // reserved returns how long a free name stays reserved for a claim that is written and
-// has not yet taken the lease.
+// has not yet acquired the lease.
 func reserved(r *providerkit.Record) time.Duration {
 	left := r.AcquiredAt.Add(reservation).Sub(r.Now)
 	if left > 2*reservation { // the service's clocks differ by less
@@ -161,11 +160,11 @@ func (s *store) lease(key, id string) *lease.BlobClient {
 }
 
 // guid is the form of leasing.NewID. It excludes upper case: the service ignores the
-// case of an ID, and for the core the two spellings are two IDs.
+// case of an ID, and for the core an ID in another case is another ID.
 var guid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // leaseID returns the lease ID of a claim. It is the claim's ID, so that the service
-// takes a repeated acquire as the same acquire. The service takes GUIDs only
+// treats a repeated acquire as the same acquire. The service accepts only GUIDs
 // (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-proposed-lease-id); an
 // ID of another form is hashed into a GUID of version 8 of RFC 9562, a version that
 // NewID never makes.

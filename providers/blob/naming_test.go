@@ -60,8 +60,8 @@ func TestTrap_T25_BlobLongNamesAreToldApart(t *testing.T) {
 	}
 }
 
-// T25: names and blobs are one to one, and a prefix of a name gives a prefix of its
-// key.
+// T25: names and blobs correspond one to one, and a prefix of a name becomes a
+// prefix of its key.
 func FuzzTrap_T25_BlobNames(f *testing.F) {
 	for _, seed := range []string{"jobs/daily", "a.", "..", "~", "é", "a%2Fb", strings.Repeat("é", 256), strings.Repeat("%", 201)} {
 		f.Add(seed, "a", 3)

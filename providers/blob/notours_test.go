@@ -89,7 +89,7 @@ func metadataOf(t testing.TB, b *bed, name string) map[string]*string {
 	return answer.Metadata
 }
 
-// A record of a later version, or a damaged record, gives an error with that cause.
+// A record of a later version, or a damaged record, leads to an error with that cause.
 func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -297,7 +297,7 @@ func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 }
 
 // T46: Release keeps the lease of another program, and so does a Break with a token,
-// which no record confirms.
+// since no record confirms the token.
 func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Open makes a provider. It makes no request, but calls Options.Secret: an account that can't be reached, a
-// missing container, or an identity without rights shows at the first use. Options that can't work are
+// Open makes a provider. It makes no request, but calls Options.Secret: the first use fails if the account
+// can't be reached, the container is missing, or the identity lacks rights. Options that can't work are
 // reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
@@ -48,8 +48,8 @@ const maxBlobName = 800
 
 // driver makes the driver of completed options.
 //
-// A slash of a name is not kept. Where the account has a hierarchical namespace, "jobs" would be a file
-// and a folder; elsewhere a name with many slashes has more segments than the service allows
+// A slash in a name becomes a colon. Where the account has a hierarchical namespace, "jobs" would be a
+// file and a folder; elsewhere a name with many slashes has more segments than the service allows
 // (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	client, idle := o.client()
@@ -62,8 +62,8 @@ func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 }
 
 // client returns the library's options, and a function that closes their idle
-// connections. Retries are off: the library would retry by itself, and then report the
-// result of its own first attempt as the result of another caller.
+// connections. Retries are off: a retry by the library could report the effect of its
+// own first attempt as that of another caller.
 func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	client := o.ClientOptions
 	guarded := httpguard.Wrap(client.Transport)

@@ -57,8 +57,8 @@ type Options struct {
 	// and delete for Sweep.
 	SAS string `json:"sas" option:"secret"`
 	// Secret returns an account key or a SAS, which may change. Open calls it, and so does each request, from
-	// several goroutines at a time, so it should cache the secret. The first answer fixes the kind. An error
-	// counts as a failure of the credentials, and the request is not sent.
+	// several goroutines at a time, so it should cache the secret. The first answer decides which of the two
+	// kinds is used. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
 	// SecretFile is a file with an account key or a SAS. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`

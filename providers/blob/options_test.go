@@ -173,7 +173,7 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Equal(t, "blob", c.Provider)
 	p, err := Open(t.Context(), Options{AccountURL: account, Container: "leases", Auth: identity})
 	require.NoError(t, err)
-	c.HeedsContext = true // the kit obeys it
+	c.HeedsContext = true // the kit obeys the context
 	require.Equal(t, c, p.Capabilities())
 	_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: abstractions.Infinite})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
@@ -187,8 +187,8 @@ func TestBlobCapabilities(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 }
 
-// T49: a connection string stands in place of the name of its variable. The error does
-// not show the string, and shows a mistyped name.
+// T49: a connection string is given in place of the name of its variable. The error
+// does not show the string, but shows a mistyped name.
 func TestTrap_T49_BlobConnectionStringInPlaceOfItsVariable(t *testing.T) {
 	for _, secret := range []string{
 		"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + canaryKey + ";EndpointSuffix=core.windows.net",

@@ -21,9 +21,9 @@ type shell = providerkit.Provider
 //
 // Break accepts a Grace of at most 60 s, the longest break period of the service, and
 // rounds it up to seconds. Where another program has the lease, or the record was
-// overwritten, a Break without a token ends that lease, and no other. A Release without
-// a container remembers nothing: no acquire of that claim can have sent more than a
-// read. Close closes idle connections unless they are those of
+// overwritten, only a Break without a token ends the lease. A Release without a
+// container remembers nothing: no acquire of that claim can have sent more than a read.
+// Close closes idle connections unless they are those of
 // Options.ClientOptions.Transport.
 type Provider struct {
 	*shell
@@ -65,7 +65,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Renew is one request if only the end of the lease changes. Leases are gone with their
+// Renew is one request if only the end of the lease changes. A lease is lost with its
 // container.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := d.Records.Renew(ctx, req)
@@ -77,7 +77,7 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 
 // Release also ends a claim's lease if other content has replaced the record. A blob
 // without a record can't refuse an ID, and need not: every request of the claim that is
-// in flight meets another ETag.
+// in flight fails, because the ETag has changed.
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	err := d.Records.Release(ctx, req)
 	if isLockedByOthers(err) {
@@ -114,7 +114,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 	return result, err
 }
 
-// Sweep deletes the blobs of free names whose last write is longer ago than
+// Sweep deletes the blobs of free names whose last write is older than
 // Options.Retention, and returns their number. It reads 100 names with one request, and
 // deletes each with a request. Several processes may sweep at a time.
 //

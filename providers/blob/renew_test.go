@@ -64,7 +64,7 @@ func TestBlobBreakSaysWhoAndWhy(t *testing.T) {
 	requireLost(t, b.extend(g), abstractions.LostBroken)
 }
 
-// T84: a claim is adopted by its name, ID and token, and by no other token.
+// T84: a claim is adopted by its name, ID and token, and not with another token.
 func TestTrap_T84_BlobAdoptedClaim(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -137,9 +137,9 @@ func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	require.Equal(t, []verb{write, look, takeLease}, b.watch.count())
 }
 
-// T16: a renewal that made a lease infinite has lost its reply, and the next renewal
-// asks for a finite lease: the lease becomes finite, and does not outlive its holder
-// for ever.
+// T16: the reply to a renewal that made a lease infinite is lost, and the next
+// renewal requests a finite lease: the lease becomes finite, and does not outlive
+// its holder for ever.
 func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, halfway := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The calls send the requests that docs/providers/blob.md counts.
+// The calls send as many requests as docs/providers/blob.md says.
 func TestBlobRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -36,7 +36,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	server := startAzurite(t, false, keys...)
-	// This server knows only the second key, so it refuses requests that are signed with the
+	// This server has only the second key, so it refuses requests that are signed with the
 	// first key.
 	second := startAzurite(t, false, keys[1])
 	secretOf := map[string]func(i int) string{
@@ -91,7 +91,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// sasOf is a SAS of an account with a key.
+// sasOf returns a SAS of an account with a key.
 func sasOf(t testing.TB, key string) string {
 	t.Helper()
 	return (&bed{}).sas(t, &Azurite{Server: servertest.Server{T: t}, key: key})

@@ -113,8 +113,8 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	}
 }
 
-// The application's own transport can be Go's client, whose errors quote the URL; and
-// the library has a log.
+// The application's own transport can be Go's client, whose errors quote the URL. The
+// library also writes a log.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
 	s := new(credentialtest.Shown)
 	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })

@@ -35,8 +35,8 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// The service restarts without its data under a holder. The holder gets the loss, the
-// next token is greater, and the holder's late writes are refused.
+// The service restarts without its data under a holder. The holder's lease is lost,
+// the next token is greater, and the holder's late writes are refused.
 func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -61,8 +61,8 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 }
 
 // The service forgets a lease and keeps the blob, as Azurite does after a restart. The
-// holder's next renewal takes the lease again, since no other claim had the name in
-// between.
+// holder's next renewal acquires the lease again, since no other claim has had the
+// name.
 func TestBlobServiceThatForgotALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -75,8 +75,8 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
-// The service freezes, and recovers: a short pause is no loss, a long pause is a loss,
-// before another claim can have the name.
+// The service freezes, and recovers: a short pause causes no loss, and a long pause
+// causes the loss before another claim can have the name.
 func TestBlobServiceThatFreezes(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -109,7 +109,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	b := bedOn(t, server)
 	g, ended := b.take("n", "a"), b.take("m", "a")
 	calls := everyCall(b.Provider, g)
-	for _, what := range []string{"release", "break"} { // the service applies it later
+	for _, what := range []string{"release", "break"} { // the service applies the request later
 		calls[what] = everyCall(b.Provider, ended)[what]
 	}
 	server.Pause()
@@ -171,8 +171,8 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 	}
 }
 
-// An outage affects the core's own timers: no call hangs, and the waiter gets the name
-// when the service is back.
+// During an outage the core's own timers bound each call: no call hangs, and the
+// waiter gets the name when the service is back.
 func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -207,7 +207,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func TestBlobManagersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	var mu sync.Mutex // for the race detector, which does not know the lease
+	var mu sync.Mutex // for the race detector, which does not see the lease
 	var resource fenced
 	errs := make(chan error)
 	const managers, rounds = 6, 5

@@ -164,7 +164,8 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
-// T127: a forgotten token outlives a clock that was ahead.
+// T127: a token from a clock that was ahead is forgotten, and later tokens are
+// still greater.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	t.Parallel()
 	p := newBed(t).Provider

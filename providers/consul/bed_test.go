@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named returns the URL of a server. Building a server takes minutes, so make test runs
-// without servers of this kind.
+// named returns the URL of a server. Building a server takes minutes, so "make test"
+// starts no servers of this kind.
 func named(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_CONSUL")
@@ -46,8 +46,8 @@ func silent(t testing.TB) *Provider {
 	return unasked(t, Options{Address: "http://" + faulttest.Silent(t)})
 }
 
-// newServer starts a server for the test, with more configuration. The server keeps its data when it is killed, and has a leader when it
-// answers.
+// newServer starts a server for the test, with additional configuration. The server keeps its data when it is killed, and has a leader
+// when it answers.
 func newServer(t testing.TB, config string) *servertest.Server {
 	t.Helper()
 	named(t)

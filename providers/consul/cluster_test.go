@@ -67,7 +67,7 @@ func (c *cluster) ask(ctx context.Context, server int, method, path string, into
 	return err
 }
 
-// leader waits until all servers except those in but agree on a leader, which is not in but.
+// leader waits until all servers, apart from those in but, agree on a leader outside of but.
 func (c *cluster) leader(but ...int) (leader int) {
 	c.t.Helper()
 	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {
@@ -100,9 +100,9 @@ func (c *cluster) pause(server int) { require.NoError(c.t, c.servers[server].Pau
 
 func (c *cluster) resume(server int) { require.NoError(c.t, c.servers[server].Resume()) }
 
-// The server of a holder leads, and is killed or stopped, or loses its followers. The holder knows of the
-// loss before another claim has the name by another server. A stopped server resumes with its pending
-// requests.
+// The server that a holder uses is the leader, and is killed or stopped, or loses its followers. The
+// holder's loss is reported before another claim gets the name from another server. A stopped server
+// resumes with its pending requests.
 func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	for name, harm := range map[string]func(c *cluster, leader int) (mend func()){
@@ -134,9 +134,9 @@ func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
 	}
 }
 
-// Leases with a TTL longer than an election are held through the election, for any fate of the leader, and keep
-// their token. No other claim gets their names during the election, and the next claim after a release has a
-// greater token.
+// Leases with a TTL longer than an election are held through the election, whatever happens to the leader, and
+// keep their token. No other claim gets their names during the election, and the next claim after a release has
+// a greater token.
 func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 	const leases, cadence = 32, time.Second
 	for name, harm := range map[string]func(c *cluster, leader int){

@@ -9,7 +9,7 @@
 // Consul does not record the time of a write. So a process takes over the lease of a dead
 // holder only after it has itself watched the entry, unchanged, for the TTL, a hundredth
 // more, and 0.1 s. A process that was already watching when the holder died waits no
-// longer than this time. A process that asks for the first time later starts the watch at
+// longer than this time. A process whose first request comes later starts the watch at
 // that moment, however long the holder has been dead. If you know that a holder is dead,
 // break its lease.
 //

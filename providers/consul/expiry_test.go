@@ -24,7 +24,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	})
 }
 
-// T127: a forgotten token outlives a clock that was ahead.
+// T127: a token from a clock that was ahead is forgotten, and later tokens are still greater.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	url := named(t)
 	p := open(t, Options{URL: url[:strings.LastIndex(url, "/")+1] + abstractions.NewID()})

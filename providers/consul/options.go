@@ -37,7 +37,7 @@ type Options struct {
 	Datacenter string `json:"datacenter"`
 	// Token is an ACL token with key_prefix "leases/" { policy = "write" }. Default: no token.
 	Token providerkit.Secret `json:"token"`
-	// Secret returns a token in place of Token, which may change. Each request calls it, from several goroutines at a time,
+	// Secret, in place of Token, returns a token that may change. Each request calls it, from several goroutines at a time,
 	// so it should cache the token. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
 	// SecretFile is a file with a token. Each request uses its newest usable contents.
@@ -109,7 +109,7 @@ func validToken(token string) error {
 	return nil
 }
 
-// tokens returns the source of the token for each request. Without a token it is "".
+// tokens returns the source of each request's token. A token may be "".
 func (o *Options) tokens() (livefile.Source, error) {
 	switch {
 	case o.Secret == nil && o.SecretFile == "":

@@ -75,13 +75,13 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 }
 
 // Sweep deletes the names that have been free for longer than Options.Retention, and returns
-// their number. An expired lease that no claim has taken since counts as held. Nothing is
+// their number. An expired lease that no claim has acquired since counts as held. Nothing is
 // swept automatically: call Sweep regularly if names are used only once.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// longestKey is the length of a key without the prefix.
+// longestKey is the greatest length of a key, without the prefix.
 const longestKey = 200
 
 // driver is the part of the provider that depends on Consul. Records has the rules.

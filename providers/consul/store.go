@@ -70,7 +70,7 @@ func index(header http.Header) bool {
 	return err == nil && index > 0
 }
 
-// read reads entries. No entries is no error.
+// read reads entries. A result without entries is no error.
 func (s *store) read(ctx context.Context, key string, options ...string) ([]cas.Item, cas.Item, error) {
 	query := s.query("consistent", "")
 	for _, option := range options {
@@ -129,7 +129,7 @@ func (d *deleted) Marked(header http.Header) bool {
 	return d.done != nil && ours(&http.Response{Header: header}, nil)
 }
 
-// errRefused is the error of a transaction that Consul has refused for another reason
+// errRefused is the error of a transaction that Consul has refused for a reason other
 // than its index.
 var errRefused = errors.New("the transaction was refused")
 
@@ -150,8 +150,8 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 	return cas.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
 }
 
-// why finds the cause of a 409, the status of all refused transactions, whose reason is only
-// a text. If the index has not changed since, it was not the reason.
+// why finds the cause of a 409. All refused transactions have this status, and Consul gives
+// the reason only as text. If the index has not changed, it was not the reason.
 func (s *store) why(ctx context.Context, old cas.Item, refusal error) error {
 	now, err := s.Get(ctx, old.Key)
 	if err == nil && now.Version == old.Version {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T45: where several regions take writes, an ETag does not exclude other holders. The
-// provider detects several write regions without a request of its own, before any
-// write, and also after a change.
+// T45: if several regions accept writes, an ETag does not exclude other holders. The
+// provider detects several write regions without an extra request, before any write,
+// and also after a change.
 func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.WriteRegions(true)
@@ -44,8 +44,8 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 	})
 }
 
-// azcosmos remembers for five minutes that it could not read the account. A provider
-// does not.
+// azcosmos does not retry a failed read of the account for five minutes. A provider
+// retries it in the next call.
 func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 	for _, fault := range []cosmostest.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -63,7 +63,7 @@ func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The callers that wait for the first read of the account end with their own contexts.
+// Calls that wait for the first read of the account end with their own contexts.
 func TestCallersDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.Before(on(cosmostest.ReadAccount, cosmostest.Fault{Delay: 3 * time.Second}))

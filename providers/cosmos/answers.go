@@ -11,9 +11,9 @@ import (
 // place.
 //
 // Each answer of the service has the header x-ms-activity-id, and most have x-ms-request-charge
-// (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). Beyond one of
-// these headers, an item has an ETag, a page of a query has Documents, and the account has its
-// regions.
+// (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). In addition,
+// the answer about an item has an ETag, a page of a query has Documents, and the account has
+// its regions.
 func isOwn(req *http.Request, response *http.Response, body []byte) bool {
 	header := response.Header
 	if header.Get("x-ms-activity-id") == "" && header.Get("x-ms-request-charge") == "" {
@@ -35,10 +35,11 @@ func isOwn(req *http.Request, response *http.Response, body []byte) bool {
 	}
 }
 
-// isAccount reports whether a request asks for the account.
+// isAccount reports whether a request reads the account.
 func isAccount(req *http.Request) bool { return req.Method == http.MethodGet && len(req.URL.Path) <= 1 }
 
-// account is the answer of learn.microsoft.com/rest/api/cosmos-db/get-database-account.
+// account is the answer that learn.microsoft.com/rest/api/cosmos-db/get-database-account
+// documents.
 type account struct {
 	Writable []json.RawMessage `json:"writableLocations"`
 	Readable []json.RawMessage `json:"readableLocations"`

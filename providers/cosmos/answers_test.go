@@ -70,8 +70,9 @@ func redirect(status int) *foreign {
 	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
 }
 
-// twoHolders makes a gateway before one holder answer in the account's place, while
-// another process acquires the name past the gateway. It returns the gateway.
+// twoHolders puts a gateway in front of one holder and lets it answer in the
+// account's place, while another process acquires the name directly. It returns the
+// gateway.
 func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
 	behind, gate := b.behind()
 	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
@@ -89,7 +90,7 @@ func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
 }
 
 // T114: a gateway redirects to a page. A client that follows the redirect changes a PUT to a
-// GET, and takes the page's 200 for a renewal.
+// GET, and mistakes the page's 200 for a renewal.
 func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -107,15 +108,15 @@ func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 	}
 }
 
-// T115: a gateway answers with the service's header, and without an item.
+// T115: a gateway answers with the service's header, but without an item.
 func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", page} {
 		everyVerbIsUnknown(t, &foreign{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
 	}
 }
 
-// T116: a gateway refuses requests. Its 404 is no loss, and none of its refusals ends a
-// wait.
+// T116: a gateway refuses requests. A 404 of the gateway is no loss, and no refusal of
+// the gateway ends a wait.
 func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
 		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {
@@ -135,7 +136,8 @@ func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	}
 }
 
-// everyVerbIsUnknown has each call answered in the account's place.
+// everyVerbIsUnknown checks that the outcome of each call is unknown if a gateway answers in
+// the account's place.
 func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, b *bed) {
@@ -183,8 +185,8 @@ func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 	})
 }
 
-// T117: the account alone determines whether it takes writes in several regions, not a
-// gateway that answers {} to the second read of the account.
+// T117: the account alone determines whether it accepts writes in several regions, not
+// a gateway that answers {} to the second read of the account.
 func TestTrap_T117_CosmosRegionsAreToldByTheAccount(t *testing.T) {
 	for _, header := range []http.Header{nil, {"X-Ms-Activity-Id": {"1"}}} {
 		inBubble(t, func(t *testing.T, b *bed) {

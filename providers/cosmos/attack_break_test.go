@@ -10,7 +10,7 @@ import (
 )
 
 // freeAt is the result of a break: at some time between two instants the name had no holder or, if
-// id is set, not that holder.
+// id is set, a different holder.
 type freeAt struct {
 	id       string
 	from, to time.Time
@@ -44,11 +44,11 @@ func (a *attack) note(f freeAt) {
 	a.free = append(a.free, f)
 }
 
-// settled is the time for which a document is unchanged before its deletion: no acquire
-// in flight has a token from before that time and a caller that waits.
+// settled is the time for which a document is unchanged before its deletion. By then no
+// caller waits for an acquire in flight that has an earlier token.
 const settled = attackTimeout + 3*time.Second
 
-// forget deletes the document against the documentation: after too short a wait.
+// forget deletes the document after a shorter wait than the documentation requires.
 func (a *attack) forget(p *Provider) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()

@@ -203,7 +203,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// check compares the stays with each other, and looks for ghosts.
+// check compares the stays with each other, and checks that no late request of an
+// ended claim lands.
 func (a *attack) check() {
 	slices.SortFunc(a.stays, func(x, y stay) int { return x.from.Compare(y.from) })
 	for i := 1; i < len(a.stays); i++ {
@@ -222,7 +223,7 @@ func (a *attack) check() {
 			require.False(a.t, held, "a break between %v and %v has said that the name is free, or another's, which %s held", f.from, f.to, s.id)
 		}
 	}
-	if a.deleted { // with the IDs that it refused
+	if a.deleted { // and so were the IDs that it refused
 		return
 	}
 	for i, turns := range a.plan.clients {

@@ -22,7 +22,7 @@ const (
 	testContainer = "leases"
 )
 
-// bed is an account behind a pipe, so that it can run in a bubble, and a provider.
+// bed is a provider, and an account behind a pipe, so that both can run in a bubble.
 type bed struct {
 	*Provider
 	t       testing.TB
@@ -140,7 +140,8 @@ func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
 	}
 }
 
-// lost drops the reply to a write, and makes the read that looks for its outcome fail.
+// lost drops the reply to a write, and fails the read that looks for the outcome of
+// the write.
 func (b *bed) lost(verb cosmostest.Verb, do func() error) {
 	b.t.Helper()
 	var spent atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Close does not wait for a silent service, in any request.
+// Close does not wait for a silent service, whichever request is in flight.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	for _, verb := range []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.CreateItem} {
 		inBubble(t, func(t *testing.T, b *bed) {

@@ -32,7 +32,7 @@ type connection struct {
 type container struct {
 	*azcosmos.ContainerClient
 	client *azcosmos.Client
-	key    string   // the client's key; "" with another identity
+	key    string   // the client's key; "" if another identity is used
 	path   []string // the partition key path
 }
 
@@ -140,8 +140,8 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 }
 
 // create creates a missing database and container. A conflict counts as success:
-// another process was faster. No field is indexed but id and _ts, which always are:
-// each index makes every write more expensive
+// another process was faster. No field is indexed except id and _ts, which are always
+// indexed: each index makes every write more expensive
 // (learn.microsoft.com/azure/cosmos-db/index-policy). Without Options.Throughput, the
 // throughput is that of the account or the database.
 //
@@ -202,7 +202,7 @@ func (o Options) setup(what string, err error) error {
 func (o Options) path() string { return cmp.Or(o.PartitionKeyPath, DefaultPartitionKeyPath) }
 
 // partitionKeyVersion is the version of partition keys of up to 2 KB. Version 1, in
-// older containers, hashes only the first 101 bytes, and allows no longer keys:
+// older containers, hashes only the first 101 bytes, and refuses longer keys:
 // learn.microsoft.com/azure/cosmos-db/large-partition-keys. A document's ID is its
 // partition key, and may have 250 bytes.
 const partitionKeyVersion = 2

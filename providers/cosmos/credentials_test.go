@@ -48,7 +48,8 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	})
 }
 
-// T118: an account's answer that names another host takes neither a key's signature nor a token to that host.
+// T118: neither a key's signature nor a token is sent to another host that an account's answer
+// names.
 func TestTrap_T118_WhatAnAnswerNamesGetsNoCredentials(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("another host was sent %s %s, Authorization %q", r.Method, r.URL, r.Header.Get("Authorization"))

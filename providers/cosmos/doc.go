@@ -24,16 +24,16 @@
 //     was read (If-Match), or on the absence of the document. If a reply is lost, or
 //     azcosmos sends a write twice, the conflict leads to a read, and the document
 //     decides.
-//   - A lease has run out if, by the service's time, the Date of a read is later than
-//     _ts, the time of the last write, by the TTL plus 1 s plus [Options].ClockSkew;
-//     or if this process has watched the holder's last write for the TTL and a
-//     hundredth more, by its monotonic clock. No client's wall clock counts, and no
-//     time to live of the service.
+//   - A lease has run out if the Date of a read is later than _ts, the service's time
+//     of the last write, by the TTL plus 1 s plus [Options].ClockSkew; or if this
+//     process has watched the holder's last write for the TTL and a hundredth more,
+//     by its monotonic clock. Neither a client's wall clock nor a time to live of the
+//     service counts.
 //   - The fencing token is max(latest + 1, the service's time in microseconds). It
 //     rises through release, expiry, Break, and the forgetting of names.
 //   - A read, which may be stale, leads only to a wait, or to a conclusion that stays
-//     true. A conditional write confirms every other conclusion: that a claim holds,
-//     that the claim has expired, that Break found the name free.
+//     true. A conditional write confirms every other conclusion: that a claim holds
+//     the name, that the claim has expired, that Break found the name free.
 //   - A name refuses released and broken IDs, within the limits of providerkit.Ended. A
 //     release deletes nothing; see [Provider.Sweep].
 //   - A call ends with its context, even while azcosmos waits.
@@ -48,10 +48,11 @@
 // for longer than a call may last. [Provider.Sweep] and [Options].ExpireDocuments wait
 // for longer.
 //
-// With several write regions a write that one region has accepted is undone later by
-// another's (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies):
-// there two clients may hold a name. Such accounts are refused. If an open account
-// gets a second write region, azcosmos notices within five minutes.
+// With several write regions, a write in one region can undo a write that another
+// region has accepted
+// (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies): there two
+// clients may hold a name. Such accounts are refused. If an open account gets a
+// second write region, azcosmos notices within five minutes.
 //
 // If a region fails permanently the last writes may be lost, unless consistency is
 // strong (learn.microsoft.com/azure/reliability/reliability-cosmos-db-nosql). A lease
@@ -68,7 +69,7 @@
 //
 // Every consistency level works: a stale read shows an earlier ETag, and the write that
 // follows is refused. If the lease changes between the read and the write of a Break
-// without a token, or its read was stale, the Break changes nothing and returns
+// without a token, or the read was stale, the Break changes nothing and returns
 // leasing.ErrUnavailable. With session consistency, the service's default, a provider
 // reads its own writes; [Options].Consistency relaxes a stronger level, which makes reads
 // cheaper. With eventual consistency conflicts take longer to resolve, and Inspect and
@@ -77,12 +78,12 @@
 //
 // # Requests
 //
-// docs/providers/cosmos.md counts the requests. If another client has written in
-// between, a call repeats its read and its write. If the reply to a write was lost, a read
+// docs/providers/cosmos.md counts the requests. If another client writes between the read
+// and the write of a call, the call repeats both. If the reply to a write was lost, a read
 // shows whether the write was applied. The first call also reads the account and the
-// container; azcosmos reads the account every five minutes. Within a call and its
-// context it also retries failed reads, requests that could not be sent, and writes to
-// a region that accepts no writes.
+// container; azcosmos reads the account every five minutes. Within a call and its context
+// it also retries failed reads, requests that could not be sent, and writes to a region
+// that accepts no writes.
 //
 // # How it works
 //
@@ -96,8 +97,8 @@
 // unchanged and reported as leasing.ErrNotSetUp. The partition key is the document's
 // ID, so that each name is a partition of its own; with a path other than /id, that
 // field holds the same text. Partition keys must be of version 2
-// (learn.microsoft.com/azure/cosmos-db/large-partition-keys): set that if a tool or a
-// template creates the container.
+// (learn.microsoft.com/azure/cosmos-db/large-partition-keys): set this version if a
+// tool or a template creates the container.
 //
 // The provider is tested against package cosmostest, which implements the
 // service's documentation, against @vercel/cosmosdb-server, and, if

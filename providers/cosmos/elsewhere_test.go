@@ -18,7 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
-// T118: a redirect takes neither a key's signature nor a token to another host, in any mode of package auth.
+// T118: neither a key's signature nor a token follows a redirect to another host, in any mode of
+// package auth.
 func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	to := func(o Options) func(t testing.TB, url string) (abstractions.Provider, error) {
 		return func(t testing.TB, url string) (abstractions.Provider, error) {

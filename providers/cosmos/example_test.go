@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// Open takes an identity of Microsoft Entra ID, which package auth makes.
+// Open accepts an identity of Microsoft Entra ID, which package auth creates.
 func ExampleOpen() {
 	provider, err := cosmoslease.Open(context.Background(), cosmoslease.Options{
 		Endpoint: "https://account.documents.azure.com",
@@ -63,7 +63,7 @@ func ExampleOpen() {
 	// <nil>
 }
 
-// Options can be read from JSON, and never show a secret.
+// Options can be read from JSON, and never print a secret.
 func ExampleOptions() {
 	var options cosmoslease.Options
 	err := json.Unmarshal([]byte(`{
@@ -77,7 +77,7 @@ func ExampleOptions() {
 	// cosmoslease.Options{Endpoint: (not shown), Auth: auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: (not shown)}}, Database: "app", Container: "leases", Retention: 72h0m0s} <nil>
 }
 
-// A sweep forgets names that were used once, here in one process at a time.
+// A sweep forgets names that were used once. In this example one process at a time sweeps.
 func ExampleProvider_Sweep() {
 	ctx := context.Background()
 	provider, err := cosmoslease.OpenURL(ctx, os.Getenv("COSMOS_URL"))

@@ -75,7 +75,7 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	})
 }
 
-// A lease looks unchanged on a lagging replica, and may have been renewed.
+// A lease that looks unchanged on a lagging replica may have been renewed.
 func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -92,8 +92,8 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	})
 }
 
-// T45: a time to live does not end a lease, neither the container's nor the document's,
-// and does not begin a lease.
+// T45: a time to live, of the container or of the document, neither ends nor begins a
+// lease.
 func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,8 @@ var codes = map[status]providerkit.Meaning{
 	{400, 0}:    {Class: providerkit.NotSetUp},
 	{401, 0}:    {Class: providerkit.Denied, Advice: "the key or token is from another account or has expired, or this machine's clock is off"},
 	{403, 0}:    {Class: providerkit.Denied, Advice: "the account's firewall may keep this machine out, or the identity lacks the actions of RoleDefinition"},
-	{403, 3}:    {Class: providerkit.Refused}, // a region that takes no writes, during a failover
-	{403, 1008}: {Class: providerkit.Refused}, // a replica that does not know the account yet
+	{403, 3}:    {Class: providerkit.Refused}, // a region that accepts no writes, during a failover
+	{403, 1008}: {Class: providerkit.Refused}, // a replica that does not have the account yet
 	{404, 0}:    {Class: missing},
 	{404, 1002}: {Class: providerkit.Unknown}, // the replica lags behind the session token
 	{404, 1003}: {Class: noContainer},
@@ -45,8 +45,8 @@ var codes = map[status]providerkit.Meaning{
 	{412, 0}:    {Class: conflict},
 	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "the document has another program's data"}, // more than 2 MB
 	{429, 0}:    {Class: providerkit.Refused},
-	// 408, 410, 449, 500, 502, 503 and 504 are unknown. 449 is documented as safe to
-	// retry, not as not applied.
+	// 408, 410, 449, 500, 502, 503 and 504 are unknown. The documentation says that
+	// 449 is safe to retry, but not that the request was not applied.
 }
 
 // statusOf returns the status and the header of the service's answer in an error; a nil
@@ -84,8 +84,8 @@ func refusal(err error) error {
 	return err
 }
 
-// whole returns the error of a request about the container as a whole. A missing
-// container may give a plain 404.
+// whole returns the error of a request about the container as a whole. The answer
+// for a missing container may be a plain 404.
 func whole(err error) error {
 	if classOf(err) == missing {
 		return fmt.Errorf("%w: %w", errNoContainer, err)
@@ -118,7 +118,7 @@ type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// errNoContainer is in the errors of calls without a container.
+// errNoContainer is in the errors of calls whose container does not exist.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
 // brief returns an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in

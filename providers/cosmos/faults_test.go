@@ -38,7 +38,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 		r, err := b.Break(t.Context(), breaks)
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
-		g.State = nil // the state is old, so the first write would be refused
+		g.State = nil // with this state, which is old, the first write would be refused
 		b.lost(cosmostest.ReplaceItem, func() error { return b.Release(t.Context(), giveUp(g)) })
 		next := b.acquire("n", "b")
 		b.release(g)
@@ -113,8 +113,8 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	}
 }
 
-// The same holds while another process, which has watched the lease run out, takes the
-// name. By the service's time the name is still held.
+// The same holds while another process, which has watched the lease run out, acquires
+// the name. By the service's time the name is still held.
 func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "before")
@@ -171,7 +171,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 						b.release(b.acquire("free", "f"))
 						g := b.acquire("held", "a")
 						call := verbsOf(b, g)[verb]
-						// Every time: azcosmos repeats some requests.
+						// The fault hits every request, because azcosmos repeats some.
 						b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
 						err := call()
 						b.account.Before(nil)
@@ -197,7 +197,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 	}
 }
 
-// A refused read gives no caller a certain answer.
+// No caller gets a certain answer after a refused read.
 func TestEveryStatusOnReads(t *testing.T) {
 	for _, status := range []int{401, 403, 408, 410, 429, 449, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

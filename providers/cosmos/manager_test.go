@@ -47,8 +47,8 @@ func TestAShortOutageIsNoLoss(t *testing.T) {
 	}
 }
 
-// A holder that can't reach the service gets the loss before another claim can have the
-// name, and waiters get the name.
+// The lease of a holder that can't reach the service is lost before another claim can
+// have the name. A waiter then gets the name.
 func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {

@@ -87,8 +87,8 @@ type Options struct {
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// ExpireDocuments lets the service delete documents after Retention, instead of
 	// Sweep. It needs a container with a time to live (--ttl -1). It never decides the
-	// holder of a name. By default documents never expire, for any time to live of the
-	// container.
+	// holder of a name. By default documents never expire, whatever the container's
+	// time to live.
 	//
 	// The service does not document whether an expired document that is not yet deleted
 	// prevents a new document with the same ID. If so, acquires of that name fail with
@@ -97,15 +97,15 @@ type Options struct {
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 
-	// ClockSkew bounds the difference between the service's clocks, the clocks of
-	// gateways and replicas, which may be in another region. A lease that is not
-	// renewed blocks its name for that much longer. Default 2 s, at most 1 min.
+	// ClockSkew bounds the difference between the clocks of the service's gateways
+	// and replicas, which may be in different regions. A lease that is not renewed
+	// blocks its name for that much longer. Default 2 s, at most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Consistency is the level of reads: Session on an account with Strong or
 	// BoundedStaleness halves the price of reads. Default: the account's own level.
 	// Writes are conditional, so the level never decides the holder of a name.
 	Consistency string `json:"consistency" option:"oneof=Session|BoundedStaleness|Strong"`
-	// AllowMultipleWriteRegions accepts an account that takes writes in several
+	// AllowMultipleWriteRegions permits an account that accepts writes in several
 	// regions. Two clients may then both get a grant of a name, unless all of them
 	// write to the same region.
 	AllowMultipleWriteRegions bool `json:"allow_multiple_write_regions"`
@@ -170,7 +170,7 @@ func isKey(text string) bool {
 	return err == nil && len(key) > 0
 }
 
-// keys returns the source of the key for each request. The key is "" with another identity.
+// keys returns the source of the key for each request. The key is "" if another identity is used.
 func (o *Options) keys() (livefile.Source, error) {
 	if o.Secret == nil && o.SecretFile == "" {
 		key := o.Key

@@ -97,9 +97,9 @@ func (p *Provider) Close() error {
 }
 
 // Sweep forgets the names that have been free for longer than Options.Retention, and
-// returns their number. It lists the documents whose last write is earlier, and deletes
-// each on condition that it is unchanged, until the list or ctx ends. A deletion costs
-// about as much as a write.
+// returns their number. It lists the documents whose last write is older than that, and
+// deletes each if it is unchanged, until the list or ctx ends. A deletion costs about
+// as much as a write.
 //
 // No name is swept without a call. If names are used only once, call Sweep regularly,
 // from one process, for example under a lease; or set Options.ExpireDocuments.

@@ -16,7 +16,7 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 		g := b.acquire("n", "a")
 		stateless := renewal(g)
 		stateless.State = nil
-		for lag := 3; lag > 0; lag-- { // it reads no document, or an earlier version
+		for lag := 3; lag > 0; lag-- { // the renewal reads no document, or an earlier version
 			other := b.process() // has no session
 			b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: lag}))
 			require.NoError(t, other.Ping(t.Context()))
@@ -32,7 +32,8 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 	})
 }
 
-// A write has met the document, so a read without the document is wrong.
+// The refusal of a write shows that the document exists, so a read that finds none is
+// wrong.
 func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

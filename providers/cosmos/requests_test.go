@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each operation makes the requests that the documentation counts.
+// Each operation makes as many requests as the documentation says.
 func TestRequestsPerOperation(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		ctx := t.Context()
@@ -75,7 +75,7 @@ func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	})
 }
 
-// The clean-up of another claim's attempt changes the ETag of a held document, and not
+// The clean-up of another claim's attempt changes the ETag of a held document, but not
 // the remaining time of its holder.
 func TestACleanUpBesideAHolderDoesNotDisturbIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {

@@ -52,9 +52,8 @@ func (b *bed) through(r *resent) *Provider {
 	return b.process(func(o *Options) { o.ClientOptions = clientOptions(r) })
 }
 
-// An established connection also returns kernel errors. azcosmos takes some of these
-// errors for those of a connection that could not be established, and would repeat the
-// write.
+// An established connection also returns kernel errors. azcosmos treats some of these
+// errors as failures to connect, and would repeat the write.
 func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.ECONNREFUSED, syscall.ECONNRESET} {
 		for _, op := range []string{"read", "write"} {
@@ -96,8 +95,8 @@ func TestErrorsOfAWriteShowTheContextAlone(t *testing.T) {
 	require.NotErrorIs(t, broke(t.Context(), write, io.EOF), io.EOF)
 }
 
-// After a refused write of its own, a call may already have been applied by a copy that
-// azcosmos sent: no later error proves that it was not applied.
+// azcosmos may have sent a write twice: the first copy was applied, and the second
+// was refused. So no later error of the call proves that it was not applied.
 func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	for _, status := range []int{429, 403, 401, 400} {
 		for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem} {
@@ -120,7 +119,7 @@ func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	}
 }
 
-// A caller's context may have as its cause the loss of another lease of the caller. The
+// The cause of a caller's context may be the loss of another lease of the caller. The
 // cause is not an answer about this lease.
 func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	other := errors.New("a cause of the caller's")

@@ -11,8 +11,9 @@ import (
 // container. Without tokens reads may be a little older.
 const maxRanges = 64
 
-// sessions carries session tokens from replies to reads. With session consistency, the
-// provider then reads its own writes, and writes of others that refused its own
+// sessions copies session tokens from replies to later reads. With session
+// consistency, the provider then reads its own writes, and the writes of others that
+// caused conflicts
 // (learn.microsoft.com/azure/cosmos-db/nosql/how-to-manage-consistency, "Utilize
 // session tokens"). azcosmos leaves this to the application.
 //

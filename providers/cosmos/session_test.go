@@ -30,8 +30,8 @@ func TestSessionTokensOnlyAdvance(t *testing.T) {
 	require.LessOrEqual(t, len(s.tokens), maxRanges)
 }
 
-// With session consistency a provider reads its own writes, and the writes that have
-// refused its own.
+// With session consistency a provider reads its own writes, and the writes of others
+// that caused conflicts.
 func TestReadsSeeWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
@@ -56,8 +56,8 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A session that the service has lost is dropped, and the next call goes without a
-// session.
+// A session that the service has lost is dropped, and the next call sends no
+// session token.
 func TestALostSessionIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

@@ -78,7 +78,7 @@ func (c *bearer) GetToken(context.Context, policy.TokenRequestOptions) (azcore.A
 	return azcore.AccessToken{Token: now.Add(c.life).Format(time.RFC3339Nano), ExpiresOn: now.Add(c.life)}, nil
 }
 
-// valid is the account's check of such tokens.
+// valid is the account's check of a bearer's tokens.
 func valid(token string) error {
 	expires, err := time.Parse(time.RFC3339Nano, token)
 	if err == nil && !time.Now().Before(expires) {
@@ -129,9 +129,8 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 	}
 }
 
-// A container that is deleted under its holders loses their leases. The holders get the
-// loss, the next claim has a higher token, and a provider with Create creates the
-// container.
+// If a container is deleted under its holders, their leases are lost, the next claim
+// has a higher token, and a provider with Create creates the container.
 func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bed) {

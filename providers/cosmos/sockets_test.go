@@ -39,7 +39,7 @@ func TestConformanceBearerToken(t *testing.T) {
 		Endpoint: server.URL, Credential: goodToken{}, Database: testDatabase, Container: testContainer, Prefix: "conformance", ClockSkew: time.Millisecond,
 	}
 	h := socketHarness(o)
-	h.HTTP = func(testing.TB, abstractions.Provider) providertest.Route { // the fake answers each client with the address of its request
+	h.HTTP = func(testing.TB, abstractions.Provider) providertest.Route { // the fake's account names the host of each request as its endpoint
 		return providertest.Route{URL: server.URL, Open: func(t testing.TB, url string) abstractions.Provider {
 			o := o
 			o.Endpoint = url

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagging makes a replica without the last writes answer reads. It has the writes that
-// the session has seen: a new process has seen none of them yet.
+// lagging lets a replica without the last writes answer reads. The replica has the
+// writes that the session has seen: a new process has seen none of them yet.
 func (b *bed) lagging(writes int) {
 	b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
-// A stale read does not grant a broken claim again, for any remaining time.
+// A stale read does not grant a broken claim again, whatever its remaining time.
 func TestAStaleReadGrantsNothing(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"infinite": abstractions.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 						req.IfToken = g.Token
 					}
 					r, err := operator.Break(t.Context(), req)
-					if err != nil { // it read the lease of a, and has not broken it
+					if err != nil { // the break read the lease of a, and broke nothing
 						require.False(t, byToken)
 						requireUnknown(t, err)
 						r, err = operator.Break(t.Context(), req)

@@ -103,8 +103,8 @@ func (s *store) Delete(ctx context.Context, item cas.Item) error {
 }
 
 const (
-	// neverDeleted as a time to live keeps a document, for any time to live of the
-	// container.
+	// neverDeleted as a time to live keeps a document, whatever the container's
+	// time to live.
 	neverDeleted = -1
 	// maxTimeToLive is the service's limit:
 	// learn.microsoft.com/azure/cosmos-db/nosql/time-to-live.
@@ -112,9 +112,8 @@ const (
 )
 
 // timeToLive returns the seconds without a write after which the service may delete the
-// document. The time is never so short that a lease could depend on the document, nor
-// ends before the service's clock has passed the token, since the next token comes from
-// that clock.
+// document. The document is never deleted while a lease can depend on it, nor before
+// the service's clock has passed the token, since the next token comes from that clock.
 func (s *store) timeToLive(r *providerkit.Record) int64 {
 	o := s.connection.options
 	if !o.ExpireDocuments || r.Left == abstractions.Infinite {
@@ -174,8 +173,8 @@ func placeOf(after string) (before int64, continuation string, err error) {
 }
 
 // query returns a page of the documents whose IDs begin with a prefix, and that were
-// written before an instant in seconds, unless that is 0. The caller's values are
-// parameters, never part of the query's text.
+// written before an instant in seconds, unless the instant is 0. The caller's values
+// are parameters, never part of the query's text.
 func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []cas.Item, next string, err error) {
 	text := "SELECT * FROM c WHERE STARTSWITH(c.id, @id)"
 	options := azcosmos.QueryOptions{
@@ -252,7 +251,7 @@ func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Re
 
 // observe keeps the session token of a reply, even of a refusal, so that the next read
 // sees the write that caused the refusal. Tokens that the service does not honour are
-// dropped: the next read goes without tokens, and azcosmos has already asked the write
+// dropped: the next read sends no tokens, and azcosmos has already tried the write
 // region.
 func (s *store) observe(response azcosmos.Response, err error) (http.Header, error) {
 	status, header := statusOf(err)

@@ -151,7 +151,8 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	}
 }
 
-// T127: a forgotten token outlives a clock that was ahead.
+// T127: a token from a clock that was ahead is forgotten, and later tokens are still
+// greater.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) { recordstest.Floor(t, b.Provider, &b.Provider.driver.Records) })
 }

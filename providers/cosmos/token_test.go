@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T21: a name that was deleted and claimed again within a second has a later token: in
-// the same process with any clock, in another process with an equal clock.
+// T21: a name that is deleted and claimed again within a second gets a greater token:
+// in the same process with any clock, and in another process with an equal clock.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	for name, delete := range map[string]func(b *bed){
 		"document": func(b *bed) {
@@ -49,7 +49,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 }
 
 // A document with an earlier token than the grant's is an earlier version, or a new
-// document after a deletion: the call distinguishes the two in the end.
+// document after a deletion: the call finds out which.
 func TestALeaseWhoseDocumentWasDeletedIsLost(t *testing.T) {
 	for name, follow := range map[string]func(b *bed){
 		"nobody":         func(*bed) {},

@@ -18,9 +18,9 @@ import (
 //
 // azcosmos reads the account before its first request and every five minutes, for up to
 // a minute, ignoring the caller's context, and partly in goroutines without an end.
-// wire ends these reads with accountTimeout, and with the provider. It also learns from
-// these reads whether the account takes writes in several regions, without a request of
-// its own.
+// wire ends these reads after accountTimeout, and when the provider closes. Their
+// answers also show whether the account accepts writes in several regions, so wire
+// makes no further request.
 type wire struct {
 	next     httpguard.Doer
 	own      *http.Transport // made by newWire; nil if next is the application's
@@ -67,8 +67,8 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 }
 
 // broke returns the error of a request without an answer, with the error of its context
-// if that has ended. Package net/http reports the context's cause, which is the
-// caller's own, so the cause becomes text alone.
+// if the context has ended. Package net/http reports the context's cause, which is the
+// caller's own, so only the text of the cause is kept.
 func broke(ctx context.Context, req *http.Request, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		err = fmt.Errorf("%w: %v", ended, err)
@@ -79,11 +79,11 @@ func broke(ctx context.Context, req *http.Request, err error) error {
 	return sentError{err}
 }
 
-// sentError is the error of a write that may have arrived. azcosmos 1.5.0 takes kernel
-// errors such as ETIMEDOUT and EHOSTUNREACH, which an established connection can return
-// too, for those of a connection that could not be established, and sends the write
-// again (cosmos_client_retry_policy.go, classifyNetworkError). So sentError hides them:
-// only the context's errors can be found in its chain.
+// sentError is the error of a write that may have arrived. azcosmos 1.5.0 treats kernel
+// errors such as ETIMEDOUT and EHOSTUNREACH as failures to connect, although an
+// established connection can return them too, and sends the write again
+// (cosmos_client_retry_policy.go, classifyNetworkError). So sentError hides such
+// errors: only the context's errors can be found in its chain.
 type sentError struct{ err error }
 
 func (e sentError) Error() string { return e.err.Error() }

@@ -98,7 +98,7 @@ func handoff(b *testing.B, contender func() (acquire func() (release func() erro
 			next <- release
 			failed <- err
 		}()
-		<-time.After(200 * time.Millisecond) // the other process waits: etcd is slow to start a watch from an earlier revision
+		<-time.After(200 * time.Millisecond) // until the other process waits: etcd is slow to start a watch from an earlier revision
 		b.StartTimer()
 		require.NoError(b, release())
 		release = <-next

@@ -87,7 +87,7 @@ func (c *cluster) snapshot() string {
 	return path
 }
 
-// restore makes a single member start from a snapshot, by the steps of etcd's documentation.
+// restore restarts a single member from a snapshot, by the steps of etcd's documentation.
 func (c *cluster) restore(snapshot string) {
 	c.members[0].Kill()
 	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0]+"-restored",
@@ -97,7 +97,7 @@ func (c *cluster) restore(snapshot string) {
 	c.restart("-restored")
 }
 
-// restart makes a single member start with the folder of a suffix.
+// restart restarts a single member with another folder, whose name has the suffix.
 func (c *cluster) restart(suffix string) {
 	c.members[0].Kill()
 	c.data[0] += suffix
@@ -163,7 +163,7 @@ func (c *cluster) move() {
 	})
 }
 
-// open returns a provider that knows some of the members, by default all.
+// open returns a provider with some of the members as its endpoints, by default all.
 func (c *cluster) open(members ...int) *Provider {
 	if len(members) == 0 {
 		return c.at(c.addrs...)

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 				}
 			}
 		},
-		Lose: func(t testing.TB, p abstractions.Provider, name string) { // the record is lost; the claim stands
+		Lose: func(t testing.TB, p abstractions.Provider, name string) { // the record is lost, but not the claim's key
 			s := p.(*Provider).driver.store
 			_, err := s.client.Delete(t.Context(), s.key(name))
 			require.NoError(t, err)

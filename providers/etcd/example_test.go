@@ -30,7 +30,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// Options can be read from JSON, and never show a password.
+// Options can be read from JSON, and never print a password.
 func ExampleOptions() {
 	var options etcdlease.Options
 	err := json.Unmarshal([]byte(`{

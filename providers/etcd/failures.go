@@ -19,12 +19,12 @@ const (
 )
 
 // own maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
-// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. gRPC itself closes connections, and the
-// function elsewhere avoids learners.
+// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It decides nothing about the
+// connection: gRPC closes connections that fail, and the function elsewhere avoids learners.
 var own = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started does not know its version
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started has no version yet
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
@@ -52,9 +52,9 @@ func textOf(err error) string {
 // is reports whether an error is one of etcd's own.
 func is(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
-// elsewhere makes a request, and repeats the request while a learner answers. A learner does nothing. The client takes the endpoints
-// that it is connected to in turn, and other callers take some of the turns. After four rounds elsewhere pauses between attempts, since
-// the client may not be connected to the voting members yet.
+// elsewhere makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected
+// endpoints in turn, and other callers use some of the turns. After four rounds elsewhere pauses between attempts, since the client may
+// not be connected to the voting members yet.
 func elsewhere[T any](ctx context.Context, client *clientv3.Client, request func() (T, error)) (T, error) {
 	members, pause := len(client.Endpoints()), 5*time.Millisecond
 	for attempt := 1; ; attempt++ {

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// perStream is the number of renewals that share a stream: a member answers them in turn, and asks the leader each time.
+	// perStream is the number of renewals that share a stream: a member handles them one by one,
+	// with a request to the leader for each.
 	perStream = 32
-	// perLook bounds the claims of a read transaction, with two conditions each: etcd takes 128 operations, unless --max-txn-ops
-	// differs.
+	// perLook bounds the claims of a read transaction, with two conditions each: etcd accepts 128 operations, unless
+	// --max-txn-ops differs.
 	perLook = 64
 )
 
@@ -46,7 +47,7 @@ type prolongation struct {
 }
 
 // errFormerLeader is the error of a lease that was perhaps prolonged by a member that was stopped while another was elected. Such
-// a member answers at once when it resumes, by its own clock, and the leader does not know of the renewal.
+// a member answers at once when it resumes, by its own clock, and the leader has not seen the renewal.
 var errFormerLeader = fmt.Errorf("%w: the leader of etcd has changed since the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {
@@ -64,7 +65,7 @@ func newKeeper(client *clientv3.Client) *keeper {
 }
 
 // renewMany prolongs the leases of claims by their TTLs, counted from the arrival of the requests, and then checks that the
-// claims still stand. A missing lease or claim gives ErrConflict.
+// claims are unchanged. A missing lease or claim leads to ErrConflict.
 func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 	var streams providerkit.Group
 	for part := range slices.Chunk(all, perStream) {
@@ -160,7 +161,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 			if p.lease != clientv3.NoLease && answer.Header.RaftTerm > p.term {
 				p.Fail(errFormerLeader)
 				k.mu.Lock()
-				k.drop() // another member may know the lease
+				k.drop() // another member may have the lease
 				k.mu.Unlock()
 			}
 		}

@@ -48,8 +48,8 @@ func (c *cluster) learn() string {
 	return m.Addr()
 }
 
-// T176: a member without a vote answers that it can't serve the request. The answer looks like that of a cluster that is not set up, and
-// ends waits.
+// T176: a member without a vote answers that it can't serve the request. The answer looks like that of a cluster that is not set up,
+// which would end waits.
 func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -145,7 +145,8 @@ func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	}
 }
 
-// T178: members take fewer operations in a transaction than by default, and no batch of renewals succeeds.
+// T178: members accept fewer operations in a transaction than by default, so a full batch of
+// renewals would never succeed.
 func TestTrap_T178_BatchesFitWhatMembersTake(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, "--max-txn-ops", "20")

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options configure a provider. Endpoints are required, here or in the URL, or a Client. In JSON, and as the query of a URL,
-// the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
+// Options configure a provider. Either a Client or Endpoints, here or in the URL, are required. In JSON, and as the query of
+// a URL, the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
 type Options struct {
 	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password, write %2F for / and %40
 	// for @. The query may set the fields below that have a tag, except secrets.
@@ -33,7 +33,7 @@ type Options struct {
 	// Username and Password authenticate, if authentication is enabled.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
-	// Secret returns a password in place of Password, which may change. Each request for a token calls it, from several
+	// Secret, in place of Password, returns a password that may change. Each request for a token calls it, from several
 	// goroutines at a time. An error counts as a failure of the credentials.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
 	// SecretFile is a file with a password. Each request for a token uses its newest usable contents.
@@ -111,7 +111,8 @@ func (o *Options) complete() error {
 func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
-		// A hanging member gets no calls after 13 s. Servers refuse pings more often than every 5 s, or without a call.
+		// A hanging member gets no calls after 13 s. Servers refuse pings that come more often than
+		// every 5 s, or without a call in flight.
 		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // one retry with a new token
 	}

@@ -73,7 +73,7 @@ func (d *driver) open(ctx context.Context) error {
 	}
 	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
-	case d.Classify(err).Class == providerkit.Denied: // the users may lack the right to ask
+	case d.Classify(err).Class == providerkit.Denied: // the user may lack the right to read the version
 		return d.Ping(ctx)
 	case err != nil:
 		return err
@@ -166,7 +166,7 @@ func (s *store) connect(ctx context.Context) (wakeup.Connection, error) {
 	return w, nil
 }
 
-// next takes the next message of the watch, including the creation notice.
+// next receives the next message of the watch, including the creation notice.
 func (w *watch) next(ctx context.Context) error {
 	select {
 	case response, open := <-w.events:

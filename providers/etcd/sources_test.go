@@ -38,7 +38,7 @@ func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Pro
 func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	source, prefix := &credentialtest.Source{}, abstractions.NewID()
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
-		Source: source, TTL: time.Minute, Unnamed: true, // T124 has the panic
+		Source: source, TTL: time.Minute, Unnamed: true, // T124 tests the panic
 		Open: func(t testing.TB) abstractions.Provider {
 			return ofApplication(t, prefix, grpc.WithPerRPCCredentials(perCall(source.Err)))
 		},
@@ -66,7 +66,8 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	}
 }
 
-// T118: the password and its token go to the hosts of the URL, and not to the addresses that members have for clients.
+// T118: the password and its token go to the hosts of the URL, and not to the addresses that
+// members advertise to clients.
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	var elsewhere credentialtest.Recorder
 	addr := elsewhere.Listen(t, nil)

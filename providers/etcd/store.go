@@ -54,7 +54,7 @@ type keyState struct {
 	at                      time.Time // before the last prolongation by this process, if any
 	ours                    bool      // the claim belongs to the record
 	fresh                   bool      // the lease was granted by the write that made this state
-	term                    uint64    // the Raft term of its prolongation, if it was a spare lease
+	term                    uint64    // the Raft term of the prolongation, if the lease is reused
 	floor                   int64
 }
 
@@ -96,8 +96,8 @@ func unchanged(key string, rev int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", rev)
 }
 
-// still returns the conditions that a key is unchanged since its read. Revision 0 means that the key was missing. The revision
-// alone proves nothing: a restored snapshot, or a new cluster, gives the same revisions to other writes.
+// still returns the conditions that hold if a key is unchanged since its read. Revision 0 means that the key was missing. The
+// revision alone proves nothing: a restored snapshot, or a new cluster, assigns the same revisions to other writes.
 func still(key string, rev int64, value string) []clientv3.Cmp {
 	if rev == 0 {
 		return []clientv3.Cmp{unchanged(key, 0)}
@@ -159,7 +159,8 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	return v.item(old.Key, data, old.Now), err
 }
 
-// Delete deletes a record without a claim. The write of the floor fails every request that read the record as missing earlier.
+// Delete deletes a record without a claim. The write of the floor fails earlier requests that have
+// found no record.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	var forgotten struct{ Token int64 }
 	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
@@ -218,9 +219,9 @@ func claimOf(r *providerkit.Record) string {
 	return fmt.Sprint(r.ID, " ", r.Token, " ", seconds(r.TTL))
 }
 
-// grant makes a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because only that lease ends no
-// sooner than the trust in a renewal that is granted during the break. TimeToLive can't give its rest: a member that still takes
-// itself for the leader may answer.
+// grant makes a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because a new lease could end
+// before the trust in a renewal that is granted during the break. TimeToLive can't return the time that is left: a member that still
+// takes itself for the leader may answer.
 func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
 	if r.Breaking && v.lease != clientv3.NoLease {
 		return v.lease, 0, nil
@@ -268,8 +269,8 @@ func (s *store) leave(v keyState, keep bool) {
 	}
 }
 
-// Complete compares a record with the claim's key: the record's holder has the name while the key exists. Another key
-// belongs to a claim that trusts its lease, and its record was deleted or changed by hand.
+// Complete compares a record with the claim's key: the record's holder has the name while the key exists. The key of
+// another claim means that this claim still trusts its lease, and that its record was deleted or changed by hand.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*keyState)
 	r.Floor = max(r.Floor, v.floor)
@@ -285,7 +286,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	return false
 }
 
-// Reconcile prolongs a claim's lease, and then checks that the claim still stands: etcd may prolong a lease whose keys it has
+// Reconcile prolongs a claim's lease, and then checks that the claim is unchanged: etcd may prolong a lease whose keys it has
 // deleted, and an operator may have deleted or replaced the keys. Put has done the rest.
 func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Record) (cas.Item, error) {
 	v := *item.State.(*keyState)

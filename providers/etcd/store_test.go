@@ -109,8 +109,8 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
-// T90: a break does not end a lease before the renewals that are granted during the break. The break can't ask for the rest of the
-// lease: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
+// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the time that the
+// lease has left: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second
 	p, s := fresh(t)
@@ -118,7 +118,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	var calls int
 	g := acquire(t, p, "n", "a", ttl)
 	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the rest of the lease
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the time that the lease has left
 			sent := time.Now()
 			if _, err := p.Renew(ctx, renewal(g)); err == nil {
 				until = sent.Add(ttl)
@@ -193,8 +193,8 @@ func TestLeasesAreUsedAgain(t *testing.T) {
 	require.Empty(t, s.freeLeases)
 }
 
-// T28: a request that has found no record is refused once the record was forgotten,
-// even a late request.
+// T28: a request that has found no record is refused after a record was created and
+// forgotten, however late the request arrives.
 func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	p, s := fresh(t)
 	unseen, _ := s.look(t, "n")
@@ -244,8 +244,8 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
 }
 
-// T125: a cluster that starts over gives the revisions of the lost claims to other claims. A lost claim changes nothing, and its
-// holder gets the loss at the next request.
+// T125: a cluster that starts over assigns the revisions of the lost claims to other claims. A lost claim changes nothing, and
+// its holder's next request reports the loss.
 func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]struct {
@@ -360,7 +360,7 @@ func TestABatchTellsEachClaimItsOwn(t *testing.T) {
 	require.NotEmpty(t, s.keep.idle, "streams stay open")
 }
 
-// A member that hangs or is gone, even the leader, costs some calls and no lease.
+// If a member hangs or is gone, even the leader, some calls fail, but no lease is lost.
 func TestLeasesOutliveAMember(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -417,7 +417,7 @@ func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
 	}
 }
 
-// Without space no claim gets a name, and holders keep their names.
+// When etcd has run out of space no claim gets a name, and holders keep their names.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -481,7 +481,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// The client uses the certificates of files.
+// The client uses certificates from files.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -522,8 +522,8 @@ func TestTLS(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
-// T92: a member that was stopped while another was elected answers a KeepAlive at once when it resumes, and no other member knows of
-// the answer. So a prolongation does not count if the read of the claim is in a later term.
+// T92: a member that was stopped while another was elected answers a KeepAlive at once when it resumes, and no other member has seen
+// the request. So a prolongation does not count if the read of the claim is in a later term.
 func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)

@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 )
 
-// check is the rule of folder.check. Tests replace the variable.
+// check reports whether a folder is on a disk of the host. Tests replace the variable.
 var check = disk.Local
 
-// tryLock takes a lock until the file is closed or the process ends. It returns false if
-// another process has the lock, or the file was deleted.
+// tryLock acquires a lock, which lasts until the file is closed or the process ends. It
+// returns false if another process has the lock, or the file was deleted.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {

@@ -13,7 +13,7 @@
 //     clock have no effect, and time in suspend counts. After a reboot, and on other
 //     systems, the wall clock decides; a step back then prolongs a lease by its TTL at
 //     most.
-//   - A claim that has expired is lost, even if no other claim has taken the name since.
+//   - A claim that has expired is lost, even if no other claim has had the name since.
 //   - A crash of the host may lose the last writes, and ends every holder. Tokens
 //     still rise, unless the wall clock also went back.
 //   - The file ~~floor.lease has the highest token of the names that were forgotten. Tokens
@@ -28,12 +28,13 @@
 // Anyone who may write to the folder can end every lease: deleting a file ends its
 // lease, and deleting a lock file during a write allows two holders. Waiters poll. A
 // process that is stopped in the middle of a write (SIGSTOP, a debugger) blocks one
-// name in 256: calls for these time out until it continues or is killed.
-// Manager.Waiters returns leasing.ErrUnsupported.
+// name in 256: calls for these names time out until the process continues or is
+// killed. Manager.Waiters returns leasing.ErrUnsupported.
 //
 // On a full disk no name is acquired, released or renewed, since each writes a file. Held leases end with
-// their TTLs. A disk that hangs keeps a goroutine for each call until it answers. Containers with time
-// namespaces of their own (time_namespaces(7)) have different boot clocks, and there the wall clock decides.
+// their TTLs. A disk that hangs blocks a goroutine for each call until the disk answers. Containers with
+// time namespaces of their own (time_namespaces(7)) have different boot clocks, and there the wall clock
+// decides.
 //
 // List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
 // FIFOs. Requests for such a name are refused. So give all processes a umask that lets each read the others' files.
@@ -45,12 +46,13 @@
 // refused. On a case-insensitive file system, the second of two names that differ only in
 // case is refused with abstractions.ErrNotSetUp.
 //
-// A read takes no lock. A write takes one of 256 with flock(2), in the folder .locks;
-// the kernel frees the lock with the process. The writer compares the file with its earlier
-// read, writes and syncs a new file beside the lock, and renames that to the record. The
-// next writer replaces a file that a killed writer has left. An empty file counts as
-// no record. So does a damaged one from before the present boot. A file damaged since
-// then is reported as abstractions.ErrNotSetUp, and an operator must inspect the file.
+// A read needs no lock. A write acquires one of 256 locks with flock(2), in the folder
+// .locks; the kernel frees the lock when the process ends. The writer compares the file
+// with its earlier read, writes and syncs a new file beside the lock, and renames the new
+// file to the record's name. The next writer replaces a file that a killed writer has left.
+// An empty file counts as no record. So does a damaged one from before the present boot. A
+// file damaged since then is reported as abstractions.ErrNotSetUp, and an operator must
+// inspect the file.
 //
 // Some releases delete a few names that have been idle for Options.Retention;
 // [Provider.Sweep] deletes all such names. A call ends with its context even if the disk

@@ -105,8 +105,8 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Another process makes a new folder in place of the old folder. The holder learns of its loss
-// at its next renewal.
+// Another process makes a new folder in place of the old folder. The holder's next renewal
+// reports the loss.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	p := opened(t, folder)
@@ -124,7 +124,7 @@ func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	}
 }
 
-// A sweep deletes what it has listed, and nothing newer.
+// A sweep deletes only the records that it has listed, and no newer ones.
 func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 	dir := t.TempDir()
 	p := opened(t, dir)
@@ -255,7 +255,7 @@ func TestPagesAreInTheOrderOfFiles(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "a-b", "a.b", "b"}, names)
 }
 
-// T73: a process that makes a single release has swept.
+// T73: even a process that makes a single release sweeps.
 func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	folder := t.TempDir()
 	p := opened(t, folder)
@@ -350,7 +350,7 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 	require.Greater(t, len(seen), 100)
 }
 
-// T127: a forgotten token outlives a clock that was ahead.
+// T127: a token from a clock that was ahead is forgotten, and later tokens are still greater.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	p := opened(t, t.TempDir())
 	recordstest.Floor(t, p, p.records)

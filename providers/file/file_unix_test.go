@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// T33: a lock of a stopped process is no reason to hang.
+// T33: calls don't hang while a stopped process has the lock.
 func TestTrap_T33_AStoppedWriterHoldsUpNobodyForLong(t *testing.T) {
 	folder := t.TempDir()
 	p := opened(t, folder)
@@ -31,7 +31,7 @@ func TestTrap_T33_AStoppedWriterHoldsUpNobodyForLong(t *testing.T) {
 	patient, giveUp := context.WithTimeout(t.Context(), time.Minute)
 	first := make(chan error, 1)
 	go func() { first <- p.Release(patient, abstractions.ReleaseRequest{Name: "n", ID: "other"}) }()
-	for range 3 { // behind the call that asks for the lock
+	for range 3 { // behind the call that polls for the lock
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		err := p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "mine"})
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)

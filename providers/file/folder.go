@@ -35,7 +35,7 @@ const (
 type folder struct {
 	path    string
 	oneHost bool              // no other host uses the folder
-	queues  [locks]sync.Mutex // let one goroutine at a time ask for each lock
+	queues  [locks]sync.Mutex // let one goroutine at a time poll for each lock
 }
 
 func (f *folder) open(create bool) error {
@@ -171,8 +171,8 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// write makes a new file and syncs it: after a crash of the host the renamed file is
-// whole. It removes the new file of a writer that was killed.
+// write makes a new file and syncs it, so that the renamed file is whole after a
+// crash of the host. It removes the new file of a writer that was killed.
 func write(path string, data []byte) error {
 	_ = os.Remove(path)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// T180: one file that can't be read, a folder, a link to itself or a FIFO ended each listing, and so each sweep, and a FIFO kept a
-// goroutine for good.
+// T180: one file that can't be read, a folder, a link to itself or a FIFO ended each listing, and so each sweep, and a FIFO
+// blocked a goroutine for ever.
 func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	for what, place := range map[string]func(t *testing.T, path string){
 		"folder": func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) },
@@ -58,7 +58,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A closed folder is not taken for an empty folder.
+// A folder that the process may no longer read does not count as empty.
 func TestAClosedFolderIsNotEmpty(t *testing.T) {
 	f := &folder{path: t.TempDir()}
 	require.NoError(t, f.open(false))

@@ -27,7 +27,7 @@ type Options struct {
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// UnmarshalJSON reads options; a field it does not know is an error.
+// UnmarshalJSON reads options; an unknown field is an error.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
 func (o Options) complete() (Options, error) {

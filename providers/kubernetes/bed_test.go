@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named returns the URL of a server. Building a server takes minutes, so make test runs
-// without servers of this kind.
+// named returns the URL of a server. Building a server takes minutes, so "make test"
+// starts no servers of this kind.
 func named(t testing.TB) string {
 	t.Helper()
 	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")

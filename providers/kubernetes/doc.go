@@ -10,17 +10,18 @@
 // The provider keeps the promises of package leasing:
 //
 //   - Every change is one write, conditional on the resourceVersion and the UID that were
-//     read, and etcd serves the reads. If a reply is lost, a read shows whether the request
-//     was applied.
+//     read. Reads are served from etcd. If a reply is lost, a read shows whether the
+//     request was applied.
 //   - An answer counts only with the API server's mark: the lease with its resourceVersion and, after a
 //     write, the annotation that was sent, or a Status. Without the mark the outcome is unknown: a
 //     proxy before the server ends no lease and no wait.
-//   - A lease has expired by two times of the API servers, managedFields[].time of its last
-//     write and the Date of an answer, whose clocks agree to Options.ClockSkew; or once a
-//     process has watched that write for the TTL and a little more on its monotonic clock.
+//   - Two times of the API servers decide when a lease has expired: managedFields[].time of
+//     its last write, and the Date of an answer. Their clocks agree within
+//     Options.ClockSkew. A lease has also expired once a process has watched that write for
+//     the TTL and a little more on its monotonic clock.
 //   - The fencing token is max(latest + 1, the server's time in microseconds). It rises through
 //     release, expiry, Break and the terms of other libraries, and by the clock through deletion.
-//   - Candidates of client-go may take a lease once they have watched it for
+//   - Candidates of client-go may acquire a lease once they have watched it for
 //     leaseDurationSeconds, which is the TTL, rounded up. A renewal moves renewTime by at
 //     least 1 s, since client-go sees no smaller change. client-go respects
 //     leaseDurationSeconds from v0.27 on: older candidates waited for their own
@@ -31,12 +32,12 @@
 //
 // # What it does not promise
 //
-// Any client that may delete or edit the object can end a lease before its holder knows. If
+// Any client that may delete or edit the object can end a lease before its holder notices. If
 // etcd is restored from a snapshot, the API servers must be down for longer than the longest TTL.
 //
 // Waiters poll. List reads all leases of the namespace, for each page. Each renewal is a
 // write to the control plane's etcd. So the provider suits hundreds of leases, not
-// thousands. client-go's leaders learn of an immediate Break at their next renewal, and may
+// thousands. client-go's leaders notice an immediate Break at their next renewal, and may
 // win the next election.
 //
 // # How it works

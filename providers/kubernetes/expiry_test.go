@@ -27,8 +27,8 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	})
 }
 
-// T127: a forgotten token outlives a clock that was ahead. Each namespace has one floor, so the test uses a new
-// namespace.
+// T127: a token from a clock that was ahead is forgotten, and later tokens are still greater. Each namespace
+// has one floor, so the test uses a new namespace.
 func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
 	p, namespace := open(t, Options{URL: named(t)}), "floor-"+abstractions.NewID()
 	s := p.driver.store

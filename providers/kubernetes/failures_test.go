@@ -71,7 +71,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		}
 		require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "a", State: &lease{}}), cas.ErrConflict)
 	}
-	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // by priority and fairness
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of priority and fairness
 		response := faulttest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 		response.Header.Set("Audit-Id", "a")
 		return response, nil
@@ -224,7 +224,7 @@ func TestRights(t *testing.T) {
 	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
-	// A new read of the file gets the new token.
+	// The next read of the file returns the new token.
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
 	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

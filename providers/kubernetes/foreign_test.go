@@ -25,7 +25,7 @@ func stored(t testing.TB, p *Provider, name string) *lease {
 	return &l
 }
 
-// foreign writes a lease as another library does, which knows no records.
+// foreign writes a lease as another library does, without a record.
 func foreign(t testing.TB, p *Provider, l *lease, holder string, transitions int32) error {
 	t.Helper()
 	l.APIVersion, l.Kind, l.Metadata.ManagedFields = apiVersion, "Lease", nil
@@ -105,8 +105,8 @@ func table(t testing.TB, p *Provider, name string) []string {
 	return []string{name, shown.Rows[0].Cells[1]}
 }
 
-// A lease of another library is held for its own duration after its last write, as
-// watched, and is then granted under a new token.
+// A lease of another library counts as held until its last write has been watched
+// for the lease's own duration, and is then granted under a new token.
 func TestForeignHoldersAreRespected(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "of-others-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name, Labels: map[string]string{"app": "other"}}}
@@ -144,8 +144,8 @@ func TestForeignHoldersAreRespected(t *testing.T) {
 	require.Error(t, foreign(t, p, other, "pod-1", 3))
 }
 
-// A holder that another library has replaced gets the loss, and the other library's
-// term has a token.
+// A holder that another library has replaced loses its lease, and the other
+// library's term has a token.
 func TestForeignHoldersReplaceOurs(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "ours-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), wish(name, time.Minute))
@@ -185,7 +185,7 @@ func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	require.Equal(t, before.Spec.HolderIdentity, stored(t, p, name).Spec.HolderIdentity, "it is shown again")
 }
 
-// A break with grace leaves a foreign holder its time, but permits no renewal.
+// After a break with grace a foreign holder keeps its remaining time, but can't renew its lease.
 func TestForeignHoldersAreBroken(t *testing.T) {
 	p, name := open(t, Options{URL: named(t)}), "broken-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name}}
@@ -244,8 +244,8 @@ func TestWhatIsNoRecordIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The time of a write is the time of the last write with a record. A restored object
-// has the times from before its restoration.
+// The time of a lease is that of the last write with a record. A restored object has
+// the times from before its restoration.
 func TestTimesOfWrites(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var l lease

@@ -132,7 +132,7 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 		s.LeaseTransitions += min(1, math.MaxInt32-s.LeaseTransitions)
 		s.LeaseDurationSeconds, s.AcquireTime, s.RenewTime = seconds(lasts), now.Format(microTime), now.Format(microTime)
 	case r.Breaking && !l.note.ours():
-		s.HolderIdentity = "broken_" + r.ID // a program that knows no breaks can't renew another holder's lease
+		s.HolderIdentity = "broken_" + r.ID // a program that does not support breaks can't renew another holder's lease
 	case write != before:
 		// client-go sees renewals by the second: LeaderElectionRecord in
 		// k8s.io/client-go@v0.37.2/tools/leaderelection/resourcelock/interface.go.

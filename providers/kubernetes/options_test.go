@@ -59,7 +59,7 @@ func TestPods(t *testing.T) {
 	require.Equal(t, "others", o.Namespace)
 	require.Empty(t, o.TokenFile)
 
-	// An option with another server does not send that server the pod's token.
+	// If an option names another server, the pod's token is not sent to that server.
 	o = Options{Address: "https://elsewhere"}
 	require.NoError(t, o.complete())
 	require.Empty(t, o.TokenFile+o.CAFile)

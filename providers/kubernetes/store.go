@@ -49,7 +49,7 @@ type status struct {
 func (s *status) ours() bool { return s.APIVersion == "v1" && s.Kind == "Status" }
 
 // ours reports whether a refusal comes from an API server. The refusal of too many requests
-// is a text, so its header decides: audit_init.go in
+// is plain text, so its header decides: audit_init.go in
 // k8s.io/apiserver@v0.36.3/pkg/endpoints/filters.
 func ours(response *http.Response, body []byte) bool {
 	var s status
@@ -58,7 +58,7 @@ func ours(response *http.Response, body []byte) bool {
 }
 
 // about reports whether an API server has refused a request with a status because of the lease. A
-// missing namespace gives the same status. The answer to a conflict on a deletion calls the kind
+// missing namespace has the same status. In the answer to a conflict on a deletion the kind is
 // Lease: store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
 func about(err error, code int) bool {
 	var refusal *httpjson.StatusError
@@ -78,8 +78,8 @@ func refused(err error) error {
 	return err
 }
 
-// answer is the lease that an API server returns. Before the answer it has the name and
-// the lease of the request.
+// answer is the lease that an API server returns. Before the request it has the
+// request's name and lease.
 type answer struct {
 	lease
 	sent *lease // nil for a read

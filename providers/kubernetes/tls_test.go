@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// imitation is the part of an API server that a lease needs. It accepts the bearer of its token.
+// imitation is the part of an API server that a lease needs. It accepts requests with its token.
 type imitation struct {
 	mu     sync.Mutex
 	token  string

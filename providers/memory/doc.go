@@ -10,12 +10,12 @@
 //
 //   - Requests for one name are serialized by a lock, and decided by one clock.
 //   - The clock is Go's monotonic one, so a step of the wall clock neither
-//     frees a name early nor keeps it late. (With [Options].Now it is yours.)
-//     It stands still while the machine is suspended; package leasing counts
-//     that time, and so ends trust earlier.
-//   - Others can take a name as soon as the lease's TTL has passed, to the
+//     frees a name early nor keeps it late. (With [Options].Now the clock is
+//     yours.) Go's clock stands still while the machine is suspended; package
+//     leasing counts that time, and so ends trust earlier.
+//   - Others can acquire a name as soon as the lease's TTL has passed, to the
 //     nanosecond.
-//   - A claim that has expired is lost, even if no other claim has taken the name since.
+//   - A claim that has expired is lost, even if no other claim has had the name since.
 //   - Fencing tokens rise strictly for as long as the provider lives, even if the
 //     wall clock steps. The tokens of a provider that is made later, in
 //     this or another process, are higher unless the wall clock has gone back.

@@ -10,7 +10,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Two claims meet at one provider.
+// Two claims compete for a name of one provider.
 func Example() {
 	ctx := context.Background()
 	provider, err := memlease.OpenURL(ctx, "memory://?retention=10m")

@@ -23,12 +23,12 @@ type Options struct {
 	// HistoryRenewals also records renewals.
 	HistoryRenewals bool `json:"history_renewals"`
 	// Now is the provider's clock. It is called under a lock, must be safe for
-	// concurrent use and should not go back. Default time.Now. It is not a
-	// part of JSON or URL.
+	// concurrent use and should not go back. Default time.Now. JSON and URLs can't
+	// set Now.
 	Now func() time.Time `json:"-"`
 }
 
-// UnmarshalJSON reads options; a field it does not know is an error.
+// UnmarshalJSON reads options; an unknown field is an error.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
 func (o Options) complete() (Options, error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// List returns a page of records. Names that were never held are not listed. The
-// order is that of the shards, and within a shard that of the names, so that a page
-// costs only a part of the names.
+// List returns a page of records. Names that were never held are not listed.
+// Records are in the order of the shards, and of the names within a shard, so that
+// a page sorts only a part of the names.
 func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	position, after, err := parsePosition(req.After)
 	if err != nil {
@@ -38,7 +38,7 @@ func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstract
 }
 
 // parsePosition reads ListResult.Next: a shard's number, a colon, and the shard's
-// latest name on the page before, or nothing.
+// last name on the previous page, or nothing.
 func parsePosition(next string) (position int, after string, err error) {
 	if next == "" {
 		return 0, "", nil

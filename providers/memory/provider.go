@@ -12,7 +12,7 @@ import (
 
 const (
 	shards = 64 // a power of two
-	// minTTL leaves some time to package leasing's default margins.
+	// minTTL leaves some time for package leasing's default margins.
 	minTTL = 10 * time.Millisecond
 )
 
@@ -108,7 +108,7 @@ func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (gr
 	return grant, err
 }
 
-// Renew extends a claim. A claim that has expired is lost, even if no other claim has taken the
+// Renew extends a claim. A claim that has expired is lost, even if no other claim has had the
 // name since.
 func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
 	err = m.change(req.Name, false, func(r *providerkit.Record) (c providerkit.Change) {

@@ -20,7 +20,7 @@ type shard struct {
 	// even if the clock has gone back since.
 	floor int64
 
-	_ [64]byte // keeps the locks of neighbours off one cache line
+	_ [64]byte // keeps the locks of neighbours in separate cache lines
 }
 
 // record is the state of one name. It is guarded by its shard's lock.
@@ -63,8 +63,8 @@ func (m *memory) settle(s *shard, r *record, now time.Duration) {
 	}
 }
 
-// change applies a rule to the record of a name. With sweep it also looks at a few other
-// records: it is for the verbs that use more memory.
+// change applies a rule to the record of a name. With sweep it also looks at a few
+// other records; only the verbs that use more memory sweep.
 func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) providerkit.Change) error {
 	s := m.shardOf(name)
 	s.Lock()
@@ -103,9 +103,9 @@ func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool
 	return r.Show(), ok
 }
 
-// swept is the number of records that an acquire or release looks at. At two, a shard of
-// n records has been walked over after n/2 requests, so one-off names can't pile
-// up faster than they are forgotten.
+// swept is the number of records that an acquire or release looks at. With two, a shard
+// of n records is swept completely in n/2 requests, so one-off names can't pile up
+// faster than they are forgotten.
 const swept = 2
 
 // sweep looks at the next few records and forgets those that are due. Caller holds
@@ -119,7 +119,7 @@ func (m *memory) sweep(s *shard, now time.Duration) {
 		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to check
 			m.settle(s, r, now)
 			if r.Forgettable(m.options.Retention) {
-				s.forget(r) // which puts another record under the hand
+				s.forget(r) // which moves another record to the place of the hand
 				continue
 			}
 		}

@@ -29,14 +29,14 @@ func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 	})
 }
 
-// TestTrap_T56_LastIDsAreRefused shows that several delayed requests are kept out.
+// TestTrap_T56_LastIDsAreRefused shows that several delayed requests are refused.
 func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 	p := New(Options{})
 	var given []abstractions.AcquireRequest
 	for range 4 {
 		req := request("a", time.Minute)
 		p.mustRelease(t, req)
-		p.mustRelease(t, req) // takes no place of its own
+		p.mustRelease(t, req) // adds no second entry
 		given = append(given, req)
 	}
 	for _, req := range given {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// waiting is a registration.
+// waiting is the registration of a waiter.
 type waiting struct {
 	abstractions.WaitRequest
 	since time.Time
@@ -41,8 +41,8 @@ func (s *shard) leave(name string, waiter *waiting) {
 	}
 }
 
-// Waiters lists the waiters of a name. A registration is left out while its claim holds
-// the name, or after it has ended.
+// Waiters lists the waiters of a name. A waiter is left out while its claim holds the
+// name, and after the claim has ended.
 func (m *memory) Waiters(_ context.Context, req abstractions.WaitersRequest) (list []abstractions.Waiting, err error) {
 	s := m.shardOf(req.Name)
 	s.Lock()

@@ -28,7 +28,8 @@ func hinted(hints <-chan struct{}) bool {
 	}
 }
 
-// TestReleaseWakesOne wakes the waiter that has waited longest, and no other, unless that waiter is stuck.
+// TestReleaseWakesOne wakes the waiter that has waited longest, and another one only if that waiter
+// is stuck.
 func TestReleaseWakesOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})

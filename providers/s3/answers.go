@@ -80,7 +80,7 @@ func (a *answers) own(req *http.Request, response *http.Response) bool {
 }
 
 // isETag reports whether an answer has an ETag of S3's form. A weak ETag comes from a
-// proxy that has changed the body, and no store takes it as a condition.
+// proxy that has changed the body, and no store accepts it as a condition.
 func isETag(header http.Header) bool {
 	etag := header.Get("ETag")
 	return etag != "" && !strings.HasPrefix(etag, "W/")

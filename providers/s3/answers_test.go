@@ -148,7 +148,8 @@ func throughGateways(t testing.TB) (all []*held) {
 	return all
 }
 
-// each makes the gateway answer each call in the store's place, and checks that the lease lives on.
+// each makes the gateway answer each call in the store's place, and checks that the lease is still
+// held.
 func (h *held) each(t testing.TB, instead http.HandlerFunc, check func(err error, what string)) {
 	t.Helper()
 	for verb, call := range verbs(h.Provider, h.lease) {
@@ -175,7 +176,7 @@ func foreigners(t testing.TB, all []*held, status int, instead http.HandlerFunc)
 const page = "<html><body>Please log in.</body></html>"
 
 // T114: an ingress redirects to a page. A client that follows the redirect changes a PUT to a
-// GET, and takes the page's 200 for a renewal.
+// GET, and mistakes the page's 200 for a renewal.
 func TestTrap_T114_S3RedirectsAreNotFollowed(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {

@@ -50,7 +50,7 @@ func silent(t testing.TB) *Provider {
 	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + faulttest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
-// newServer starts a server for the test, and returns a function that gives its URL at an address.
+// newServer starts a server for the test. The function at returns the server's URL for an address.
 func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
 	t.Helper()
 	named(t, servers[name])

@@ -101,11 +101,11 @@ func (l liveKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 // loadSources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
-// metadata service. Their client follows no redirect, which would take the token of a pod or of the
-// metadata service to another host, and sends link-local requests to no proxy.
+// metadata service. Their client follows no redirect, which would send the token of a pod or of the
+// metadata service to another host, and uses no proxy for link-local requests.
 func loadSources() []func(*config.LoadOptions) error {
 	// The SDK replaces CheckRedirect and the transport of its own client, and refuses other clients if
-	// AWS_CA_BUNDLE is set. It keeps Proxy.
+	// AWS_CA_BUNDLE is set. The SDK keeps Proxy.
 	client := awshttp.NewBuildableClient().WithTimeout(sourceTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy, t.DisableKeepAlives = proxyOf, true
 	})

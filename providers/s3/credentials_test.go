@@ -22,7 +22,7 @@ import (
 
 const podToken = "the-pods-token"
 
-// noSources leaves the SDK no sources of credentials but those that a test sets.
+// noSources removes all of the SDK's sources of credentials, except those that a test sets.
 func noSources(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{
@@ -127,8 +127,8 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	}
 }
 
-// T118: the endpoint is the store's alone: STS gets its requests at its own address, and the pod's
-// token is neither sent to the store nor to the host of a redirect.
+// T118: only the store's requests go to the endpoint. STS gets its requests at its own address,
+// and the pod's token is sent neither to the store nor to the host of a redirect.
 func TestTrap_T118_TheStoreGetsNoTokenOfItsSources(t *testing.T) {
 	for name, from := range sourcesOfKeys {
 		for _, status := range []int{200, 301, 302, 303, 307, 308} {

@@ -14,10 +14,10 @@
 //   - Every change is one PUT of one object, with If-Match and the ETag that was read,
 //     or with If-None-Match: * if the object does not exist yet. If a reply is lost, a
 //     read shows whether the request was applied.
-//   - A lease has run out if, by the store's time, the Date of a read is later than the
-//     object's Last-Modified by the TTL plus 1 s plus [Options].ClockSkew; or if this
-//     process has watched the holder's last write for the TTL and a hundredth more, by its
-//     monotonic clock. No client's wall clock counts.
+//   - A lease has run out if the Date of a read is later than the object's Last-Modified
+//     by the TTL plus 1 s plus [Options].ClockSkew; or if this process has watched the
+//     holder's last write for the TTL and a hundredth more, by its monotonic clock. No
+//     client's wall clock counts.
 //   - The fencing token is max(latest + 1, the store's time in microseconds). It rises
 //     through release, expiry, Break, and the deletion of objects.
 //   - Open refuses a store that ignores a condition, with leasing.ErrNotSetUp.
@@ -64,6 +64,6 @@
 // matches at the write, the second read was consistent.
 //
 // Open writes the object leases/~~probe, which holds no lease, with conditions that
-// don't hold and one condition that holds. If a store wants ETags without quotes, the conditions
-// omit the quotes.
+// don't hold and one condition that holds. If a store requires ETags without quotes, the
+// conditions omit the quotes.
 package s3lease

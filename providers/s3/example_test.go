@@ -30,7 +30,7 @@ func Example() {
 	fmt.Println(err)
 }
 
-// Options can be read from JSON, and never show a secret key.
+// Options can be read from JSON, and never print a secret key.
 func ExampleOptions() {
 	var options s3lease.Options
 	err := json.Unmarshal([]byte(`{

@@ -18,7 +18,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	}
 }
 
-// After its restart gofakes3 is empty, and grants each name at once: no holder still trusts a lease, since the store was away for longer than the
+// After its restart gofakes3 is empty, and grants each name at once: no holder still trusts a lease, since the store was down for longer than the
 // TTL. Tokens rise by the store's clock.
 func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {

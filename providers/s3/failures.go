@@ -42,7 +42,7 @@ var codes = map[string]providerkit.Meaning{
 	noBucket:                     {Class: providerkit.NotSetUp, Advice: "create the bucket"},
 
 	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
-	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS knows a new bucket
+	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has a new bucket
 
 	// These are temporary: the next request has other credentials, another time, or a complete body.
 	"ExpiredToken":                {Class: providerkit.Unsent, Advice: expired}, // 400
@@ -100,7 +100,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	_, status, header := answerOf(err)
 	if unanswered, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
-		m.Text = unanswered.Err.Error() // the SDK puts an empty status and IDs before it
+		m.Text = unanswered.Err.Error() // the SDK puts an empty status and IDs before this text
 	}
 	switch {
 	case m.Class == missing, m.Class == conflict:

@@ -20,7 +20,7 @@ import (
 )
 
 // gate is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
-// gives that key, as STS and as a container's endpoint, to bearers of the present token.
+// returns that key, in place of STS and of a container's endpoint, to bearers of the present token.
 type gate struct {
 	store http.Handler
 
@@ -52,7 +52,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// T143: the SDK reads its file of keys once, and its bundle of authorities counts for STS alone.
+// T143: the SDK reads its file of keys once, and uses its bundle of authorities for STS alone.
 func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 	o := Options{URL: named(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())

@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
-// T18: a store that takes a write although its condition does not hold would admit two holders.
+// T18: a store that accepts a write although its condition does not hold would admit two
+// holders.
 func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 	for name, ignored := range map[string][]string{
 		"both": {"If-Match", "If-None-Match"}, "creation": {"If-None-Match"}, "replacement": {"If-Match"},
@@ -50,8 +51,9 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
-// Hetzner's store takes no ETag with quotes: github.com/benbjohnson/litestream/pull/1509.
-// Other stores take no ETag without quotes.
+// Hetzner's store accepts no ETag with quotes:
+// github.com/benbjohnson/litestream/pull/1509. Other stores accept no ETag without
+// quotes.
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
 		o, w := through(t)

@@ -27,8 +27,8 @@ type Provider struct {
 	driver *driver
 }
 
-// Open opens a bucket, and tests with four or a few more requests whether the store
-// honours conditional writes. It reports invalid options as leasing.ErrInvalid, and an
+// Open opens a bucket, and tests with four or more requests whether the store honours
+// conditional writes. It reports invalid options as leasing.ErrInvalid, and an
 // unsuitable store or bucket as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
@@ -64,7 +64,7 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 }
 
 // client makes a client, with a transport that the provider closes. The transport is
-// nil if the client is the application's. It sends nothing.
+// nil if the client is the application's. client sends nothing.
 func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, error) {
 	if o.Client != nil {
 		return o.Client, nil, nil
@@ -91,7 +91,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	c.HTTPClient = guarded
 	return s3.NewFromConfig(c, func(client *s3.Options) {
 		client.UsePathStyle = o.PathStyle
-		if o.Endpoint != "" { // not the configuration's endpoint, which is for all services: STS would be asked there
+		if o.Endpoint != "" { // set for S3 alone: the configuration's endpoint applies to all services, including STS
 			client.BaseEndpoint = &o.Endpoint
 		}
 	}), guarded, nil

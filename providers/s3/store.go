@@ -24,12 +24,12 @@ type store struct {
 	bucket   string
 	naming   cas.Naming
 	torn     bool // replies may combine several reads
-	unquoted bool // the store wants ETags without quotes; Open alone sets it
+	unquoted bool // the store requires ETags without quotes; Open alone sets it
 	answers  *answers
 }
 
-// once makes the SDK send one attempt, without checksums, which some stores don't know,
-// and refuse answers that are not the store's.
+// once makes the SDK send one attempt, without the checksums that some stores don't
+// support, and refuse answers that are not the store's.
 func (s *store) once(o *s3.Options) {
 	o.HTTPClient = s.answers
 	o.Credentials, o.ExpressCredentials = s.sources.keys, s.sources.express
@@ -97,7 +97,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 func (s *store) Delete(context.Context, cas.Item) error { return abstractions.ErrUnsupported }
 
 const (
-	longestPage = 100 // objects in a page, each of which takes a read
+	longestPage = 100 // objects in a page, each of which needs a read
 	readers     = 8   // concurrent reads of objects
 )
 

@@ -128,7 +128,7 @@ func TestARenewalChangesTheETag(t *testing.T) {
 
 // A gateway may combine a reply from several reads, with writes between the reads:
 // versitygw 1.8.0 reads Last-Modified first, then the ETag, and then the content. The
-// lease in such a reply is held, and looks expired.
+// lease in such a reply is held, but looks expired.
 func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 	holder, _ := tapped(t)
 	contender, w := peer(t, holder)

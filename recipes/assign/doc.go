@@ -15,7 +15,7 @@
 // # How it works
 //
 // A live worker holds a lease orders/worker/ID, and a lease orders/partition/P for each
-// partition that it processes. Every Options.Every each worker lists these leases. From
+// partition that it processes. Each worker lists these leases at intervals of Options.Every. From
 // the same list all workers make the same plan:
 //
 //   - With P partitions and W workers each worker gets P/W partitions, or one more.
@@ -56,12 +56,13 @@
 // # Rollouts that change the partitions
 //
 // While workers have different lists of Partitions, they share the names that all of them have, so a
-// rollout that adds names leaves no old name without a worker. A name that some lack stays with the worker
-// that has the name, and no other worker begins to work on such a name. A new name begins when the last worker without it has left. A
-// removed name ends with the last worker that has the name. Until then shares may be uneven. The lease of a
-// worker tells its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
-// Options.Lease leaves free. Of the names that a list of 680 lacks, one in 10,000 seems to
-// be listed, and with 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
+// rollout that adds names leaves no old name without a worker. A name that some lists lack stays with its
+// worker, and no other worker begins to work on the name. Work on a new name begins when the last worker
+// without the name has left. Work on a removed name ends when the last worker with the name has left.
+// Until then shares may be uneven. The lease of a
+// worker publishes its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
+// Options.Lease leaves free. Of the names that a list of 680 names lacks, one in 10,000
+// seems to be listed, and with a list of 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
 // name may have no worker.
 //
 // # What it does not promise

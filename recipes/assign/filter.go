@@ -26,7 +26,7 @@ const (
 // filter is the list that a worker publishes, or nil if the worker publishes none of its names.
 type filter []byte
 
-// filterOf returns the filter of a list that leaves room for other metadata; nil if that is too little.
+// filterOf returns the filter of a list that leaves room for other metadata; nil if there is too little room.
 func filterOf(list []string, metadata map[string]string) filter {
 	room := leasing.MaxMetadataBytes - len(namesKey)
 	for key, value := range metadata {
@@ -46,7 +46,7 @@ func filterOf(list []string, metadata map[string]string) filter {
 	return f
 }
 
-// bits calls each with the bits of a name until it returns false. Two hashes make all of them (Kirsch and
+// bits calls each with the bits of a name until each returns false. Two hashes yield all bits (Kirsch and
 // Mitzenmacher, "Less Hashing, Same Performance", 2006).
 func (f filter) bits(name string, each func(i uint64) bool) {
 	sum := sha256.Sum256([]byte(name))

@@ -30,7 +30,7 @@ var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
 type plug struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
-	hidden atomic.Pointer[string] // a name that lists lack
+	hidden atomic.Pointer[string] // a name that listings leave out
 }
 
 func (p *plug) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -82,15 +82,15 @@ type fleet struct {
 	t          *testing.T
 	backend    *leasingtest.Provider
 	partitions []string
-	lag        time.Duration // of a work that ends
+	lag        time.Duration // the time that work takes to end
 	preferred  func(string) string
 
 	mu      sync.Mutex
 	workers map[string]*member
 	at      map[string]string // the worker of each partition
-	begun   int               // works
-	moved   int               // of them from a worker that had too many
-	idle    time.Duration     // the longest time that a released partition had no worker
+	begun   int               // the number of works that began
+	moved   int               // the number of works that left a worker with too many
+	idle    time.Duration     // the longest time for which a released partition had no worker
 	free    map[string]time.Time
 }
 
@@ -149,7 +149,7 @@ func (f *fleet) join(id string) *member {
 	return m
 }
 
-// kill removes a worker like a crash. Its work ends before its leases expire.
+// kill removes a worker without a release, as after a crash. Its work ends before its leases expire.
 func (f *fleet) kill(id string) {
 	f.workers[id].plug.cut.Store(true)
 	delete(f.workers, id)

@@ -1,13 +1,13 @@
 package assign
 
-// plan returns the worker for each partition. Partitions and workers are sorted, and there is a
-// worker.
+// plan returns the worker for each partition. Partitions and workers are sorted, and there is
+// at least one worker.
 //
 // All workers make the same plan of the same list. Carrying out a part of the plan, in
 // any order, does not change the plan: otherwise workers that list at different moments
-// would move partitions that can stay. So the deciding facts stay the same on the way
-// to the plan. A worker gets one partition more than the others if it is preferred for,
-// or may keep, that many.
+// would move partitions that can stay. So the facts that decide must not change while
+// the plan is carried out. A worker gets one partition more than the others if it is
+// preferred for that many, or may keep that many.
 func plan(partitions, workers []string, holders map[string]string, preferred func(partition string) string) map[string]string {
 	of, room, has := make(map[string]string, len(partitions)), map[string]int{}, map[string]int{}
 	assign := func(choose func(partition string) string) {

@@ -50,7 +50,7 @@ func TestPlanIsEvenAndMovesNoMoreThanItMust(t *testing.T) {
 			require.GreaterOrEqual(t, pleased[w], min(wanted[w], share), "%s has what it is preferred for", w)
 		}
 		if !prefer {
-			must := 0 // whichever workers have one more
+			must := 0 // the moves that are necessary, whichever workers have one more
 			over := 0
 			for _, w := range workers {
 				must += max(0, held[w]-share)
@@ -68,7 +68,7 @@ func TestPlanIsEvenAndMovesNoMoreThanItMust(t *testing.T) {
 			require.Equal(t, must, moved)
 		}
 
-		// Carried out in any order, step by step, it stays the same plan.
+		// The plan stays the same while it is carried out step by step, in any order.
 		for _, p := range rapid.Permutation(append(slices.Clone(partitions), partitions...)).Draw(t, "order") {
 			switch holders[p] {
 			case of[p]:

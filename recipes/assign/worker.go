@@ -194,7 +194,7 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	if !slices.Contains(workers, w.options.Worker) {
 		return false, nil
 	}
-	for _, p := range w.Partitions() { // by now
+	for _, p := range w.Partitions() { // as of now: the list may be older
 		holders[p] = w.options.Worker
 	}
 	isShared := w.isShared(lists)

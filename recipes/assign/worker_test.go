@@ -21,13 +21,13 @@ func TestEveryChangeIsEvenedOutWithinTwoTTLsByTheFewestMoves(t *testing.T) {
 			f.join(fmt.Sprint("w", i))
 		}
 		f.within(2 * ttl)
-		for i, share := range []int{8, 10, 11} { // of the one that dies: of 8, 7 and 6 workers
+		for i, share := range []int{8, 10, 11} { // the share of the worker that dies, among 8, 7 and 6 workers
 			f.kill(fmt.Sprint("w", i))
 			begun, moved := f.within(2 * ttl)
 			require.LessOrEqual(t, begun, share, "what the dead one had, and nothing else")
 			require.Zero(t, moved)
 		}
-		for i, share := range []int{10, 9, 8} { // of the one that comes
+		for i, share := range []int{10, 9, 8} { // the share of the worker that joins
 			f.join(fmt.Sprint("x", i))
 			begun, moved := f.within(2 * ttl)
 			require.Equal(t, begun, moved)

@@ -30,7 +30,7 @@ type Actor struct {
 	*shared
 }
 
-// shared is the state of an actor, also of the actors that With returns.
+// shared is the state that an actor shares with the actors that With returns.
 type shared struct {
 	options Options
 	found   metric.Int64Counter
@@ -91,10 +91,10 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 	return lease, err
 }
 
-// Acquire is Manager.Acquire that also looks for circles while it waits. With the
+// Acquire is like Manager.Acquire, but also looks for circles while it waits. With the
 // policy Refuse, errors.As finds an *Error in its error if the actor had to give way.
-// While it waits it sets the metadata of the leases that the actor holds: leave these
-// unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
+// While it waits it sets the metadata of the leases that the actor holds: leave that
+// metadata unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
 // from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	if !a.turn.TryLock() {
@@ -156,7 +156,7 @@ func (w *wait) watch(ctx, watching context.Context) error {
 		case <-limit:
 			return errLimit
 		case <-watching.Done():
-			return context.Cause(ctx) // nil, unless it is ctx that has ended
+			return context.Cause(ctx) // nil, unless ctx has ended
 		case <-time.After(next):
 			var err error
 			if next, err = w.look(watching); err != nil {

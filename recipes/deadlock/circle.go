@@ -29,7 +29,7 @@ type Wait struct {
 	For         string              // the name that it waits for, which the next one holds
 	Since       time.Time
 
-	wait string // the ID of the wait: another one for the same name is another wait
+	wait string // the ID of the wait: a later wait for the same name has another ID
 	seen string // the circle that the actor says it is in, or ""
 }
 

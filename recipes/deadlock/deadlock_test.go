@@ -66,7 +66,7 @@ func (s *stage) player(name string, options Options) *player {
 	return p
 }
 
-// with is the actor with the options of an acquire, which may be nil.
+// with returns the actor with the options of an acquire, which may be nil.
 func (p *player) with(options *leasing.AcquireOptions) *Actor {
 	if options == nil {
 		return p.Actor
@@ -212,9 +212,9 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
-			case said.Add(1) <= 2: // neither looks before both have said what they want
+			case said.Add(1) <= 2: // neither looks before both have published what they want
 				defer time.Sleep(100 * time.Millisecond)
-			default: // nor is that taken back before both have looked
+			default: // nor does either take that back before both have looked
 				time.Sleep(100 * time.Millisecond)
 			}
 			return apply()
@@ -260,7 +260,7 @@ func TestAGuessIsNoCircle(t *testing.T) {
 	})
 }
 
-// An actor that only waits for a circle is not part of it, nor of another.
+// An actor that waits for a member of a circle is not itself in the circle.
 func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob, eve := s.player("ann", Options{Policy: Report}), s.player("bob", Options{Policy: Report}), s.player("eve", Options{Policy: Report})
@@ -306,7 +306,7 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 	})
 }
 
-// Metadata of the user's stay, and a wait leaves nothing behind, regardless of its end.
+// The user's own metadata stay, and a wait leaves nothing behind, however it ends.
 func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {

@@ -40,9 +40,9 @@
 //
 // # What it promises
 //
-// A circle is found within one and a quarter of Every after the last of its actors has waited for After and has
+// A circle is found within 1.25 times Every after the last of its actors has waited for After and has
 // written its metadata. An actor that is cut off delays the report until it is connected or its leases have run
-// out. There are no false reports: all waits of a circle were under way at one moment, some looks ago at most. Both promises need
+// out. There are no false reports: all waits of a circle were under way at one moment, at most a few looks ago. Both promises need
 // reads that show the latest write. Where reads may lag (Cosmos DB with session
 // consistency), a circle may be found later, and one that has just ended may be
 // reported.
@@ -59,6 +59,6 @@
 //
 // A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two
 // renewals of each lease that the actor holds, to write the metadata and to remove them, and a third one in a
-// circle. Every Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits
+// circle. At intervals of Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits
 // for nothing. The metadata take some 150 bytes plus the wanted name, of the 4 KB of a lease.
 package deadlock

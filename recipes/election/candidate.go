@@ -48,7 +48,7 @@ func Run(ctx context.Context, manager *leasing.Manager, options Options) error {
 // Run stands for election, term after term, until one of these:
 //
 //   - ctx ends. Run returns its cause, joined with the errors that followed: an
-//     error of OnElected that is more than the end of its context, or a lease
+//     error of OnElected other than the end of its context, or a lease
 //     that could not be released.
 //   - Resign was called. Run returns nil, or the errors that followed.
 //   - OnElected has returned an error of its own accord, and StandAgain is not

@@ -230,7 +230,7 @@ func TestAnErrorOfOnElectedEndsRun(t *testing.T) {
 	})
 }
 
-// The context of the term has not ended, so this is an error like any other.
+// If OnElected returns context.Canceled although its own context has not ended, that is an error like any other.
 func TestACancelledContextOfTheWorksOwnIsAnError(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return context.Canceled }})

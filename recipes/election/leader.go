@@ -43,7 +43,7 @@ func Current(ctx context.Context, manager *leasing.Manager, name string) (Leader
 // the leader or of its metadata. It reads the backend at intervals of every, plus or minus a tenth (0 means 1 s),
 // so it may miss a leader with a shorter term.
 //
-// When a request fails it yields the last known Leader with the error, once
+// When a request fails, Watch yields the last known Leader with the error, once
 // for each series of failures, and continues. The first success after that is
 // yielded even if nothing has changed. The iteration ends when ctx or the loop
 // does, and after an error that retrying can't fix.

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const name = "billing/leader"
 
-// ttl of the candidates' leases.
+// ttl is the TTL of the candidates' leases.
 const ttl = 10 * time.Second
 
 // stage is an election in virtual time: candidates with a manager each, over

@@ -25,7 +25,7 @@ type term struct {
 	lasted  time.Duration
 }
 
-// stand stands for election, term after term. ctx is the one that Resign ends.
+// stand stands for election, term after term. Resign ends ctx.
 func (c *Candidate) stand(ctx context.Context) error {
 	for failures := 0; ; {
 		term, err := c.serve(ctx)

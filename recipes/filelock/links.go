@@ -13,12 +13,12 @@ import (
 // maxLinked bounds the leases that hard links add to a set.
 const maxLinked = 256
 
-// withLinks adds the leases that Options.HardLinks asks for: of the inode of each file
-// at or below the places, if it has another name or is a place itself; and of all
-// other names of these files below the root.
+// withLinks adds the leases that Options.HardLinks requires: one for the inode of each
+// file at or below the places, if the file has another name or is a place itself, and
+// one for each other name of these files below the root.
 //
 // A lease of the inode alone would miss files that are created, replaced or linked in a
-// folder while it is held. The next Acquire of another name finds them by the walk.
+// folder while it is held. The next Acquire of another name finds such files when it walks the tree.
 func (t *Tree) withLinks(ctx context.Context, places []string, byName map[string]target) error {
 	files, linked := map[file]bool{}, false
 	for _, place := range places {

@@ -59,7 +59,7 @@ func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	})
 }
 
-// Hostile names make valid names of leases, and different ones.
+// Hostile names become valid names of leases, and different names stay different.
 func FuzzEscape(f *testing.F) {
 	for _, text := range []string{"a", "%", "%25", "\xff", "a\x01", "ä", "\u0085", "日本", "a%20b", "\xe4"} {
 		f.Add(text, text+"x")

@@ -69,7 +69,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	}
 	info, err := os.Lstat(at)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // now
+	case errors.Is(err, fs.ErrNotExist): // not yet, or no longer
 		return at, nil, nil
 	case err != nil:
 		return "", nil, err
@@ -79,13 +79,13 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	return at, info, nil
 }
 
-// asFolder reports whether a path says by its end that it leads to a folder.
+// asFolder reports whether the end of a path says that the path leads to a folder.
 func asFolder(path string) bool {
 	path = filepath.ToSlash(path)
 	return strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
 
-// split returns the parts of a path that mean something.
+// split returns the parts of a path, without dots and empty parts.
 func split(path string) (parts []string) {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if part != "" && part != "." {

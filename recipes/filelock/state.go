@@ -21,7 +21,7 @@ import (
 // .git/leasing/worktree-NAME for a linked worktree), which `git clean` leaves alone.
 // Worktrees have different files, so their leases do not exclude each other. Elsewhere the
 // folder is .leasing in root, with a .gitignore. If that folder is deleted or replaced,
-// a holder learns of the loss at its next renewal.
+// a holder notices the loss at its next renewal.
 //
 // A checkout that has a .leasing of an earlier version is refused: a process may still
 // use that folder. Delete the folder when no process uses it any more. The error matches

@@ -26,7 +26,7 @@ type Options struct {
 	FoldCase bool
 	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases
 	// each file by its inode too, and also the other names of a file that has several.
-	// A folder's lease does so for each file below that has several names. The
+	// A folder's lease does the same for each file below that has several names. The
 	// processes of one machine must all set it; an inode number means another file on
 	// another machine. At most 256 leases are added; more are refused with an error that
 	// matches leasing.ErrInvalid. New refuses it on systems that show no inodes, such as
@@ -75,14 +75,14 @@ func (t *Tree) LeaseName(path string) (string, error) {
 
 // Acquire waits for the leases of paths as Manager.Acquire does for one, with the
 // options of Manager.With for each. WaitLimit and NoAutoRenew are refused; bound the wait by
-// ctx. A path that ends in a slash, or leads to a folder, is a folder's.
+// ctx. A path that ends in a slash, or leads to a folder, means a folder.
 //
 // If it fails it holds nothing, except leases whose release got no answer.
 func (t *Tree) Acquire(ctx context.Context, paths []string) (*multilease.Set, error) {
 	return t.acquire(ctx, paths, false)
 }
 
-// TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if
+// TryAcquire is like Acquire, but does not wait. The error matches leasing.ErrHeld if
 // another holder has one of the files, a folder above one, or a file or folder below a requested
 // folder.
 func (t *Tree) TryAcquire(ctx context.Context, paths []string) (*multilease.Set, error) {
@@ -106,7 +106,7 @@ func (t *Tree) Do(ctx context.Context, paths []string, fn func(ctx context.Conte
 // target is the file or folder that a path leads to.
 type target struct {
 	name   string
-	folder bool // it may have something below it
+	folder bool // there may be files below it
 }
 
 // above returns the names of the folders above a target, from the root down.
@@ -140,7 +140,7 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	return found, at, err
 }
 
-// named returns the target at the place to which a path leads. info is nil if the place is empty.
+// named returns the target at the place to which a path leads. info is nil if there is no file.
 func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
 	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))

@@ -42,7 +42,7 @@ func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
 			require.NoError(t, err, path)
 			require.Equal(t, name, found, path)
 		}
-		// The system takes the link first, and then its parent; a lexical .. would be
+		// The system follows the link first, and then goes to the parent; a lexical .. would lead to
 		// another file.
 		require.NoError(t, os.Symlink(filepath.Join(c.root, "src"), filepath.Join(outside, "far")))
 		found, err := tree.LeaseName(outside + "/far/../docs")
@@ -122,7 +122,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 	})
 }
 
-// The second waits for the first, in both directions.
+// Whichever comes second, the folder or the file, waits for the other's release.
 func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})
@@ -266,7 +266,7 @@ func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
 		c.refused(bob, filepath.Join(c.root, "two"))
 		c.takes(bob, "single")
 		require.NoError(t, os.Link(filepath.Join(c.root, "single"), filepath.Join(c.root, "later")))
-		c.refused(ann, "later") // though it was one name when bob took it
+		c.refused(ann, "later") // although the file had one name when bob acquired it
 		c.takes(c.agent("eve", Options{}), "later")
 		require.NoError(t, set.Err())
 	})
@@ -333,7 +333,7 @@ func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 		ann := c.agent("ann", Options{HardLinks: true, Root: at("one")})
 		bob := c.agent("bob", Options{HardLinks: true, Root: at("two")})
 		require.NoError(t, c.takes(ann, "d/x").Err())
-		require.NoError(t, os.Link(at("one/d/x"), at("two/e/x"))) // though it was one name when ann took it
+		require.NoError(t, os.Link(at("one/d/x"), at("two/e/x"))) // although the file had one name when ann acquired it
 		c.refused(bob, "e/x")
 		c.refused(bob, "e/")
 		c.takes(bob, "y")
@@ -515,7 +515,7 @@ func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 	})
 }
 
-// A path whose lease has too long a name is refused, and so is a folder with such a path that a hard link leads to.
+// A path whose lease would have too long a name is refused, and so is a hard link to a file at such a path.
 func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	long := strings.Repeat("a/", 255) + "file" // 514 bytes
 	inCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
@@ -531,7 +531,7 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	})
 }
 
-// A lease belongs to a name: documented, since no file system reports a rename.
+// A lease belongs to a name, as documented, since no file system reports a rename.
 func TestTheHolderOfARenamedFolderHasTheOldName(t *testing.T) {
 	inCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})

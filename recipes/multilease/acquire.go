@@ -21,13 +21,13 @@ const cleanUpBound = 5 * time.Second
 //
 // If it fails it holds nothing, except leases whose release got no answer. The
 // error is that of the failed acquire, joined with those of the releases that
-// followed. If a lease was lost while Acquire waited for others, it matches
+// followed. If a lease was lost while Acquire waited for others, the error matches
 // leasing.ErrLost and holds a *MemberError.
 func Acquire(ctx context.Context, manager *leasing.Manager, names []string) (*Set, error) {
 	return acquire(ctx, manager, names, false)
 }
 
-// TryAcquire is Acquire that asks for each name once and does not wait. The error matches leasing.ErrHeld if another holder
+// TryAcquire is like Acquire, but asks for each name once and does not wait. The error matches leasing.ErrHeld if another holder
 // has one of the names.
 func TryAcquire(ctx context.Context, manager *leasing.Manager, names []string) (*Set, error) {
 	return acquire(ctx, manager, names, true)
@@ -71,7 +71,7 @@ func Do(ctx context.Context, manager *leasing.Manager, names []string, fn func(c
 	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names) })
 }
 
-// TryDo is Do that asks for each name once and does not wait: see TryAcquire.
+// TryDo is like Do, but asks for each name once and does not wait: see TryAcquire.
 func TryDo(ctx context.Context, manager *leasing.Manager, names []string, fn func(ctx context.Context, set *Set) error) error {
 	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names) })
 }

@@ -107,7 +107,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 	})
 }
 
-// The last acquire may succeed in the very moment in which an early lease dies.
+// The last acquire may succeed at the moment at which an early lease is lost.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a, err := s.ours.TryAcquire(t.Context(), "a")
@@ -129,7 +129,7 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	})
 }
 
-// With a manager that renews nothing, the acquire fails, and the promise holds.
+// With a manager that renews nothing, the acquire fails, and does not return a set with a lost lease.
 func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})

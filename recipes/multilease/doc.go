@@ -12,7 +12,7 @@
 // deadlock, each holding one and waiting for the other. A name given twice is
 // acquired once.
 //
-// While it waits for later names, the leases already held are renewed. If one of
+// While the acquire waits for later names, the leases already held are renewed. If one of
 // them is lost, the acquire fails at once, since the set can no longer be
 // complete. WaitLimit applies to all names together. A failed acquire releases
 // the leases that it already held.

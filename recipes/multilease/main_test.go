@@ -34,7 +34,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 	})
 }
 
-// theirs takes a name for the others.
+// theirs acquires a name for the other manager.
 func (s *stage) theirs(name string) *leasing.Lease {
 	s.t.Helper()
 	lease, err := s.them.TryAcquire(s.t.Context(), name)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	_ "time/tzdata" // the timetable of a place, wherever the test runs
+	_ "time/tzdata" // time zones, wherever the test runs
 
 	"github.com/stretchr/testify/require"
 )
@@ -46,7 +46,7 @@ func TestAClockThatIsStepped(t *testing.T) {
 		set(-10 * time.Minute) // 00:51: the tick comes again
 		s.until(85 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
-		set(100 * 24 * time.Hour) // wrong by far, over a tick
+		set(100 * 24 * time.Hour) // far off, across a tick
 		s.until(125 * time.Minute)
 		require.Len(t, s.ticks(), 3, "two of that day")
 		set(0)
@@ -54,7 +54,7 @@ func TestAClockThatIsStepped(t *testing.T) {
 		require.Len(t, s.ticks(), 4, "it follows the right time again")
 		require.Equal(t, s.began.Add(3*time.Hour), s.started()[3].tick)
 
-		// Forward over several ticks: only the latest is current.
+		// The clock jumps forward over several ticks: only the latest is current.
 		set(5*time.Hour + 10*time.Minute)
 		s.until(190 * time.Minute)
 		require.Equal(t, []string{"08:00:00"}, s.ticks()[4:])

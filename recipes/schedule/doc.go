@@ -48,10 +48,10 @@
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
 // to: tokens rise from run to run. See package fencing.
 //
-// A time of day is no promise on the day of a change of clocks. If clocks go from 02:00 to 03:00, 02:30
+// On the day of a change of clocks a time of day may come never, or twice. If clocks go from 02:00 to 03:00, 02:30
 // does not come; if they go back, it comes twice. A cron library decides whether the job runs never,
 // once or twice on that day, and two libraries differ. Around such changes some libraries also
-// contradict themselves: on odd ticks see [OddTickError]. They are reported to Options.OnError, and the
+// contradict themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the
 // schedule goes on. A timetable in UTC has no such day.
 //
 // Missed ticks are not made up for. While no process runs the schedule, ticks

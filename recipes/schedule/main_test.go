@@ -41,7 +41,7 @@ type stage struct {
 	mu     sync.Mutex
 	starts []start
 	inside int
-	most   int // inside at a time
+	most   int // the most jobs that ran at a time
 }
 
 // start is one start of the job.
@@ -78,7 +78,7 @@ type process struct {
 	err     error // of Run, once done
 
 	mu     sync.Mutex
-	errors []error // told to OnError, as "15:04:05: text"
+	errors []error // passed to OnError, as "15:04:05: text"
 	raw    []error
 }
 

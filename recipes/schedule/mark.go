@@ -19,7 +19,7 @@ const (
 	markSlack = time.Hour
 )
 
-// slack is markSlack, or half the longest TTL of the backend if that is less.
+// slack returns markSlack, or half the longest TTL of the backend if that is less.
 func slack(c leasing.Capabilities) time.Duration {
 	if c.MaxTTL > 0 {
 		return min(markSlack, c.MaxTTL/2)
@@ -51,7 +51,7 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 }
 
 // mark marks a tick: it acquires the mark's lease and keeps the name taken until after
-// the tick is no longer current. A backend may forget a name that is free. mark waits,
+// the tick is no longer current, since a backend may forget a free name. mark waits,
 // since a waiting acquire is one claim with one ID for all its requests: a request whose
 // reply was lost does not block the next.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
@@ -67,7 +67,7 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 }
 
 // markLasts returns how long a tick's mark has to last from now. It counts the whole of
-// StartWithin, since another process may learn of an earlier end of the tick or of none: the
+// StartWithin, since another process may see an earlier end of the tick or none: the
 // ticks that follow can depend on when Next is asked.
 func (r *runner) markLasts(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()

@@ -20,7 +20,7 @@ const (
 
 func hourly(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
 
-// oddities are answers of cron libraries around changes of clocks: instead of the tick after t.
+// oddities are answers that cron libraries give around changes of clocks, instead of the tick after t.
 func (s *stage) oddities() map[string]func(t time.Time) time.Time {
 	return map[string]func(t time.Time) time.Time{
 		"none":         func(time.Time) time.Time { return time.Time{} },
@@ -122,8 +122,8 @@ func TestATimetableThatIsChangedIsFollowed(t *testing.T) {
 	})
 }
 
-// T231: processes that ask at different times may know different next ticks. The mark of a tick has to
-// last for the process that knows no next tick.
+// T231: processes that ask at different times may get different next ticks. The mark of a tick has to
+// last for the process that got no next tick.
 func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.over = forgetful{s.provider}

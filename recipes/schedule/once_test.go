@@ -62,7 +62,7 @@ func TestAPausedRunIsFenced(t *testing.T) {
 		wake := make(chan struct{})
 		results := make(chan error, 3)
 		ours := func(call leasingtest.Call) bool { return call.Op == leasingtest.Renew }
-		a := s.run("a", Options{}, func(_ context.Context, tick Tick) error { // it heeds no context
+		a := s.run("a", Options{}, func(_ context.Context, tick Tick) error { // it ignores its context
 			results <- write(tick)
 			<-wake
 			results <- write(tick)

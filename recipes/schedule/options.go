@@ -27,8 +27,8 @@ type Options struct {
 	// agree; convert it first for local time. The ticks must not depend on t: "an hour after t" is
 	// not a timetable. If Next contradicts itself, as cron libraries do around changes of clocks,
 	// OnError is called with an *OddTickError, and the schedule follows the first later time that
-	// Next gives. Run asks Next at least every 30 s, and twice while no tick comes: of two answers
-	// it follows both.
+	// Next returns. Run asks Next at least every 30 s, and twice while no tick comes: if the two answers
+	// differ, it follows both.
 	Next func(t time.Time) time.Time
 
 	// StartWithin bounds the delay after which the job may still start for a tick, for

@@ -29,7 +29,7 @@ type step struct {
 // habit is the behaviour of a process.
 type habit struct {
 	Skew    time.Duration // of its clock
-	Takes   time.Duration // the job
+	Takes   time.Duration // the duration of the job
 	Heeds   bool          // whether the job ends with its context
 	Fails   bool
 	CatchUp bool
@@ -81,7 +81,7 @@ func (w *world) violation(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// job checks the promises at the moments that can break them: when it starts.
+// job checks the promises when it starts: only a start can break a promise.
 func (w *world) job(h habit) Job {
 	return func(ctx context.Context, tick Tick) error {
 		w.mu.Lock()
@@ -170,7 +170,7 @@ func (w *world) do(s step) {
 	}
 }
 
-// after checks that in good times each tick is run, and winds everything up.
+// after checks that without faults each tick is run, and winds everything up.
 func (w *world) after() {
 	w.provider.Clear()
 	time.Sleep(time.Hour) // for runs under way
@@ -203,8 +203,8 @@ func (w *world) after() {
 
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
-// fail, and don't heed their context: no tick is started twice (AtLeastOnce
-// apart), no two runs hold their lease at a time, tokens rise, and after all
+// fail, and don't heed their context: no tick is started twice (except with
+// AtLeastOnce), no two runs hold their lease at a time, tokens rise, and after all
 // faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

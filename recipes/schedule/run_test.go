@@ -167,7 +167,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		// Options that the manager refuses are also reported at once, not at the first tick.
 		"AcquireOptions.RenewCadence": with(func(o *Options) { o.Lease = leasing.AcquireOptions{RenewCadence: time.Hour} }),
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is let through waits for its tick
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // valid options would wait for a tick
 		err := Run(ctx, manager, options, job)
 		cancel()
 		require.ErrorIs(t, err, leasing.ErrInvalid, field)

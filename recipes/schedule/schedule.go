@@ -33,12 +33,12 @@ type Job func(ctx context.Context, tick Tick) error
 //
 //   - ctx ends. Run waits until a job under way has returned and its lease is
 //     released, then returns the cause.
-//   - Options.Next has no more ticks, also if it is asked for later ones. Run returns nil.
+//   - Options.Next has no more ticks, even if it is asked for later ones. Run returns nil.
 //   - Continuing is pointless: the options are invalid, the manager is closed,
 //     access is denied, and the like. Run returns that error, at once if it can
 //     detect it without waiting for a tick.
 //
-// It starts no goroutine, so the job runs in the caller's.
+// It starts no goroutine, so the job runs on the goroutine of the caller.
 func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job) error {
 	if manager == nil {
 		return &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}

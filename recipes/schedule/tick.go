@@ -14,7 +14,7 @@ import (
 
 // result is the outcome of tryTick.
 type result struct {
-	done  bool // this process has run the job, or has settled the rest of the tick
+	done  bool // nothing more is to be done for the tick
 	taken bool // some process has taken the tick
 	// obstacle is the error that kept this process from reading the mark, or from starting the job.
 	obstacle error

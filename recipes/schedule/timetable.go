@@ -8,14 +8,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// next returns the first tick after t, or the zero time without a further tick. It reports an odd answer.
+// next returns the first tick after t, or the zero time after the last tick. It reports an odd answer.
 func (r *runner) next(t time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
 	r.report(odd, tick)
 	return tick, err
 }
 
-// resolve returns the first tick after t, or the zero time without a further tick. Where Next answers with
+// resolve returns the first tick after t, or the zero time after the last tick. Where Next answers with
 // something else, resolve looks for the first tick after the oddness.
 func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err error) {
 	answer, err := r.ask(t)
@@ -52,8 +52,8 @@ func notAfter(t, answer time.Time) error {
 // clocks, so for a timetable with one tick a year the oddness begins with the tick before.
 const longestOddness = 400 * 24 * time.Hour
 
-// search returns the first tick after the oddness: after the time, to the second, from which on the answers of
-// Next are later than its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
+// search returns the first tick after the oddness. The oddness ends, to the second, when Next again returns
+// times after its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
 // Run asks every 30 s.
 func (r *runner) search(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
@@ -113,7 +113,7 @@ func (r *runner) report(odd *OddTickError, tick time.Time) {
 }
 
 // checkNext refuses a function that is no timetable at all. A timetable may be odd around a change of
-// clocks, so one of four times in a hundred days decides.
+// clocks, so a right answer at one of four times in a hundred days is enough.
 func (r *runner) checkNext(now time.Time) (err error) {
 	for _, days := range [...]int{0, 10, 50, 100} {
 		if err = r.checkAt(now.AddDate(0, 0, days)); err == nil {
@@ -142,8 +142,8 @@ func (r *runner) checkAt(t time.Time) error {
 
 func between(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
 
-// latest returns the last of the ticks that have come by now, how many come after
-// the given one up to it, and when it will no longer be current.
+// latest returns the last of the ticks that have come by now, the number of ticks after
+// the given tick up to that one, and when it will no longer be current.
 func (r *runner) latest(tick, now time.Time) (latest time.Time, after int, end time.Time, err error) {
 	for latest = tick; ; after++ {
 		following, err := r.next(latest)

@@ -37,7 +37,7 @@ func Example() {
 	// <nil>
 }
 
-// Shedding load instead of waiting.
+// TryAcquire sheds load instead of waiting.
 func ExampleSemaphore_TryAcquire() {
 	ctx, manager := context.Background(), open()
 	defer func() { _ = manager.Close(ctx) }()

@@ -21,10 +21,10 @@ type Permit struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	returned  func() // gives the slot back to the semaphore, once
-	inDo      bool   // the Do releases it
+	inDo      bool   // Do releases the permit
 }
 
-// slotLease hides the field, not its methods: a lease that is released without
+// slotLease hides the embedded field, but not the methods: a lease that is released without
 // the semaphore's knowledge would still count as held.
 type slotLease = *leasing.Lease
 
@@ -87,7 +87,7 @@ func (p *Permit) Release(ctx context.Context) error {
 	return p.slotLease.Release(ctx)
 }
 
-// HandOver ends the permit in this process without releasing it: see leasing.Lease. It is adopted
+// HandOver ends the permit in this process without releasing it: see leasing.Lease. The permit is adopted
 // with Manager.Adopt, as the lease of its slot. Inside Do it is refused.
 func (p *Permit) HandOver(ctx context.Context) (leasing.Handover, error) {
 	if p.inDo {

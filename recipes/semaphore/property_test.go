@@ -56,7 +56,7 @@ func (w *world) violation(format string, args ...any) {
 }
 
 // onGrant checks the promise at the moments that can break it: when the backend
-// grants a slot, at most one permit less than there are may be trusted.
+// grants a slot, fewer permits than the limit may be trusted.
 func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() error) error {
 	err := apply()
 	if call.Op != leasingtest.Acquire || err != nil {
@@ -216,8 +216,8 @@ func (w *world) comeBack() {
 }
 
 // In every history of acquires, losses and releases over a backend that fails,
-// hangs, is slow and loses replies, by processes of which some were given
-// another number: never are more permits trusted than the largest number, the
+// hangs, is slow and loses replies, by processes that may disagree about the
+// number of permits: no more permits are trusted than the largest number, the
 // tokens of a slot rise, and all permits come back.
 func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -37,7 +37,7 @@ type search struct {
 	ctx      context.Context
 	end      context.CancelFunc
 	watching chan struct{} // closed when it begins to watch
-	last     error         // the last answer that was no lease; nil before the first
+	last     error         // the last answer without a lease; nil before the first
 	probes   int           // the number of slots still to probe
 	probing  int           // probes in flight
 	handing  int           // probes in flight of slots that were released in this process
@@ -116,7 +116,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	s.answered(r, answer{slot, lease, err})
 }
 
-// wait waits for a slot, for a while. The manager decides which errors end the wait.
+// wait waits for a slot, for a limited time. The manager decides which errors end the wait.
 func (s *Semaphore) wait(r *search, slot int) {
 	limit := sweep + rand.N(sweep)
 	if s.options.Permits <= s.watch {

@@ -92,7 +92,7 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 	}
 }
 
-// watched reports whether a request for the slot is in flight, or it is held.
+// watched reports whether the slot is held, or a request for the slot is in flight.
 func (s *stage) watched(by *Semaphore, slot int) bool {
 	by.mu.Lock()
 	defer by.mu.Unlock()
@@ -128,7 +128,7 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 	})
 }
 
-// Many permits that come free together are all found soon, not one in a pause.
+// Many permits that come free together are all found soon, not one per pause.
 func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 200
@@ -276,7 +276,7 @@ func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 	})
 }
 
-// A trace then shows the waiter of a request.
+// Requests carry the values of the waiter's context, so that a trace shows the waiter.
 func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		type key struct{}

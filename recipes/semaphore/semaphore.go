@@ -18,7 +18,7 @@ type Semaphore struct {
 	manager *leasing.Manager
 	options Options
 	lease   leasing.AcquireOptions // for each slot: without a wait limit
-	watch   int                    // as the constant; tests set it
+	watch   int                    // the constant watch, unless a test sets it
 
 	mu sync.Mutex
 	// free are the slots that this process neither holds nor requests. The slot
@@ -29,7 +29,7 @@ type Semaphore struct {
 	// since is the time of the first of a slot's consecutive hand-overs.
 	since  map[int]time.Time
 	queue  []*queued // the waiters, first come, first served
-	search *search   // on their behalf; nil without waiters
+	search *search   // on behalf of the waiters; nil without waiters
 }
 
 // New returns a semaphore. It sends no request.
@@ -117,7 +117,7 @@ func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, er
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// begin takes a slot for TryAcquire's request. It is refused if no slot is free, or, before the
+// begin takes a slot for TryAcquire's request. refused is set if no slot is free, or, before the
 // first answer, if there are waiters. Locks mu.
 func (s *Semaphore) begin(last error) (slot int, refused error) {
 	s.mu.Lock()
@@ -175,7 +175,7 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit 
 	return do(ctx, s.Acquire, fn)
 }
 
-// TryDo is Do that does not wait: see TryAcquire.
+// TryDo is like Do, but does not wait: see TryAcquire.
 func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	return do(ctx, s.TryAcquire, fn)
 }

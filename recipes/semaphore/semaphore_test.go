@@ -107,7 +107,7 @@ func TestALostPermitEndsItsContextAndIsAvailableAgain(t *testing.T) {
 	})
 }
 
-// A holder that has crashed takes its permit along until the TTL has passed.
+// The permit of a holder that has crashed stays taken until the TTL has passed.
 func TestThePermitOfACrashedHolderComesBackAfterItsTTL(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		_, err := s.provider.Acquire(t.Context(), abstractions.AcquireRequest{Name: name + "/slot/0", ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})

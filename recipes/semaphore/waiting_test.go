@@ -36,7 +36,7 @@ func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
 		for range 6 {
 			waits = append(waits, s.waiting(t.Context(), a))
 		}
-		held := theirs // the first two come from elsewhere, the others from among us
+		held := theirs // the first two come from another process, the others from this one
 		for i, w := range waits {
 			require.False(t, w.over())
 			release(t, held[i])
@@ -51,7 +51,7 @@ func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
-// One hand-over at a time, so that the order shows.
+// The test makes one hand-over at a time, so that the order is visible.
 func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -293,7 +293,7 @@ func TestTryAcquireAndWaiters(t *testing.T) {
 	})
 }
 
-// A slot that TryAcquire has asked for may be left to the waiters.
+// A slot for which TryAcquire was refused goes to a waiter.
 func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		theirs := s.take(s.process("theirs", Options{Permits: 1}))

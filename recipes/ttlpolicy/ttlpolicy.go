@@ -26,7 +26,7 @@ type PastOptions struct {
 	// Scope maps a name to its kind. Default: each name is its own kind. A Past
 	// remembers 1000 kinds; leases of further kinds keep their TTL.
 	Scope func(name string) string
-	// Factor is multiplied by the mean time held to give the TTL. Default 2.
+	// Factor is the ratio of the TTL to the mean time held. Default 2.
 	Factor float64
 	// Floor and Cap bound that TTL. Defaults: 1 s, and no upper bound.
 	Floor, Cap time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// granted is the TTL of a lease that was held for so long.
+// granted returns the TTL of a lease that is held for the given time.
 func granted(t *testing.T, m *leasing.Manager, name string, held time.Duration) time.Duration {
 	l, err := m.TryAcquire(t.Context(), name)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 // change adds a line to each file of some paths: the edit, and a checksum of the file up to that line. It writes new files beside
 // them, in steps that take time, and renames all of them unless ctx has ended.
 //
-// A process that is paused between the look at ctx and the renaming is late all the same. No lease helps against that, and a file
+// A process that is paused between the check of ctx and the renaming still writes late. No lease helps against that, and a file
 // system checks no token: see package fencing.
 func change(ctx context.Context, edit string, paths []string) error {
 	files, err := expand(paths)

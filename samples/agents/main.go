@@ -1,6 +1,6 @@
 // Command agents is an agent that edits files of a tree under their leases. Each argument is an edit: its paths, separated by
 // commas. An agent that edits a folder leases the folder. A plus in place of a comma stands for an agent that learns in the
-// middle of its work that it needs the second file. Start several agents; "make agents" does, and brings trouble on the agents.
+// middle of its work that it needs the second file. Start several agents; "make agents" does that, kills one, and forces one out.
 //
 //	go run ./agents -tree . notes.txt notes.txt,todo.txt docs
 package main

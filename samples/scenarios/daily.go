@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
-// A day of the sample.
+// day is the length of a day in this sample.
 const day = 4 * time.Second
 
 // daily is a job that runs once for each of its times, although several processes follow its timetable.
@@ -33,7 +33,7 @@ func daily(ctx context.Context, a *app.App) error {
 	}, func(ctx context.Context, tick schedule.Tick) error { return maintain(ctx, a, tick) })
 }
 
-// maintain is the job. It may be started again, so it notes what it has done along with it: here the note is all of the work.
+// maintain is the job. It may be started again, so it records its work in the same transaction; here the record is all of the work.
 func maintain(ctx context.Context, a *app.App, tick schedule.Tick) error {
 	slog.Info("runs the job", "tick", tick.At, "token", tick.Token())
 	err := a.Write(ctx, a.Name, tick.Token(), func(ctx context.Context, tx *sql.Tx) error {

@@ -23,7 +23,7 @@ var (
 // than a call, so that no call outlives the permit of a process that died in the middle.
 //
 // No semaphore stops the call of a process that is paused, and wakes up after its permit was given to another process. A gateway
-// that checks fencing tokens does: see package semaphore.
+// that checks fencing tokens refuses it: see package semaphore.
 func throttle(ctx context.Context, a *app.App) error {
 	throttled, err := semaphore.New(a.Manager, semaphore.Options{Name: a.Name, Permits: max(*permits, 1)})
 	if err != nil {
@@ -38,7 +38,7 @@ func throttle(ctx context.Context, a *app.App) error {
 				return charge(ctx, url)
 			}
 			err := leasing.ErrLost
-			// The end of a permit ends its call. The gateway may have charged all the same, and tells a repeated number apart.
+			// The end of a permit ends its call. The gateway may have charged all the same, and recognizes a repeated number.
 			for errors.Is(err, leasing.ErrLost) {
 				err = throttled.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error { return charge(ctx, url) })
 			}

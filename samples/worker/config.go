@@ -26,9 +26,9 @@ import (
 )
 
 // config is the configuration file that an application reads at its start. To move to another
-// backend change "provider"; the options of the others may stay.
+// backend change "provider"; the options of other backends may stay.
 //
-// In "provider", and in the options of that one, ${NAME} stands for the environment
+// In "provider", and in the options of that provider, ${NAME} stands for the environment
 // variable NAME, and ${NAME:-text} for text where that is not set, so that a file
 // need not hold secrets.
 type config struct {
@@ -37,12 +37,12 @@ type config struct {
 
 	Name     string            `json:"name"`
 	Owner    string            `json:"owner"`
-	Metadata map[string]string `json:"metadata"` // beside host and pid
+	Metadata map[string]string `json:"metadata"` // in addition to host and pid
 	TTL      duration          `json:"ttl"`
 }
 
 // backends are all backends of the library. Only this table and the imports
-// depend on a backend; an application has the one line that it needs.
+// depend on a backend; an application needs only one of these lines.
 var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
 	"sqlite":     fromJSON(sqlitelease.Open),
 	"postgres":   fromJSON(postgreslease.Open),
@@ -66,7 +66,7 @@ func fromJSON[O any, P leasing.Provider](open func(context.Context, O) (P, error
 		}
 		provider, err := open(ctx, options)
 		if err != nil {
-			return nil, err // no interface that holds a nil pointer
+			return nil, err // not an interface that holds a nil pointer
 		}
 		return provider, nil
 	}

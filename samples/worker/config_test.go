@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vars are an environment of pairs.
+// vars returns an environment with the given pairs.
 func vars(pairs ...string) lookup {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {

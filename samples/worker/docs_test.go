@@ -47,14 +47,14 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)]*)\)`)
 )
 
-// offline has requests to Amazon go nowhere.
+// offline makes requests to Amazon fail.
 func offline(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "nobody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "geheim")
 }
 
-// account makes the files ca.crt and token of a folder.
+// account makes the files ca.crt and token in a folder.
 func account(t *testing.T, folder string) (ca, token string) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -70,7 +70,7 @@ func account(t *testing.T, folder string) (ca, token string) {
 func works(t *testing.T, provider leasing.Provider, err error, text string) {
 	t.Helper()
 	if err != nil {
-		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // one that creates what it needs has looked for its server
+		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // a provider that creates its tables has tried to reach its server
 		return
 	}
 	require.NoError(t, provider.Close())
@@ -94,7 +94,7 @@ func TestPagesOfProviders(t *testing.T) {
 			provider, err := backends[name](t.Context(), json.RawMessage(section))
 			works(t, provider, err, section)
 			if err == nil {
-				named := strings.Replace(provider.Capabilities().Provider, "mysql", "mariadb", 1) // whose dialect it is
+				named := strings.Replace(provider.Capabilities().Provider, "mysql", "mariadb", 1) // its dialect
 				require.Contains(t, named, name)                                                  // "redis-cluster" is one of redis
 			}
 		}
@@ -135,7 +135,7 @@ func TestLinksOfPages(t *testing.T) {
 	}
 }
 
-// anchors are those that a forge makes of headings.
+// anchors returns the anchors that a forge makes from headings.
 func anchors(text string) []string {
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -1,5 +1,5 @@
 // Command worker is a process that competes with others for a lease, works while
-// it has it, and takes over when its holder stops. It is one program for every
+// it is the holder, and takes over when another holder stops. It is one program for every
 // backend: a URL or a file says which.
 //
 //	go run ./worker -provider 'sqlite://worker.db?create=true'
@@ -50,7 +50,7 @@ func main() {
 // settings are the command line, and the file it names.
 type settings struct {
 	config
-	url     string // of the provider, if no file says it
+	url     string // if no file names the provider
 	pace    time.Duration
 	measure int
 	metrics string // address; "" for none
@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 			return err
 		}
 	}
-	// RaiseToMinTTL lets one TTL do for every backend: a backend with only longer
+	// RaiseToMinTTL lets one TTL work for every backend: a backend with only longer
 	// leases gets its shortest TTL.
 	options := leasing.Options{Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0}
 	if s.metrics != "" {
@@ -141,7 +141,7 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 	return (&worker{settings: s, manager: manager, out: out}).compete(ctx)
 }
 
-// open opens the provider that the URL names, or the file chooses.
+// open opens the provider that the URL or the file names.
 func (s settings) open(ctx context.Context) (leasing.Provider, error) {
 	if s.url != "" {
 		return app.Open(ctx, s.url)

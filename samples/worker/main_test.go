@@ -66,7 +66,7 @@ func onBackend(t *testing.T, name, server string) {
 		servertest.Require(t, server)
 	}
 	env := []string{"BACKEND", name, "WORKER_FILE", filepath.Join(t.TempDir(), "leases.db"), server, os.Getenv(server)}
-	if name == "postgres" { // where tables would stay
+	if name == "postgres" { // the tables would stay there
 		schema := "sample_worker_" + strings.ToLower(rand.Text()[:8])
 		env = append(env, "WORKER_SCHEMA", schema)
 		db, err := sql.Open("pgx", os.Getenv(server))
@@ -145,7 +145,7 @@ func (p *process) await(pattern string) string {
 	}
 }
 
-// stop asks the worker to stop, and waits until it has ended in order.
+// stop asks the worker to stop, and waits until the worker has ended without an error.
 func (p *process) stop() {
 	p.cancel()
 	if err, open := <-p.ended; open {
@@ -205,7 +205,7 @@ func TestMeasureOnSQLite(t *testing.T) {
 }
 
 func TestWorkerSaysWhatIsWrong(t *testing.T) {
-	missing := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) // no tables, and none to be made
+	missing := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) // has no tables, and is not asked to create any
 	for url, want := range map[string]string{"oracle://me:geheim@host/db": `"oracle"`, missing: "call Migrate"} {
 		var out bytes.Buffer
 		err := run(t.Context(), []string{"-provider", url, "-pace", "1ms"}, vars(), &out)

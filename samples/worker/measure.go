@@ -38,7 +38,7 @@ func measure(ctx context.Context, manager *leasing.Manager, name string, cycles 
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "%s, %d times\tmedian\t99 %%\tfirst\n", manager.Capabilities().Provider, cycles)
 	for i, verb := range verbs {
-		first := took[i][0] // which connects, and asks for a token
+		first := took[i][0] // this cycle also connects, and fetches a token
 		rest := slices.Sorted(slices.Values(took[i][1:]))
 		fmt.Fprintf(table, "%s\t%v\t%v\t%v\n", verb, rest[len(rest)/2], rest[len(rest)*99/100], first)
 	}

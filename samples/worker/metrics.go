@@ -14,7 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// serveMetrics serves at address what meters measure, in the form that Prometheus reads,
+// serveMetrics serves the metrics of meters at address, in the form that Prometheus reads,
 // until stop is called.
 func serveMetrics(address string, out io.Writer) (meters *sdkmetric.MeterProvider, stop func(), err error) {
 	registry := prometheus.NewRegistry()

@@ -24,8 +24,8 @@ type worker struct {
 	out io.Writer
 }
 
-// compete stands for one term after the other, until ctx ends or something is
-// wrong that trying again can't help.
+// compete runs one term after the other, until ctx ends or an error occurs that
+// a retry can't fix.
 func (w *worker) compete(ctx context.Context) error {
 	w.manager.Subscribe(w.observe)
 	w.say("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
@@ -40,7 +40,7 @@ func (w *worker) compete(ctx context.Context) error {
 	}
 }
 
-// term waits for the lease, works under it, and gives it up.
+// term waits for the lease, works under it, and releases the lease.
 func (w *worker) term(ctx context.Context) error {
 	waiting, haveIt := context.WithCancel(ctx)
 	var watcher sync.WaitGroup

@@ -19,8 +19,8 @@ func CPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// Heap is the bytes of live objects and of goroutines' stacks. Two collections, so
-// that what finalizers held is gone as well.
+// Heap is the bytes of live objects and of goroutines' stacks. It collects garbage
+// twice, to free the objects that finalizers have kept alive.
 func Heap() float64 {
 	runtime.GC()
 	runtime.GC()
@@ -29,8 +29,7 @@ func Heap() float64 {
 	return float64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// ForEach does something for each of n, from 64 goroutines, and returns the first
-// error.
+// ForEach calls do n times, from 64 goroutines, and returns the first error.
 func ForEach(n int, do func(i int) error) error {
 	var next atomic.Int64
 	var all errgroup.Group

@@ -24,7 +24,8 @@ var provider = sync.OnceValues(func() (abstractions.Provider, error) {
 	return open.URL(context.Background(), os.Getenv(URL), memlease.Opener(), redislease.Opener())
 })
 
-// NewManager returns another manager over the process's one provider. It is never closed.
+// NewManager returns another manager over the process's one provider. The manager is
+// never closed.
 func NewManager() *leasing.Manager {
 	p, err := provider()
 	if err != nil {

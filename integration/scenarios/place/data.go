@@ -11,7 +11,7 @@ import (
 )
 
 // Data is the database of a run: the resource that its leases protect. Parameters in
-// its own SQL are $1, $2 and so on, which SQLite also understands.
+// SQL are $1, $2 and so on, which SQLite also understands.
 type Data struct {
 	*sql.DB
 	fence *sqlfence.Table
@@ -41,7 +41,7 @@ func (d *Data) Do(ctx context.Context, resource string, token int64, do func(ctx
 	return d.fence.Do(ctx, d.DB, resource, token, do)
 }
 
-// Each passes the rows of a query on.
+// Each calls a function for every row of a query.
 func Each(ctx context.Context, db *sql.DB, query string, each func(row *sql.Rows) error) error {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// openers are those of all providers whose leases other processes reach by a URL.
+// openers are the openers of all providers whose leases other processes reach by a URL.
 var openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(),
 }
@@ -36,7 +36,7 @@ func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 	return open.URL(ctx, rawURL, openers...)
 }
 
-// Place is one run's.
+// Place is the place of one run's leases and data.
 type Place struct {
 	Leases string // URL of the provider
 	Driver string // of the database: "pgx" or "sqlite3"
@@ -66,8 +66,8 @@ func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, e
 	if err != nil {
 		return Place{}, nil, err
 	}
-	// A transaction takes the file's write lock when it begins: a transaction that reads first could
-	// not get the lock later if another has written in between.
+	// A transaction acquires the file's write lock when it begins: a transaction that reads first
+	// could not get the lock later if another has written in between.
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
 	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + scenario + "_" + strings.ToLower(rand.Text()[:8])}
 	if onSQLite || rawURL == "" {
@@ -75,7 +75,7 @@ func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, e
 	}
 	remove := func() error { return os.RemoveAll(folder) }
 	switch open.Scheme(rawURL) {
-	case "redis", "rediss": // which forgets names a minute after their end
+	case "redis", "rediss": // names are forgotten a minute after their end
 		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
 	case "postgres", "postgresql":
 		p.Leases = withParameter(withParameter(rawURL, "schema", p.Scope), "history", "true")
@@ -100,7 +100,7 @@ func (p Place) prepare(ctx context.Context) error {
 	case *sqllease.Provider:
 		err = provider.Migrate(ctx)
 	case *redislease.Provider:
-		if provider.Capabilities().Provider == "redlock" { // whose servers the run's prefix is new to
+		if provider.Capabilities().Provider == "redlock" { // to whose servers the run's prefix is new
 			err = provider.Bootstrap(ctx)
 		}
 	}

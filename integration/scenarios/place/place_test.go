@@ -65,7 +65,7 @@ func TestClearOnPostgres(t *testing.T) {
 	require.Zero(t, schemas())
 }
 
-// use takes a lease.
+// use acquires and releases a lease.
 func use(t *testing.T, p place.Place) {
 	t.Helper()
 	manager, _, closeAll, err := p.Connect(t.Context(), leasing.Options{})

@@ -51,7 +51,7 @@ func parse(worker string, line []byte) Report {
 	return r
 }
 
-// attributes writes those of a record, in the order of the record.
+// attributes returns the attributes of a record as text, in the order of the record.
 func attributes(line []byte) string {
 	var text strings.Builder
 	decoder := json.NewDecoder(bytes.NewReader(line))

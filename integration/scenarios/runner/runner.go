@@ -15,12 +15,12 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/place"
 )
 
-// Scenario is a sample with trouble.
+// Scenario is a sample whose processes meet with trouble.
 type Scenario struct {
 	Name   string
 	About  string        // in a line
 	Sample string        // the program: a folder of module samples
-	TTL    time.Duration // of the workers' leases; raised to the backend's least
+	TTL    time.Duration // of the workers' leases; raised to the backend's minimum
 	// Control starts workers and checks the outcome: an error is a broken promise.
 	Control func(ctx context.Context, s *Runner) error
 }
@@ -57,7 +57,7 @@ func Run(ctx context.Context, folder string, scenario Scenario, url string, out 
 	defer func() { err = errors.Join(err, closeAll()) }()
 
 	ttl := max(scenario.TTL, manager.Capabilities().MinTTL)
-	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any takes, also on a slow machine
+	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any scenario takes, also on a slow machine
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
 	s := &Runner{
 		Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now(),
@@ -79,8 +79,8 @@ func (s *Runner) RunWorkers(ctx context.Context, n int, on func(Report) (goOn bo
 	return s.Follow(ctx, on)
 }
 
-// Follow prints reports and passes them to on, until all workers are gone. on reports whether the worker goes on: it does not
-// after Kill and Pause.
+// Follow prints reports and passes them to on, until all workers are gone. on reports whether the worker goes on; after Kill
+// and Pause a worker does not.
 func (s *Runner) Follow(ctx context.Context, on func(Report) (goOn bool)) error {
 	for s.Running() > 0 {
 		r, err := s.Next(ctx)
@@ -122,7 +122,7 @@ func (s *Runner) OK(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "ok  %s\n", fmt.Sprintf(format, args...))
 }
 
-// Table prints rows, the first of them headings.
+// Table prints rows, the first of which has the headings.
 func (s *Runner) Table(rows ...[]any) {
 	_, _ = fmt.Fprintln(s.out)
 	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)

@@ -24,10 +24,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// sample is the name of a link to this program, which then does as a sample.
+// sample is the name of a link to this program, which acts as a sample under
+// that name.
 const sample = "sample"
 
-// work does what the worker's argument says, and returns the exit status.
+// work acts as the worker's argument demands, and returns the exit status.
 func work(how string) int {
 	input := bufio.NewScanner(os.Stdin)
 	say := func(level slog.Level, text string) {
@@ -124,7 +125,7 @@ func TestWorkerThatWaitsEndsWhenItIsStopped(t *testing.T) {
 		s.Continue("w1")
 		next(ctx, t, s, "after")
 		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, runner.Exited).Text)
-		s.StopAll() // no one is left
+		s.StopAll() // no worker is left
 		return nil
 	}))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// process is a worker's.
+// process is the process of a worker.
 type process struct {
 	*servertest.Process
 	cmd   *exec.Cmd
@@ -28,7 +28,7 @@ func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
 	cmd := exec.Command(s.program, slices.Concat(s.flags, []string{"-owner", name}, args)...)
 	cmd.Env = append(os.Environ(), "LEASING_URL="+s.Place.Leases, "LEASING_DATA="+s.Place.Data) // URLs may hold passwords
 	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe() // its end tells the worker that we are gone
+	input, err := cmd.StdinPipe() // its end shows the worker that this process has ended
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,8 @@ func (s *Runner) read(ctx context.Context, name string, w *process, output io.Re
 }
 
 // Send puts a report of the parent among those of the workers. It may be
-// called from any goroutine, and returns when Next has taken it, or ctx ends.
+// called from any goroutine, and returns when Next has received the report, or ctx
+// ends.
 func (s *Runner) Send(ctx context.Context, r Report) {
 	select {
 	case s.reports <- r:
@@ -71,9 +72,9 @@ func (s *Runner) Send(ctx context.Context, r Report) {
 // Running is the number of workers that have not ended yet.
 func (s *Runner) Running() int { return s.running }
 
-// Next waits for the next report. A worker that fails, or ends otherwise than
-// in order or by Kill, is an error. So is a worker that could not be stopped, paused,
-// resumed or continued before.
+// Next waits for the next report. A worker that fails, or ends neither in order nor
+// by Kill, is an error. So is a worker that could not be stopped, paused, resumed or
+// continued before.
 func (s *Runner) Next(ctx context.Context) (Report, error) {
 	if s.err != nil {
 		return Report{}, s.err
@@ -112,7 +113,7 @@ func (s *Runner) Pause(name string) { s.err = errors.Join(s.err, s.workers[name]
 // has passed.
 func (s *Runner) Resume(name string) { s.err = errors.Join(s.err, s.workers[name].Resume()) }
 
-// StopAll asks all workers to end in order that were neither killed nor stopped.
+// StopAll asks all workers that were neither killed nor stopped to end in order.
 func (s *Runner) StopAll() {
 	for name, w := range s.workers {
 		if !w.killed && !w.stopped && !w.gone {
@@ -121,7 +122,8 @@ func (s *Runner) StopAll() {
 	}
 }
 
-// Continue lets a worker that waits go on. It does nothing for a worker that was asked to end, or has ended.
+// Continue lets a waiting worker go on. It does nothing for a worker that was asked to end, or has
+// ended.
 func (s *Runner) Continue(name string) {
 	if w := s.workers[name]; w != nil && !w.stopped && !w.killed && !w.gone {
 		_, err := io.WriteString(w.input, "go on\n")

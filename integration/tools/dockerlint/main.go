@@ -1,5 +1,5 @@
 // Command dockerlint makes the checks of `docker build --check` on Dockerfiles. It builds nothing,
-// and asks no registry about the images that they begin with.
+// and asks no registry about the images that the Dockerfiles begin with.
 package main
 
 import (
@@ -30,7 +30,7 @@ func lint(path string) error {
 		return err
 	}
 	source := llb.NewSourceMap(nil, path, "Dockerfile", text)
-	source.Definition = &llb.Definition{} // which it would have after a build
+	source.Definition = &llb.Definition{} // as after a build
 	found, err := dockerfile2llb.DockerfileLint(context.Background(), text, dockerfile2llb.ConvertOpt{
 		SourceMap:    source,
 		MetaResolver: anyImage{},

@@ -99,8 +99,8 @@ func (a *Account) SetTTL(db, name string, seconds int) {
 	a.databases[db][name].properties.DefaultTTL = &seconds
 }
 
-// SetPartitionKeyVersion gives a container another version of partition keys, as older
-// containers have; 0 omits the version.
+// SetPartitionKeyVersion sets the version of a container's partition keys, which is
+// 1 in older containers; 0 omits the version.
 func (a *Account) SetPartitionKeyVersion(db, name string, version int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,10 +8,10 @@
 //
 //	go run github.com/distributedleasing/leasing/providers/cosmos/cosmostest/cosmosfake@latest
 //
-// The account follows the service's documentation, and other SDKs' knowledge of the
-// service. It does not prove the service's behaviour. Where the two differ the service
-// is right, and this package has a defect. The package may change without notice: it is
-// for tests alone. The account has these features:
+// The account follows the service's documentation and that of other SDKs. It does not
+// prove the service's behaviour. Where the two differ the service is right, and this
+// package has a defect. The package may change without notice: it is for tests alone.
+// The account has these features:
 //
 //   - Requests carry a signature by the account's key, or a bearer token. With a token,
 //     operations on databases and containers get 403/5300.
@@ -25,8 +25,8 @@
 //   - Session tokens. A read of a lagging replica is stale, unless the session token
 //     includes the missing writes. A token from the future is 404/1002.
 //   - Time to live: learn.microsoft.com/azure/cosmos-db/nosql/time-to-live. An expired
-//     item is missing. Whether it still blocks a create of its ID is not documented,
-//     and an option.
+//     item is missing. The service does not document whether it still blocks a create
+//     of its ID; an option decides.
 //   - Queries of the form SELECT * FROM c WHERE STARTSWITH(c.id, @p) AND c.f < @n,
 //     the second condition optional, in pages that may be short or empty.
 //

@@ -47,7 +47,7 @@ type Fault struct {
 	Status     int
 	Substatus  int
 	RetryAfter time.Duration
-	// Drop breaks the connection instead of an answer.
+	// Drop breaks the connection instead of sending an answer.
 	Drop bool
 	// Applied applies the operation before Status or Drop.
 	Applied    bool

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "c2VjcmV0"
 
-// client is azcosmos over a pipe: the tests check the fake by the SDK's reading of its answers.
+// client is azcosmos over a pipe, so the tests check that the SDK understands the fake's
+// answers.
 type client struct {
 	*azcosmos.ContainerClient
 	t       *testing.T

@@ -72,7 +72,7 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request, to route) {
 	if answer == nil {
 		answer = c.run()
 	}
-	if op.Write() && answer.status < 300 && r.Header.Get("Prefer") == "return=minimal" { // azcosmos asks for this by default
+	if op.Write() && answer.status < 300 && r.Header.Get("Prefer") == "return=minimal" { // azcosmos requests this by default
 		answer.body = nil
 	}
 	a.answer(w, answer)

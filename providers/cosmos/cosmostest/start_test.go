@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A started account has its own key, and the provider takes its URL, or its address
-// and key.
+// A started account has its own key, and the provider accepts its URL, or its
+// address and key.
 func TestStart(t *testing.T) {
 	one, other := cosmostest.Start(t), cosmostest.Start(t)
 	for _, options := range []cosmoslease.Options{

@@ -26,10 +26,10 @@ type version struct {
 
 func (i *item) latest() version { return i.versions[len(i.versions)-1] }
 
-// behind returns the version of a replica that lacks the last writes, except those that
-// the session has seen.
+// behind returns the version of a lagging replica, which lacks the last writes but has
+// the writes of the session.
 func (i *item) behind(lag int, seen int64) version {
-	var v version // a time before the first write
+	var v version // before the first write: no item
 	for n, shown := range i.versions {
 		if n < len(i.versions)-lag || shown.lsn <= seen {
 			v = shown
@@ -63,7 +63,7 @@ func (c *call) write(status int, id string, fields map[string]any) *reply {
 
 // alive reports whether a version can be read: it was not deleted, and its time to live
 // is not over. The item's own time to live overrides the container's, and has no effect
-// if the container has none set.
+// if the container's is not set.
 func (c *call) alive(v version) bool {
 	if v.fields == nil {
 		return false

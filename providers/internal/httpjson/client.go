@@ -82,9 +82,9 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Do sends a request, with send as JSON unless it is nil, and reads the answer's JSON into
-// into, which may be Marked. It returns the header of any answer of the service, even of a
-// *StatusError.
+// Do sends a request, with send as JSON unless it is nil, and decodes the answer's JSON
+// into the last argument, which may be Marked. It returns the header of any answer of the
+// service, even of a *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {
@@ -113,9 +113,9 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 
 var errBusy = providerkit.NotInTime("not sent, since earlier requests have used up three quarters of its time")
 
-// place waits for a place, for three quarters of the request's time. A request that is sent
-// later is cut off during the work of a slow service. The work is wasted, the connection is
-// closed, and a new connection costs the service more than the request.
+// place waits for a place, for three quarters of the request's time. A slow service may
+// still be working on a later request when the request is cut off. Then the work is wasted,
+// the connection is closed, and a new connection costs the service more than the request.
 func (c *Client) place(ctx context.Context) (leave func(), err error) {
 	if c.Places == nil {
 		return func() {}, nil

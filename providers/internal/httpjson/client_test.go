@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A call ends with its context at the server, too, and its error does not contain the cause.
+// A call whose context ends also ends at the server, and its error does not contain the
+// context's cause.
 func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 	users, wire := faulttest.NewWire(http.DefaultTransport)
 	*wire = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remembered returns a memory in its stored form, to which IDs were added one after the other.
+// remembered returns the stored form of IDs that were added one after the other.
 func remembered(ended providerkit.Ended) []byte {
 	stored := EncodeEnded(nil, nil)
 	for i := range ended {
@@ -23,7 +23,7 @@ func TestEndedIDsAreFoundAgain(t *testing.T) {
 	var ended providerkit.Ended
 	for i := range providerkit.EndedMost {
 		id := abstractions.NewID()
-		if i%2 == 0 { // as long as an entry, and as short as possible
+		if i%2 == 0 { // every second ID has 9 bytes
 			id = fmt.Sprintf("%09d", i)
 		}
 		ended = append(ended, providerkit.EndedID{ID: id, Broken: i%3 == 0, At: 1 << 31})
@@ -47,7 +47,7 @@ func TestEndedIDsAreDroppedByAndBy(t *testing.T) {
 	var stored []byte
 	for i := range int64(300) {
 		at := i / 7
-		if i >= 200 { // a quiet time at first
+		if i >= 200 { // after a quiet time
 			at += long + (i-200)*long/20
 		}
 		entry := providerkit.EndedID{ID: fmt.Sprint(i), At: at}

@@ -16,8 +16,8 @@ import (
 // ServerStore is a [RowStore] over a server, for MySQL and SQL Server. A row is read, the rules decide, and one request writes the row
 // under the condition that it is still the same: no lock is held while the server waits for a client, which may be paused for good.
 //
-// A deadline counts from the clock of the read, which is never later than the row that was read. Until the write that clock can only fall
-// behind, which frees no name early: a lease that had run out then has run out since.
+// A deadline counts from the read's clock reading, which is taken before the row is read. By the time of the write this reading
+// is in the past, which frees no name early: a lease that had run out at the reading is still over at the write.
 type ServerStore struct {
 	*RowStore
 	Limited // except for renewals
@@ -64,7 +64,7 @@ func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerSto
 	return r
 }
 
-// Lives returns true, since the answer is unknown.
+// Lives returns true, since it is unknown whether a process lives.
 func (s *ServerStore) Lives(string) bool { return true }
 
 // Change implements [RowDialect].
@@ -72,7 +72,8 @@ func (s *ServerStore) Change(ctx context.Context, name, id string, rule func(*Ro
 	return s.changeOn(ctx, s, name, id, rule)
 }
 
-// changeOn starts over if the row has changed since it was read. Each lost race is another claim's change.
+// changeOn starts over if the row has changed since it was read. Each lost race means that another claim
+// has made a change.
 func (s *ServerStore) changeOn(ctx context.Context, on Statements, name, id string, rule func(*Row) providerkit.Change) (done Applied, err error) {
 	for n, raced := 0, 0; n == 0 && err == nil; {
 		var r *Row
@@ -106,7 +107,7 @@ func writeOf(r *Row) Write {
 }
 
 // Renew reads all the rows and writes all renewals that the rules allow, in two requests. If a row is locked or has changed, each
-// half runs alone, which may renew some claims twice; and each claim runs alone if the history needs an entry of each.
+// half runs alone, which may renew some claims twice. If the history records renewals, each claim runs alone.
 func (s *ServerStore) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
 	on := s.in.Renewing(wait)
 	if len(reqs) == 1 {

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks compare with GET_LOCK, which writes nothing and ends with its connection, on a server of their own with
-// its defaults: each commit is on the disk.
+// The benchmarks compare the provider with GET_LOCK, which writes nothing and whose locks end with their connection.
+// They use a separate server with default settings: each commit is flushed to disk.
 
-// BenchmarkCycle_mariadb takes and gives back a name that is free.
+// BenchmarkCycle_mariadb acquires and releases a free name.
 func BenchmarkCycle_mariadb(b *testing.B) {
 	bed := newBed(b, "mysql://root@"+servertest.NewMariaDB(b).Addr()+"/mysql")
 	b.Run("leasing", func(b *testing.B) {
@@ -81,8 +81,8 @@ func handoff(b *testing.B, contender func() (acquire func() (release func()))) {
 	release()
 }
 
-// BenchmarkHeld_mariadb takes 10,000 names and renews all of them once per round. With GET_LOCK one session has all locks, and
-// nothing is renewed: a round checks that the session lives.
+// BenchmarkHeld_mariadb acquires 10,000 names and renews all of them once per round. With GET_LOCK one session holds all
+// locks, and a round only checks that the session is alive.
 func BenchmarkHeld_mariadb(b *testing.B) {
 	const held = 10_000
 	bed := newBed(b, "mysql://root@"+servertest.NewMariaDB(b).Addr()+"/mysql")

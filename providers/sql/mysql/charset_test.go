@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ends are characters whose last bytes begin a character in one of the character sets of the test. So a backslash after them is its
-// second byte, and escapes nothing.
+// ends are characters whose last bytes begin a character in one of the character sets of the test. In that set a backslash after
+// them is the second byte of a character, and escapes nothing.
 var ends = []string{"日", "い", "é", "xé", "😀", "ァ"}
 
-// T126: the server gives sessions a character set of its own, and texts are quoted for UTF-8. A name, an owner or metadata that ends
-// a text early would be a statement.
+// T126: the server sets the character set of sessions, but texts are quoted for UTF-8. A name, an owner or metadata that ends its
+// quotes early would run as a statement.
 func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 	server := servertest.NewMariaDB(t, "--skip-character-set-client-handshake", "--character-set-server=gbk")
 	b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -54,7 +54,8 @@ func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 	}
 }
 
-// T126: a proxy before the server does not forward the session's settings. No statement with parameters is sent.
+// T126: a proxy before the server does not forward the session's settings. The provider then sends no statement
+// with parameters.
 func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)
@@ -72,7 +73,8 @@ func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T
 	}
 }
 
-// overriding is a connector whose sessions do something after each statement without parameters.
+// overriding is a connector whose sessions run another statement after each statement without
+// parameters.
 type overriding struct {
 	driver.Connector
 	statement string

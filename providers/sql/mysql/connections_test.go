@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own starts a server of the test's own, with a database of a user who has rights on this database alone.
+// own starts a server for one test, with a database and a user who has rights on this database alone.
 func own(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -36,7 +36,8 @@ func (b *bed) openWithout(t *testing.T) *Provider {
 	return p
 }
 
-// T150: a read-only server refuses, and the caller learns the reason. Each attempt costs one connection, not hundreds.
+// T150: a read-only server refuses requests, and the error names the reason. Each attempt costs one connection, not
+// hundreds.
 func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 	root, app := own(t)
 	p := app.open(t)
@@ -67,7 +68,8 @@ func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
 	require.NotContains(t, err.Error(), "bad connection")
 }
 
-// T151: a gateway has forgotten idle connections. A request has time for another connection within its bound, even if there are many.
+// T151: a gateway has dropped idle connections. A request gets a working connection within its timeout, even if many connections
+// were dropped.
 func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	u, err := url.Parse(mariadbURL(t))
 	require.NoError(t, err)
@@ -89,7 +91,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	unlock()
 	all.Wait()
-	<-time.After(1100 * time.Millisecond) // pools count the pause by the clock
+	<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
 	gateway.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
@@ -117,7 +119,7 @@ func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	}
 }
 
-// refusing is a connector that makes no connection.
+// refusing is a connector whose Connect fails.
 type refusing struct{ err error }
 
 func (r refusing) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
@@ -181,7 +183,7 @@ func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	}
 }
 
-// T159: a server with safe updates, which refuses updates without a key, refuses no batch.
+// T159: a server with safe updates refuses updates without a key, but no batch of the provider.
 func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	root, app := own(t)
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
@@ -207,7 +209,8 @@ func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// T160: the server ends one of two transactions that wait for each other. That one has done nothing, and is repeated: sweeps and requests succeed.
+// T160: the server ends one of two transactions that wait for each other. The ended transaction has changed nothing and is
+// repeated, so sweeps and requests succeed.
 func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T156, T157: MariaDB's and MySQL's numbers.
+// T156, T157: the error numbers of MariaDB and MySQL determine the error's class.
 func TestTrap_T156_WhatMySQLsNumbersDecide(t *testing.T) {
 	for class, numbers := range map[providerkit.Class][]int{
 		providerkit.Denied:   {1045, 1820, 1862, 4151, 3118, 3159, 3955, 1251, 2061, 1275, 1524},

@@ -30,7 +30,8 @@ func Example() {
 	fmt.Println(err)
 }
 
-// Options come from JSON as well, and never show the URL, which may hold a password.
+// Options can be read from JSON. Printing options does not show the URL, which may contain a
+// password.
 func ExampleOptions() {
 	var options mysqllease.Options
 	err := json.Unmarshal([]byte(`{

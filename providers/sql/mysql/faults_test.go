@@ -61,8 +61,8 @@ func TestTrap_T47_ClockIsReadAfterTheLock_mariadb(t *testing.T) {
 	}
 }
 
-// T47: a row may be written after its read has begun. Then its lease has more time left than the TTL, but no clock has gone back, and the
-// deadline stays. If a clock has gone back, the name is free one TTL later.
+// T47: a row may be written after its read has begun. The read then shows a lease with more time left than its TTL, although no
+// clock has gone back, and the deadline stays. If a clock has gone back, the name is free one TTL later.
 func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t)
@@ -93,8 +93,8 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	require.False(t, again.ExpiresAt.After(again.Now.Add(time.Hour)))
 }
 
-// T47: if SYSDATE is NOW, a read that began before its row was written would take the difference for a clock that went back,
-// and move the deadline to before its holder's trust ends.
+// T47: if SYSDATE were NOW, the provider would mistake a read that began before its row was written for a clock that went
+// back, and move the deadline to before the end of the holder's trust.
 func TestTrap_T47_AServerWhoseClockStandsStill_mariadb(t *testing.T) {
 	server := servertest.NewMariaDB(t)
 	command := server.Command
@@ -144,7 +144,7 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Sessions are in UTC, strict, and commit, whatever the defaults of the server.
+// With any defaults of the server, sessions use UTC and strict mode, and changes are committed.
 func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
 	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // no other test uses the server
 	admin := b.connect(t)
@@ -230,7 +230,8 @@ func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 	}
 }
 
-// A foreign statement may lock the history's numbers. A change that has waited too long for the lock has changed nothing.
+// Another statement may lock the numbers of the history's rows. A change whose wait for this lock times out has changed
+// nothing.
 func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t, "history=true")
@@ -350,8 +351,8 @@ func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 	require.Len(t, list.Records, 1)
 }
 
-// A name was forgotten while a claim stood still between its two statements. The server's clock may be behind the
-// forgotten token, as after a step.
+// A name is forgotten while a claim is paused between its two statements. The server's clock may be behind the
+// forgotten token, for example after a clock step.
 func TestTrap_T284_AClaimThatStoodStillIsAboveTheFloor_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)

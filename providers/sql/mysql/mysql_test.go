@@ -38,7 +38,8 @@ func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
 	require.Len(t, list.Records, 1)
 }
 
-// Processes that start together make the tables once; after an interrupted process another one continues.
+// Processes that start together create the tables once. If a process was interrupted, another process
+// continues.
 func TestMigration_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p, err := OpenURL(bounded(t), b.url)

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withHook opens a provider over an application's connector with a function before each connection, which may get the password.
+// withHook opens a provider over an application's connector. The connector calls a function, which may set the password, before
+// each connection.
 func (b *bed) withHook(t testing.TB, before func(context.Context, *mysql.Config) error) *Provider {
 	t.Helper()
 	config := b.config.Clone()

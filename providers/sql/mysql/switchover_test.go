@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, and not those of root.
+// pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, but not those of root.
 type pair struct {
 	faulttest.SwitchOver
 	t              *testing.T
@@ -64,7 +64,7 @@ func (p *pair) followed() {
 	})
 }
 
-// on returns a bed of root on a server.
+// on returns a bed for the root user of a server.
 func (p *pair) on(s *servertest.Server) *bed {
 	p.t.Helper()
 	return rootOf(p.t, "mysql://root@"+s.Addr())
@@ -77,7 +77,7 @@ func (p *pair) exec(on *servertest.Server, statements ...string) {
 	}
 }
 
-// T165: the endpoint leads to the new primary, and the old one stays up and is read-only.
+// T165: the endpoint leads to the new primary, and the old primary stays up and is read-only.
 func TestTrap_T165_TheEndpointMoves_mariadb(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -43,7 +43,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 
 const justLock = "SELECT FROM {lease} WHERE name = $1 FOR UPDATE"
 
-// waitBlocked waits until some sessions wait for a lock of the table.
+// waitBlocked waits until that many sessions wait for a lock of the table.
 func waitBlocked(t testing.TB, p *Provider, sessions int) {
 	t.Helper()
 	b := backendOf(p)
@@ -63,8 +63,8 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p, store := open(), open()
-	// clockAfter makes the call wait for the row, and returns the database's
-	// clock at the moment before the row was unlocked.
+	// clockAfter makes the call wait for the row, and returns the database's time just before
+	// the row was unlocked.
 	clockAfter := func(name string, call func()) time.Time {
 		unlock := lockRow(t, p, name, justLock)
 		var done sync.WaitGroup
@@ -241,7 +241,8 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	for _, requests := range [][]abstractions.RenewRequest{forwards, backwards, forwards, backwards} {
 		all.Go(func() {
 			for range 20 {
-				// Waits for the rows, unlike a batch: skipping would hide a deadlock.
+				// Unlike a batch, this call waits for the rows: skipping locked rows would hide a
+				// deadlock.
 				verdicts, err := dialecttest.BackendOf(store).Renew(ctx, requests, true)
 				require.NoError(t, err)
 				for _, v := range verdicts {
@@ -253,7 +254,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	all.Wait()
 }
 
-// T12: acquires that wait, however many, leave a connection to renewals.
+// T12: any number of waiting acquires leaves a connection for renewals.
 func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -388,7 +389,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.NoError(t, ping())
 }
 
-// The driver's request to cancel a query has a context of 15 s.
+// The driver's request to cancel a query has a context of 15 s, but connecting has its own timeout.
 func TestAttemptsToConnectAreBounded(t *testing.T) {
 	dialed := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		deadline, ok := ctx.Deadline()
@@ -400,8 +401,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// meanwhile is a database on which something happens before the first
-// statement of a kind.
+// meanwhile is a database that calls something before the first statement of a kind.
 type meanwhile struct {
 	dialect.Querier
 	before    string
@@ -416,8 +416,8 @@ func (m *meanwhile) QueryContext(ctx context.Context, statement string, args ...
 	return m.Querier.QueryContext(ctx, statement, args...)
 }
 
-// T63: a break ends the lease that it has read, and not the one that follows before its
-// write. Other changes in between do not prevent the break.
+// T63: a break ends the lease that it has read, and not a lease that follows before the break
+// is written. Other changes in between do not prevent the break.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
 		open := database.New(t)
@@ -426,7 +426,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		first, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		b := backendOf(p)
-		b.db.native = false // so that the querier is asked
+		b.db.native = false // so that the querier is used
 		b.db.Querier = &meanwhile{Querier: b.db.Querier, before: b.SQL["write"], something: func() {
 			require.NoError(t, others.Release(ctx, releaseOf(first)))
 			next, err = others.Acquire(ctx, claimOf("n", time.Minute))

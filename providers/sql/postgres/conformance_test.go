@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, database.Harness(silentPostgres, "history", "true", "history_renewals", "true"))
 }
 
-// Without history a lone acquire or release has its own statement.
+// Without history, a single acquire or release uses a statement of its own.
 func TestConformanceWithoutHistory(t *testing.T) {
 	servertest.Long(t)
 	providertest.Run(t, database.Harness(silentPostgres))
@@ -27,7 +27,7 @@ func TestConformanceWhereTransactionsAreSerializable(t *testing.T) {
 	providertest.Run(t, database.Harness(silentPostgres, "default_transaction_isolation", "serializable"))
 }
 
-// Through a pooler each transaction may be on another connection.
+// Through a pooler each transaction may run on another connection.
 func TestConformanceThroughPgBouncer(t *testing.T) {
 	servertest.Long(t)
 	pooler := os.Getenv("LEASING_TEST_PGBOUNCER")
@@ -43,7 +43,7 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	providertest.Run(t, h)
 }
 
-// silentPostgres accepts connections and never answers.
+// silentPostgres returns a provider whose server accepts connections and never answers.
 func silentPostgres(t testing.TB) abstractions.Provider {
 	return openTest(t, "postgres://somebody:secret@"+faulttest.Silent(t)+"/leases", []string{"create", "false"})
 }

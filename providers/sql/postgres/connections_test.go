@@ -20,13 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherDriver is pgx under the name of another driver.
+// otherDriver makes pgx look like another driver.
 type otherDriver struct{ sqldriver.Connector }
 
 func (otherDriver) Driver() sqldriver.Driver { return foreignDriver{} }
 
-// pools are the ways to open a database: our own, and those of an application. on runs a statement on n connections at the same
-// time, and leaves them idle.
+// pools are the ways to open a database: the provider's own pool, and the pools of an application. on runs a statement on n
+// connections at the same time, and leaves them idle.
 var pools = map[string]func(t *testing.T, rawURL, schema string) (p *Provider, on func(n int, statement string)){
 	"own": func(t *testing.T, rawURL, schema string) (*Provider, func(int, string)) {
 		p := opened(t, Options{URL: withParameters(rawURL, "schema", schema)})
@@ -102,8 +102,8 @@ func onPools(t *testing.T, test func(t *testing.T, open func(rawURL string) (*Pr
 	}
 }
 
-// T150: the sessions of a pool are read-only, and stay so: the server was a standby when they were made, or the endpoint has moved. New
-// sessions are not. The idle connections of an application's pool are also closed, which is the only cure.
+// T150: the sessions of a pool stay read-only, because the server was a standby when they began, or the endpoint has moved. New
+// sessions can write. So idle connections are closed, also those of an application's pool.
 func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), schema string) {
 		role := "reader" + schema
@@ -127,7 +127,8 @@ func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	})
 }
 
-// T151: a gateway has forgotten idle connections. A request has time for another connection within its bound, even if there are many.
+// T151: a gateway has dropped idle connections. A request gets a working connection within its timeout, even if many connections
+// were dropped.
 func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), _ string) {
 		u, err := url.Parse(postgresURL(t))
@@ -138,7 +139,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 		claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
 		require.NoError(t, err)
 		on(4, "SELECT 1")
-		<-time.After(1100 * time.Millisecond) // pools count the pause by the clock
+		<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
 		gateway.Forget()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
@@ -146,7 +147,8 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 	})
 }
 
-// T152: the application, or a pooler, discards the statements that pgx has prepared on a connection. Then they are sent unprepared. No call fails.
+// T152: the application, or a pooler, discards the statements that pgx has prepared on a connection. The provider then sends
+// these statements unprepared, and no call fails.
 func TestTrap_T152_PreparedStatementsAreForgotten(t *testing.T) {
 	for _, forget := range []string{"DEALLOCATE ALL", "DISCARD ALL"} {
 		t.Run(forget, func(t *testing.T) {
@@ -175,8 +177,9 @@ func pgbouncerURL(t *testing.T) string {
 	return pooler
 }
 
-// T152, T153: the defaults work behind PgBouncer in transaction mode. This version (1.18) knows no prepared statements, and answers 42P05 or 26000.
-// Waiters poll instead of listening. No LISTEN and no lock stay on a session that serves others.
+// T152, T153: the defaults work behind PgBouncer in transaction mode. This version (1.18) does not support prepared statements,
+// and answers 42P05 or 26000. Waiters poll instead of listening. No LISTEN and no lock remain on a session that serves other
+// clients.
 func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	rawURL, schema := pgbouncerURL(t), newSchema(t)
 	p := openTest(t, withParameters(rawURL, "schema", schema), nil)
@@ -213,7 +216,8 @@ func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	hinted(t, wakeups)
 }
 
-// T154: a standby accepts no LISTEN. Asking it first leaves no error in its log for each attempt.
+// T154: a standby accepts no LISTEN. A check before LISTEN avoids an error in the standby's log for
+// each attempt.
 func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	p := openTest(t, server.URL, nil)
@@ -226,7 +230,7 @@ func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 	require.NotContains(t, server.Printed(), "LISTEN")
 }
 
-// T163: the application's own transaction has the only connection. The error names the pool.
+// T163: the application's own transaction uses the only connection. The error names the pool.
 func TestTrap_T163_APoolOfOneIsNamed(t *testing.T) {
 	for name, want := range map[string]string{"pgxpool": "Options.Pool", "sql.DB": "Options.DB"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asking serves a connection like a PostgreSQL that asks for the plain password, and refuses every password.
+// asking serves a connection like a PostgreSQL server that requests the plain password and refuses every
+// password.
 func asking(conn net.Conn) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
@@ -82,7 +83,7 @@ func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 	}
 }
 
-// T118: a password of the URL is for the hosts of the URL, and no error shows the password.
+// T118: the password in a URL is sent to all hosts of the URL, and errors do not show the password.
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	t.Parallel()
 	var first, second credentialtest.Recorder

@@ -9,7 +9,7 @@ import (
 	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 )
 
-// Options come from JSON as well, and never show a password.
+// Options can be read from JSON. Printing options does not show a password.
 func ExampleOptions() {
 	var options postgreslease.Options
 	err := json.Unmarshal([]byte(`{
@@ -23,7 +23,7 @@ func ExampleOptions() {
 	// postgreslease.Options{URL: (not shown), Schema: "ops", Retention: 72h0m0s, History: true} <nil>
 }
 
-// Tables made by an administrator, or by a migration tool of your own.
+// An administrator or a migration tool can create the tables with these statements.
 func ExampleProvider_Statements() {
 	provider, err := postgreslease.OpenURL(context.Background(), "postgres://app@db/app?schema=ops&table=locks")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T27: codes decide, never texts.
+// T27: the code of an error decides, never its text.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	sentinels := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid}
 	state := func(code string) error {
@@ -57,7 +57,7 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T71: a connection that was never made has carried no request.
+// T71: if no connection was made, no request was sent.
 func TestTrap_T71_NoConnectionIsDefinite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestTrap_T71_NoConnectionIsDefinite(t *testing.T) {
 		require.True(t, abstractions.NotApplied(err), "%v", err)
 		require.NoError(t, p.Close())
 	}
-	p := silentPostgres(t).(*Provider) // which accepts connections
+	p := silentPostgres(t).(*Provider) // this server accepts connections
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = p.Acquire(ctx, claimOf("n", time.Minute))

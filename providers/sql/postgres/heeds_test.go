@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// falter forwards connections to a server until it falls silent: then it still
-// accepts connections and data, and returns nothing.
+// falter forwards connections to a server until silent is set. Then it still accepts
+// connections and data, and returns nothing.
 type falter struct {
 	address string
 	hangUp  context.CancelFunc
@@ -76,8 +76,8 @@ func (f *falter) copy(to, from net.Conn) {
 	}
 }
 
-// TestPostgresCallsEndWithTheirContexts calls a server that has fallen silent, over
-// connections from before, over new ones, and while none is left in the pool. It proves
+// TestPostgresCallsEndWithTheirContexts calls a server that no longer answers, over old
+// connections, over new connections, and while the pool has no free connection. It proves
 // Capabilities.HeedsContext, on which the manager relies to leave no goroutine behind.
 func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "3", "history", "true"))
@@ -90,7 +90,7 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	require.NoError(t, err)
 	waiting, leave := context.WithCancel(ctx)
 	defer leave()
-	_, err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: abstractions.NewID()}) // also a listener
+	_, err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: abstractions.NewID()}) // also opens the listener's connection
 	require.NoError(t, err)
 
 	f.silent.Store(true)
@@ -120,7 +120,7 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 		"sweep":   func(ctx context.Context) error { _, err := p.Sweep(ctx); return err },
 		"migrate": func(ctx context.Context) error { return dialecttest.BackendOf(p).Migrate(ctx) },
 	}
-	for round := range 3 { // connections from before are gone after the first
+	for round := range 3 { // the old connections are closed after the first round
 		var all sync.WaitGroup
 		for what, call := range calls {
 			all.Go(func() {
@@ -144,8 +144,8 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	}
 }
 
-// A connection that has died in the middle of a call gives its place in the pool back
-// at once, though pgx tries to cancel the call for 15 s: all renewals wait for that place.
+// A connection that has died during a call frees its place in the pool at once, although pgx
+// tries to cancel the call for 15 s, because all renewals wait for that place.
 func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
 	t.Parallel()
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "1"))

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T32: wake-ups missed while the connection was down are made up for
-// once it is back, and later wake-ups arrive.
+// T32: after a reconnect, waiters get a wake-up in place of those that were missed, and later
+// wake-ups arrive.
 func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -41,7 +41,7 @@ func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	return ended
 }
 
-// wasChecked waits for a connection of the application to check whether the server
+// wasChecked waits until a connection with that application name has checked whether the server
 // still answers.
 func wasChecked(t testing.TB, application string) {
 	t.Helper()
@@ -85,7 +85,7 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	stop()
 	require.Eventually(t, func() bool { return !backendOf(p).Queue.Wakeups.Listening() }, 20*time.Second, 10*time.Millisecond)
 
-	// The next waiter gets a new connection, which survives silence.
+	// The next waiter gets a new connection, which outlasts a period without notifications.
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 	wakeups := join(ctx, t, p, "n", "w")
@@ -107,7 +107,7 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 
-// As hides missing abilities: T53 and T64 from the provider's side.
+// T53, T64: As reports the abilities that the provider has, and no others.
 func TestAbilitiesAreTold(t *testing.T) {
 	type abilities struct{ batch, list, ping, wait, history bool }
 	told := func(p abstractions.Provider) (a abilities) {

@@ -40,7 +40,7 @@ func newSecured(t *testing.T, a *servertest.Authority) *secured {
 	return s
 }
 
-// own gives the files to the operating system's user of the server.
+// own makes the server's operating system user the owner of the files.
 func (s *secured) own() {
 	info, err := os.Stat(s.Dir)
 	require.NoError(s.T, err)
@@ -75,7 +75,7 @@ func (s *secured) open(t *testing.T, user string, parameters url.Values) *Provid
 	return p
 }
 
-// T122: pgx reads the files of a URL once, when it parses the URL.
+// T122: pgx reads the files of a URL only once, when it parses the URL.
 func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 	first, err := servertest.NewAuthority()
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 			require.NoError(t, client.Replace("app", second, second))
 			require.NoError(t, s.Crash(t.Context()))
 		})
-		credentialtest.OutlivesRotation(t, p, func() { // a key that does not exist yet
+		credentialtest.OutlivesRotation(t, p, func() { // a key that is missing for now
 			require.NoError(t, os.Rename(client.Key, client.Key+".gone"))
 			s.hangUp(t)
 		})
@@ -116,7 +116,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 	})
 }
 
-// A missing file, or one that leads elsewhere, must not open a connection with fewer checks, or to another server.
+// A missing or changed file must not lead to a connection with fewer checks, or to another server.
 func TestFilesOfTheURLChangeNothingElse(t *testing.T) {
 	first, err := servertest.NewAuthority()
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func (p *postgres) Execute(ctx context.Context, statement string, args ...any) e
 
 const postgresVariable = "LEASING_TEST_POSTGRES"
 
-// postgresURL is the URL of a role that may create schemas and roles.
+// postgresURL returns the URL of a role that may create schemas and roles.
 func postgresURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, postgresVariable)
@@ -73,7 +73,7 @@ func postgresURL(t testing.TB) string {
 
 var schemas atomic.Int64
 
-// newSchema names a schema of the test's own, and drops it in the end.
+// newSchema returns the name of a schema for the test, and drops the schema after the test.
 func newSchema(t testing.TB) string {
 	schema := fmt.Sprintf("test_%d_%d_%d", os.Getpid(), time.Now().UnixNano(), schemas.Add(1))
 	t.Cleanup(func() { execPostgres(t, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") })
@@ -100,7 +100,7 @@ func connectPostgres(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// stdlibDB is an application's own *sql.DB through pgx.
+// stdlibDB returns an application's own *sql.DB through pgx.
 func stdlibDB(t testing.TB, config *pgx.ConnConfig) *sql.DB {
 	db := stdlib.OpenDB(*config)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

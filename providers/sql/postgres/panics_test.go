@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tracer is one of the application's.
+// tracer is a query tracer of the application.
 type tracer struct{ broken *atomic.Bool }
 
 func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -24,7 +24,7 @@ func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 
 func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// T124: a tracer of the application that panics below a batch ended the process.
+// T124: a panic of the application's tracer during a batch ended the process.
 func TestTrap_T124_ATracerPanics(t *testing.T) {
 	config, err := pgx.ParseConfig(postgresURL(t))
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func undecided(t *testing.T, q *pending, why string) {
 	require.False(t, q.done, why)
 }
 
-// In a batch each claim has its own answer, and none waits for the obstacle of another.
+// In a batch each claim has its own answer, and no claim waits for the row of another.
 func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -124,7 +124,8 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 	require.True(t, alone[0].done)
 }
 
-// Rows come before the commit. If the server refuses the commit (a conflict of serializable transactions, say), no caller has got an answer.
+// A batch returns its rows before its commit. If the server refuses the commit, for example because of a conflict of serializable
+// transactions, no caller may get an answer.
 func TestTrap_T99_AnswersBeforeACommitThatIsRefusedAreNone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -161,7 +162,7 @@ func TestStatementsRememberWhatOtherChangesDo(t *testing.T) {
 			require.NoError(t, err)
 			now := serverTime(t, claim)
 			var before providerkit.Ended
-			for i := range n { // the oldest come before the others; old of them have ended more than a minute ago
+			for i := range n { // the oldest come first; the first old IDs ended more than a minute ago
 				at := now.Unix()
 				if i < old {
 					at -= 100
@@ -214,8 +215,8 @@ func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
 	all.Wait()
 }
 
-// A lone statement that waits for a row ends when its caller leaves: it occupies a connection of
-// the pool, and might take the name much later.
+// A single statement that waits for a row ends when its caller leaves. Otherwise it would occupy
+// a connection of the pool, and might take the name much later.
 func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -239,7 +240,7 @@ func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
-// remembered returns a memory in its stored form, to which IDs were added one after the other.
+// remembered returns the stored form of IDs that were added one after the other.
 func remembered(ended providerkit.Ended) []byte {
 	stored := dialect.EncodeEnded(nil, nil)
 	for i := range ended {

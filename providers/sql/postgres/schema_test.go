@@ -79,8 +79,8 @@ func TestDatabaseMustBeUTF8(t *testing.T) {
 	require.ErrorContains(t, err, "LATIN1")
 }
 
-// Several processes of several applications that start together make their tables in one new schema, whatever isolation level
-// is the default.
+// Processes of several applications that start together create their tables in one new schema, with any default isolation
+// level.
 func TestMigrateSeveralTablesIntoOneNewSchema(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable", "serializable", "serializable"} {
 		ctx, open := bounded(t), database.New(t)

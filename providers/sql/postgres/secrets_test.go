@@ -34,7 +34,7 @@ func TestTrap_T75_OptionsShowNoSecret(t *testing.T) {
 		{DSN: "postgres://app:s3cret@h:bad/app"},
 		{URL: "postgres://app:s3cret@127.0.0.1:1/d?table=%zz"},
 		{DSN: "password=s3cret port=none"},
-		{DSN: "password = p s3cret x"}, // which pgx quotes
+		{DSN: "password = p s3cret x"}, // pgx quotes this text in its error
 		{URL: "postgres://app:s3cret@h/app", DSN: "password=s3cret"},
 	} {
 		fmt.Fprintf(&shown, "%v %+v %#v %s %q %v\n", options, options, options, options, options, &options)

@@ -35,7 +35,8 @@ func TestDateStyleDecidesNothing(t *testing.T) {
 	}
 }
 
-// Roles and databases may have a client_encoding. If it differs, one name would be two names.
+// Roles and databases may have a client_encoding. With different encodings, one name would become
+// two names.
 func TestTrap_T101_NamesAreInOneEncoding(t *testing.T) {
 	t.Parallel()
 	ctx, schema, name := bounded(t), newSchema(t), "größe"
@@ -57,7 +58,7 @@ func TestTrap_T101_NamesAreInOneEncoding(t *testing.T) {
 	}
 }
 
-// Tests of applications often define a clock of their own that hides the server's clock.
+// Tests of applications often define a clock function of their own that shadows the server's clock.
 func TestSearchPathShadowsNoFunction(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	execPostgres(t, "CREATE SCHEMA "+schema,
@@ -114,7 +115,8 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every function is named with its schema. Names without a schema here are syntax.
+// Every function is named with its schema. The names without a schema in the pattern below are
+// syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	tables := postgresTables(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
@@ -126,8 +128,8 @@ func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	}
 }
 
-// A pool of one connection does not wait for a locked row: all
-// other leases would wait for it as well.
+// With a pool of one connection, a request does not wait for a locked row. Otherwise all other
+// leases would wait for the connection.
 func TestTrap_T12_LockedRowStallsNoPoolOfOne(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

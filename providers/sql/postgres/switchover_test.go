@@ -60,7 +60,7 @@ func (s *switched) ask(on *servertest.Postgres, statement string) (answer string
 	return answer
 }
 
-// until waits for an answer of a server.
+// until waits until a statement returns the wanted answer.
 func (s *switched) until(on *servertest.Postgres, statement, want string) {
 	s.t.Helper()
 	servertest.Eventually(s.t, statement, func(context.Context) error {
@@ -82,7 +82,8 @@ func (s *switched) switchOver() faulttest.SwitchOver {
 	return faulttest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }
 
-// postgresClients open by URL, by the application's pool, and by its database of package sql.
+// postgresClients returns functions that open a provider by URL, with an application's pool, and
+// with an application's *sql.DB.
 func postgresClients(user, database string) map[string]func(testing.TB, string) abstractions.Provider {
 	open := func(t testing.TB, o Options) abstractions.Provider {
 		o.Create = true
@@ -171,8 +172,8 @@ func TestTrap_T167_ThePathIsLost_postgres(t *testing.T) {
 	newSwitched(t).switchOver().EnduresLostPath(t)
 }
 
-// T168: a pooler in transaction mode gives each transaction another session, which lacks the prepared
-// statements of the client, or has those of another client.
+// T168: a pooler in transaction mode may run each transaction in another session, which lacks the
+// prepared statements of the client, or has those of another client.
 func TestTrap_T168_ExecModeIsForgottenBehindPgBouncer_postgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

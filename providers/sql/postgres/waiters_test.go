@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reserve makes waiters queue for a name, releases the name, and sets the rest of the first waiter's reservation.
+// reserve makes waiters queue for a name, releases the name, and sets the remaining time of the first waiter's
+// reservation.
 func reserve(ctx context.Context, t testing.TB, p *Provider, name string, during string, waiters ...string) {
 	t.Helper()
 	claim := take(ctx, t, p, name, abstractions.NewID())
@@ -34,7 +35,8 @@ func queueOf(ids ...string) (waiters []string) {
 	return waiters
 }
 
-// In each kind of request a reserved name belongs to the first waiter, whose entry leaves the queue; other waiters keep their places.
+// For each kind of request a reserved name belongs to the first waiter, whose entry leaves the queue; other waiters keep their
+// places.
 func TestAReservedPostgresNameIsTheFirsts(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -141,7 +143,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	const loops, rounds = 6, 20
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	counts, begun := make([]int, loops), make([]int, 0, loops) // begun are the counts once each loop had the name
+	counts, begun := make([]int, loops), make([]int, 0, loops) // begun has the counts at the time when every loop had held the name
 	loop, stop := context.WithCancel(ctx)
 	had := func(who int) {
 		mu.Lock()
@@ -175,7 +177,7 @@ func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	}
 }
 
-// The next holder of a name whose holder has died follows within 5 ms of the TTL, by the server's clock.
+// If a holder has died, the next holder gets the name within 5 ms after the TTL, by the server's clock.
 func TestPostgresTakesOverInTime(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -275,7 +277,7 @@ func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	take(ctx, t, p, "z", "waiter")
 }
 
-// Wakeups.Message understands the text of a notification.
+// Wakeups.Message parses the text of a notification.
 func TestTurnsAreAskedForByText(t *testing.T) {
 	text, err := json.Marshal([]dialect.Turn{{Name: "n", ID: dialect.WaiterOf("a")}})
 	require.NoError(t, err)
@@ -286,7 +288,8 @@ func TestTurnsAreAskedForByText(t *testing.T) {
 	}
 }
 
-// The identities of waiters that have left are deleted, now and then and with the name. The identities of waiters in the queue stay.
+// The identities of waiters that have left are deleted from time to time, and with the name. The identities of waiters in the
+// queue stay.
 func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open("retention", "1h")

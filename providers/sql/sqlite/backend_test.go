@@ -33,7 +33,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded(t))
 	time.AfterFunc(100*time.Millisecond, cancel)
 	var waiters sync.WaitGroup
-	for range 4 { // one at the file, the others behind it
+	for range 4 { // one waits for the file, the others for their turn
 		waiters.Go(func() {
 			_, err := p.Acquire(ctx, claimOf("m", time.Minute))
 			require.ErrorIs(t, err, context.Canceled)
@@ -53,7 +53,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	require.False(t, record.Held, "none of those who left got in")
 }
 
-// The lock is taken at the moment it becomes free, not at the end of a growing pause.
+// The lock is taken as soon as it becomes free, not at the end of a growing pause.
 func TestLockIsTakenSoonAfterItIsFree(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -72,8 +72,8 @@ func TestLockIsTakenSoonAfterItIsFree(t *testing.T) {
 	require.NoError(t, <-acquired)
 }
 
-// The application's own database may have a single connection, and a driver
-// whose busy timeout ends before the context: that is "refused for now".
+// The application's own database may have a single connection, and a driver whose busy timeout
+// ends before the context. The request is then refused as throttled.
 func TestOwnSqliteDatabase(t *testing.T) {
 	ctx := bounded(t)
 	path := filepath.Join(t.TempDir(), "app.db")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockOf sets p's clock to one of the test.
+// clockOf replaces p's clock with a clock that the test sets.
 func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] {
 	var now atomic.Pointer[hostclock.Time]
 	now.Store(&start)
@@ -19,22 +19,22 @@ func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] 
 	return &now
 }
 
-// later returns a clock after some time, in which the wall clock was set.
+// later adds passed to both clocks, and also step to the wall clock.
 func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
 	return &now
 }
 
-// rebooted returns a clock in the next boot, after some time.
+// rebooted returns a time in the next boot, with passed added to the wall clock.
 func rebooted(now hostclock.Time, passed, sinceBoot time.Duration) *hostclock.Time {
 	return &hostclock.Time{Wall: now.Wall.Add(passed), Boot: "boot-2 time:[1]", SinceBoot: sinceBoot}
 }
 
 var morning = hostclock.Time{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
 
-// T02 on a file: steps of the wall clock decide nothing. In each case
-// another claim gets the name when the TTL has passed, and not before.
+// T02 on a file: steps of the wall clock have no effect. In each case another claim gets the
+// name when the TTL has passed, and not before.
 func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	const ttl = time.Minute
 	for name, step := range map[string]time.Duration{
@@ -82,7 +82,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	claim, err := p.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
 
-	// More time since the boot than in the deadline, and less wall-clock time.
+	// The time since the boot is past the deadline, but the wall clock is not.
 	second := *rebooted(morning, 50*time.Second, 10*time.Hour)
 	clock.Store(&second)
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
@@ -101,14 +101,14 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, next.Token, claim.Token)
 
-	// Less time since the boot, and more wall-clock time.
+	// The wall clock is past the deadline, but the time since the boot is not.
 	clock.Store(&hostclock.Time{Wall: second.Wall.Add(time.Hour), Boot: "boot-3 time:[1]", SinceBoot: time.Second})
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
 }
 
-// A host without a battery wakes up in 1970: the leases of the earlier boot
-// last for their TTL, and not for decades.
+// A host without a battery boots with its clock in 1970: the leases of the earlier boot last
+// for their TTL, and not for decades.
 func TestRebootIntoThePast(t *testing.T) {
 	ctx, p := bounded(t), database.New(t)()
 	clock := clockOf(p, morning)
@@ -167,7 +167,7 @@ func TestTimeNamespacesOfOneBoot(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// stored is the version of the row and its deadline.
+// stored returns the version of the row and its deadline.
 func stored(t testing.TB, p *Provider) (columns [3]int64) {
 	t.Helper()
 	err := dialect.ViaSQL{Querier: backendOf(p).db}.Query(bounded(t), `SELECT version, expires_us, boot_us FROM lease`, nil, func(scan dialect.Scan) error {

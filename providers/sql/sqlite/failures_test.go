@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T27: codes decide, never texts.
+// T27: the code of an error decides, never its text.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	sentinels := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid}
 	for _, test := range []struct {
@@ -48,7 +48,7 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// cantOpen returns the error of ncruces' driver about a file that the system does not open.
+// cantOpen returns the error of ncruces' driver for a file that the system can't open.
 func cantOpen(errno syscall.Errno) error { return errors.Join(sqlite3.CANTOPEN_FULLPATH, errno) }
 
 // foreignCode is an error of another SQLite driver.

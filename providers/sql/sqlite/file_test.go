@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T18: under each name of a file SQLite keeps a log and locks of its own, so that two
-// processes that use two names would hold the same lease.
+// T18: SQLite keeps a separate log and separate locks for each name of a file, so two processes
+// that use two names could hold the same lease.
 func TestTrap_T18_HardLinksOfAFileAreRefused(t *testing.T) {
 	ctx, folder := bounded(t), t.TempDir()
 	first, second := filepath.Join(folder, "a.db"), filepath.Join(folder, "b.db")
@@ -73,7 +73,7 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 }
 
 // Another process makes a new file in place of the old one, for example after `git clean`. The
-// holder learns of its loss at its next renewal, and not at the end of its TTL.
+// holder notices its loss at its next renewal, and not at the end of its TTL.
 func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")
 	url := "sqlite://" + filepath.Join(folder, "leases.db")

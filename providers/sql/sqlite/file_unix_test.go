@@ -24,7 +24,7 @@ func givesUp(what string) error {
 		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			return err
 		}
-		limit.Cur = 3 // all open already, and more
+		limit.Cur = 3 // fewer than are open
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ import (
 const loopFor = 2 * time.Second
 
 // loop is a typical program that repeatedly takes one name, and works for a moment. It prints that
-// it is ready, begins on a command, and prints how often it had the name.
+// it is ready, starts when it reads a line, and prints at the end how often it held the name.
 func loop(rawURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -101,8 +101,8 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 				sum, squares = sum+turns, squares+turns*turns
 			}
 			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
-			// Without a queue the index is about 1 in the number of processes. On a busy machine
-			// some are late for their turns.
+			// Without a queue the index is about 1 divided by the number of processes. On a busy
+			// machine some processes miss their turns.
 			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
 		})
 	}
@@ -113,7 +113,7 @@ func pipeOf(p *Provider, database string) string {
 	return pipePath(database, backendOf(p).Channel)
 }
 
-// A waiter whose process was killed costs the others nothing, and its pipe is removed.
+// A waiter whose process was killed does not delay the others, and its pipe is removed.
 func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has pipes to be woken by")
@@ -169,7 +169,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		defer leave[i]()
 		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
 		require.NoError(t, err)
-		for range 2 { // a place is taken once
+		for range 2 { // a repeated acquire does not join the queue again
 			_, err = p.Acquire(ctx, claim)
 			require.ErrorIs(t, err, abstractions.ErrHeld)
 		}

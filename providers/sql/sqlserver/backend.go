@@ -14,7 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// backend is the one on SQL Server. A write depends on the version, the token and the ID of the row that was read. See the package.
+// backend is the backend of SQL Server. A write depends on the version, the token and the ID of the row that was read. See the package
+// documentation.
 type backend struct {
 	*dialect.ServerStore
 	db database
@@ -39,8 +40,9 @@ func change(ctx context.Context, on dialect.Statements, statement string, args .
 // counting follows a statement whose rows are counted.
 const counting = ";\nSET @written = @@ROWCOUNT"
 
-// transaction makes a batch that commits if the statement has written so many rows before a time, and with them the entries of the
-// history. The batch takes the arguments of the statement and of the entries, and then the number and the time.
+// transaction returns a batch that writes the rows of a statement and the entries of the history. It commits if the statement has
+// written a given number of rows before a given time. Its arguments are those of the statement and of the entries, and then the
+// number and the time.
 func (b *backend) transaction(statement string, entries int) string {
 	noted := ""
 	if entries > 0 {
@@ -81,7 +83,8 @@ func (b *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 	return change(ctx, on, statement, append(args, first, len(all), first)...)
 }
 
-// Raced reports whether a write has met a row that another process has inserted. After some repetitions it is a key that no read shows.
+// Raced reports whether a write has met a row that another process has inserted. After some repetitions no read
+// shows the row with this key.
 func (b *backend) Raced(err error, times int) bool { return duplicate(err) && times < repetitions }
 
 func noteArgs(entries []abstractions.NamedEntry) (args []any) {
@@ -91,7 +94,7 @@ func noteArgs(entries []abstractions.NamedEntry) (args []any) {
 	return args
 }
 
-// The server takes 2,100 parameters of a batch, of which a renewal and an entry have 8 each:
+// The server accepts 2,100 parameters in a batch, and a renewal or an entry has 8:
 // https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server.
 const mostItems = 256
 
@@ -106,7 +109,8 @@ func (b *backend) Sweep(ctx context.Context, after *string, limit int, idle time
 	})
 }
 
-// WriteHistory appends more entries than a batch takes in a transaction of several batches.
+// WriteHistory appends entries. If they do not fit in one batch, it uses a transaction of several
+// batches.
 func (b *backend) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
 	note := func(on dialect.Statements, some []abstractions.NamedEntry) error {
 		return dialect.Run(ctx, on, dialect.Repeated(len(some), b.SQL["note"]), noteArgs(some)...)
@@ -164,7 +168,7 @@ func (b *backend) Verdict(err error) sqlkit.Verdict { return verdict(err) }
 func (b *backend) Close() error {
 	b.Wakeups.Close()
 	if b.db.own {
-		_ = b.db.Close() // its error is that of a connection that has already ended
+		_ = b.db.Close() // an error only means that a connection has already ended
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func sqlserverURL(t testing.TB) string {
 	return servertest.Require(t, "LEASING_TEST_SQLSERVER")
 }
 
-// bed is a test's own database on a server, with row versions "ON", as Azure SQL Database is, or "OFF", as a server is installed.
+// bed is a test's own database on a server, with row versions "ON", as in Azure SQL Database, or "OFF", as by default on a
+// server.
 type bed struct {
 	url string
 	db  *sql.DB // to the database
@@ -69,7 +70,7 @@ func (b *bed) open(t testing.TB, parameters ...string) *Provider {
 	return p
 }
 
-// Where the variable names a server, the suite runs on it, with and without row versions. Each provider has a schema of its own.
+// The suite runs on the server that the variable names, with and without row versions. Each provider has a schema of its own.
 func TestConformance_sqlserver(t *testing.T) {
 	sqlserverURL(t) // skips here rather than in each check
 	for how, c := range map[string]struct {
@@ -172,7 +173,7 @@ func TestTrap_T299_NamesAreComparedByteByByte_sqlserver(t *testing.T) {
 	require.Len(t, page.Records, len(names))
 }
 
-// Processes that start together make the tables once.
+// Processes that start together create the tables once.
 func TestMigration_sqlserver(t *testing.T) {
 	b := newBed(t, "OFF")
 	var all sync.WaitGroup

@@ -25,7 +25,7 @@ const (
 	withoutWaiting = "0;\n"
 )
 
-// database is a pool of connections, of the provider's own or of the application.
+// database is a pool of connections, either the provider's own or the application's.
 type database struct {
 	*sql.DB
 	size int    // the most connections of the provider's own pool
@@ -33,7 +33,7 @@ type database struct {
 	wait string // for a lock
 }
 
-// databaseOf returns the database, and the most connections at a time: 0 for no bound.
+// databaseOf returns the database and the highest number of connections, or 0 for no bound.
 func databaseOf(o Options, connector sqldriver.Connector) (db database, connections int) {
 	if connector == nil {
 		return database{DB: o.DB, wait: waiting}, o.DB.Stats().MaxOpenConnections
@@ -44,14 +44,15 @@ func databaseOf(o Options, connector sqldriver.Connector) (db database, connecti
 	return database{pool, o.MaxConns, true, waiting}, o.MaxConns
 }
 
-// repetitions bounds the repetitions of a request that the server has rolled back in favor of another request, and of one
-// that was not sent.
+// repetitions bounds the repetitions of a request that the server has rolled back in favor of another request, and of a
+// request that was not sent.
 const repetitions = 20
 
-// Query runs a batch, and hands over its rows. A nil each is for a change: see change. If the batch fails its connection is closed, which
-// rolls back what is left of a transaction, but a lost race leaves nothing. If the server is useless, Query also closes the idle
-// connections of the provider's own pool. Query repeats a request that the server has certainly rolled back in favor of another one, and
-// a request whose connection had ended before: nothing was sent, and all connections of the pool may have ended.
+// Query runs a batch and calls the function each for every row. The function is nil for a change: see change. If the batch
+// fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
+// and the connection is kept. If the server can't serve leases, Query also closes the idle connections of the provider's own
+// pool. Query repeats a request that the server has certainly rolled back in favor of another one, and a request whose
+// connection had ended before: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	statement, args = numbered(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {
@@ -72,8 +73,8 @@ func (d database) Query(ctx context.Context, statement string, args []any, each 
 	}
 }
 
-// repeatable reports whether a batch may run again at once: a victim of a deadlock, or a statement that has met a row which
-// another process has inserted. A change that has met such a row has lost its race, and reads the row before it decides.
+// repeatable reports whether a batch may run again at once: it was a deadlock victim, or it failed on a row that another
+// process has inserted. A change that fails on such a row has lost its race, and must first read the row.
 func repeatable(err error, each func(dialect.Scan) error) bool {
 	return deadlocked(err) || each != nil && duplicate(err)
 }
@@ -99,7 +100,8 @@ func (d database) once(ctx context.Context, statement string, args []any, each f
 // discard makes the pool close a connection.
 func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }
 
-// endWith ends a connection of the provider's own when a context ends, until stop is called.
+// endWith closes a connection of the provider's own pool when a context ends, unless stop was
+// called before.
 func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	stop = func() bool { return true }
 	_ = conn.Raw(func(raw any) error {
@@ -111,7 +113,8 @@ func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	return stop
 }
 
-// transact runs statements in a transaction that waits for its client. It touches no row of a lease.
+// transact runs statements in a transaction that stays open between the client's requests, so they
+// must not touch rows of leases.
 func (d database) transact(ctx context.Context, do func(dialect.Statements) error) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {

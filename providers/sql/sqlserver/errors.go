@@ -9,11 +9,11 @@ import (
 	mssql "github.com/microsoft/go-mssqldb"
 )
 
-// fatal is the least severity of errors that end the connection.
+// fatal is the lowest severity of errors that end the connection.
 const fatal = 20
 
-// verdict judges an error of go-mssqldb. The server may send several errors for a batch. The first one counts, but one that is not listed makes
-// the outcome unknown.
+// verdict classifies an error of go-mssqldb. The server may send several errors for a batch. The first error counts, but an
+// error that is not listed makes the outcome unknown.
 func verdict(err error) (v sqlkit.Verdict) {
 	said := serverErrors(err)
 	if len(said) == 0 {
@@ -53,7 +53,8 @@ func deadlocked(err error) bool {
 	return len(said) == 1 && said[0].Number == sqlkit.SQLServerDeadlock
 }
 
-// duplicate reports whether an insert has met a row with its key, and has changed nothing.
+// duplicate reports whether an insert failed because a row has its key. Such an insert has changed
+// nothing.
 func duplicate(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && sqlkit.SQLServerDuplicate(said[0].Number)

@@ -17,21 +17,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a connector to a table in memory. It carries out the batches of this package by their parameters, as the statements
-// say. It is no SQL Server, and proves nothing about T-SQL: it checks the Go half, under faults.
+// fakeServer is a connector to a table in memory. It executes the batches of this package from their parameters, with the effect
+// of their statements. It tests the Go code under faults, and proves nothing about T-SQL.
 type fakeServer struct {
 	t      testing.TB
 	mu     sync.Mutex
-	rows   map[string][]driver.Value // of the table of leases, by name, in the order of insert.sql
+	rows   map[string][]driver.Value // of the table of leases, by name, with the columns of insert.sql
 	floor  int64                     // the token of the row of the empty name
 	notes  int                       // in the history
-	ahead  time.Duration             // of the server's clock
-	early  time.Duration             // by which a read's first clock is before its second one
+	ahead  time.Duration             // how far the server's clock is ahead
+	early  time.Duration             // from a read's first clock reading to its second
 	opened int                       // connections
 	empty  bool                      // there are no tables
-	lock   int64                     // the answer to a process that migrates
+	lock   int64                     // the answer to a request for the migration lock, as of sp_getapplock
 	log    []sent
-	fault  func(s *sent) // may set its fields before, refuse and after
+	fault  func(s *sent) // may set the fields of a batch from before to silent
 }
 
 // sent is a batch at the fake server.
@@ -39,10 +39,10 @@ type sent struct {
 	kind, text string
 	args       []driver.Value
 	before     func() // runs before the batch
-	refuse     error  // instead of the batch
+	refuse     error  // the error that is returned instead of the batch's answer, without its effect
 	during     func() // runs between the write and the end of its transaction
-	after      error  // the answer is lost, or is this error, although the batch was carried out
-	silent     bool   // the answer says nothing
+	after      error  // the error that is returned although the batch was executed
+	silent     bool   // the answer has no @written
 }
 
 func newFake(t testing.TB) *fakeServer {
@@ -61,7 +61,7 @@ func (f *fakeServer) open(o Options) *Provider {
 	return p
 }
 
-// failing makes each batch of a kind fail as do says.
+// failing calls do with each batch of a kind.
 func (f *fakeServer) failing(kind string, do func(s *sent)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *fakeConn) Ping(context.Context) error         { return c.run(&sent{kind
 func (c *fakeConn) ResetSession(context.Context) error { return nil }
 func (c *fakeConn) IsValid() bool                      { return !c.bad }
 
-// CheckNamedValue takes what go-mssqldb takes.
+// CheckNamedValue accepts the values that go-mssqldb accepts.
 func (c *fakeConn) CheckNamedValue(v *driver.NamedValue) error {
 	return (&mssql.Conn{}).CheckNamedValue(v)
 }
@@ -154,7 +154,8 @@ func (s *fakeStmt) NumInput() int                              { return -1 }
 func (s *fakeStmt) Exec([]driver.Value) (driver.Result, error) { return nil, driver.ErrSkip }
 func (s *fakeStmt) Query([]driver.Value) (driver.Rows, error)  { return nil, driver.ErrSkip }
 
-// CheckNamedValue keeps the destination of an output parameter, which go-mssqldb notes on its connection.
+// CheckNamedValue keeps the destination of an output parameter, which go-mssqldb records on its
+// connection.
 func (s *fakeStmt) CheckNamedValue(v *driver.NamedValue) error {
 	if _, out := v.Value.(sql.Out); out {
 		return nil
@@ -215,7 +216,7 @@ func (r *fakeRows) Next(dest []driver.Value) error {
 	return nil
 }
 
-// kinds are parts of the batches that tell them apart.
+// kinds identifies the kind of a batch by a part of its text.
 var kinds = []struct{ kind, part string }{
 	{"exists", "sys.objects"},
 	{"version", "coalesce(max(version), 0)"},
@@ -243,13 +244,13 @@ func kindOf(text string) string {
 	return "other"
 }
 
-// The parameters of one row, and of one renewal and one entry.
+// The numbers of parameters of a row, and of a renewal or a history entry.
 const (
 	rowArgs  = 14
 	itemArgs = 8
 )
 
-// execute carries a batch out, and returns its rows and @written.
+// execute runs a batch, and returns its rows and @written.
 func (f *fakeServer) execute(s *sent) (rows [][]driver.Value, written int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -294,7 +295,7 @@ func (f *fakeServer) execute(s *sent) (rows [][]driver.Value, written int) {
 	return nil, written
 }
 
-// write carries a transaction out, with its two readings of the clock.
+// write runs a transaction, with its two readings of the clock.
 func (f *fakeServer) write(s *sent) (written int) {
 	began, before := f.clock(), maps.Clone(f.rows)
 	rest := s.args[rowArgs:]

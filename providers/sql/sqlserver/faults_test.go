@@ -36,7 +36,8 @@ var lost = map[string]error{
 	"a fail-over":                 serverError(40197),
 }
 
-// T290: the answer to a batch is lost, with that to its COMMIT. The batch was carried out, and is never reported as not applied.
+// T290: the answer to a batch is lost, and with it the answer to its COMMIT. The batch was executed, and is never reported as
+// not applied.
 func TestTrap_T290_AnAnswerThatIsLost(t *testing.T) {
 	for name, err := range lost {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,8 @@ func entries(n int) (all []abstractions.NamedEntry) {
 	return all
 }
 
-// T290: a batch that ends without an error and without its answer is no lost race: it may have committed.
+// T290: a batch that ends without an error and without its answer is not a lost race: the batch may have
+// committed.
 func TestTrap_T290_AnAnswerThatSaysNothing(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -105,7 +107,7 @@ func TestTrap_T290_AnAnswerThatSaysNothing(t *testing.T) {
 	require.Len(t, f.of("insert"), 1)
 }
 
-// T290: a call whose context ends while the server carries it out is unknown.
+// T290: the outcome of a call is unknown if its context ends while the server executes the batch.
 func TestTrap_T290_AContextThatEnds(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -121,7 +123,8 @@ func TestTrap_T290_AContextThatEnds(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld, "the first claim has the name")
 }
 
-// T291: a victim of a deadlock was rolled back. It is sent again at once, and an endless row of deadlocks is certainly not applied.
+// T291: a batch that is a deadlock victim was rolled back. It is sent again at once. After too many deadlocks the request fails
+// as not applied.
 func TestTrap_T291_AVictimOfADeadlock(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{History: true})
@@ -175,7 +178,7 @@ func TestTrap_T291_ABatchThatIsAVictim(t *testing.T) {
 	require.True(t, abstractions.NotApplied(err))
 }
 
-// T292: two claims insert one name. The loser learns that the name is held, and keeps its connection.
+// T292: two claims insert one name. The loser is refused with ErrHeld, and keeps its connection.
 func TestTrap_T292_ALostRaceForANewName(t *testing.T) {
 	for _, number := range []int32{2627, 2601} {
 		f := newFake(t)
@@ -196,8 +199,8 @@ func TestTrap_T292_ALostRaceForANewName(t *testing.T) {
 	}
 }
 
-// T293: a renewal waits for the lock of its row until its claim has run out. The clock of the statement stood still meanwhile, and
-// that before COMMIT did not.
+// T293: a renewal waits for the lock of its row until its claim has run out. The statement's clock reading is from before the
+// wait, but the reading before COMMIT is from after the wait.
 func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -219,8 +222,8 @@ func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrLost)
 }
 
-// T294: between the read and the write the row belongs to another claim, or to the claim under another token, although its version is
-// the same by hand. Nothing is written over that row.
+// T294: between the read and the write the token, the ID or the version of the row is changed by hand. The row is not
+// overwritten.
 func TestTrap_T294_ARowThatIsNoLongerTheClaims(t *testing.T) {
 	for column, value := range map[int]driver.Value{2: int64(1), 3: "another", 1: int64(1)} {
 		f := newFake(t)
@@ -277,8 +280,8 @@ func TestTrap_T294_ANameThatWasForgottenSinceItsRead(t *testing.T) {
 	require.Greater(t, grant.Token, forgotten.Token)
 }
 
-// T295: a read has begun before its row was written, and shows more time left than the TTL. No clock has gone back, and the
-// deadline stays.
+// T295: a read has begun before its row was written, and shows more time left than the TTL. The provider does not conclude
+// that the clock has gone back, and keeps the deadline.
 func TestTrap_T295_AReadThatBeganEarly(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -293,7 +296,7 @@ func TestTrap_T295_AReadThatBeganEarly(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// T296: each connection of a pool has ended. A request that was not sent finds another connection.
+// T296: each connection of a pool has ended. A request that was not sent uses another connection.
 func TestTrap_T296_ConnectionsThatHaveEnded(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -313,7 +316,8 @@ func TestTrap_T296_ConnectionsThatHaveEnded(t *testing.T) {
 	require.True(t, abstractions.NotApplied(err))
 }
 
-// T297: a server that only reads costs the provider's connections, so that the next request looks for the primary.
+// T297: after an error of a read-only server the provider closes its connections, so that the next request
+// connects to the primary.
 func TestTrap_T297_AServerThatOnlyReads(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -337,7 +341,7 @@ func TestTrap_T297_AServerThatOnlyReads(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// T297: of the application's connections the one that leads to such a server is closed.
+// T297: of an application's connections, only the connection to the read-only server is closed.
 func TestTrap_T297_AnApplicationsServerThatOnlyReads(t *testing.T) {
 	f := newFake(t)
 	db := sql.OpenDB(f)
@@ -369,7 +373,7 @@ func TestALogInThatFails(t *testing.T) {
 	require.True(t, abstractions.NotApplied(err))
 }
 
-// The application's own database stays open, and its errors are judged in the same way.
+// The application's own database stays open, and its errors are classified in the same way.
 func TestAnApplicationsDatabase(t *testing.T) {
 	f := newFake(t)
 	db := sql.OpenDB(f)
@@ -388,8 +392,8 @@ func TestAnApplicationsDatabase(t *testing.T) {
 	require.NoError(t, db.PingContext(bounded(t)))
 }
 
-// A process that migrates takes the lock and makes the tables, in one transaction. It has changed nothing if the lock is not granted, and if
-// the answer to COMMIT is lost the outcome is unknown.
+// A migration takes the lock and creates the tables, in one transaction. If the lock is not granted, nothing has changed. If the
+// answer to COMMIT is lost, the outcome is unknown.
 func TestMigrateOnTheFake(t *testing.T) {
 	f := newFake(t)
 	f.empty = true
@@ -400,7 +404,7 @@ func TestMigrateOnTheFake(t *testing.T) {
 	require.Empty(t, f.of("other"))
 	require.Empty(t, f.of("commit"))
 
-	f.lock = 1 // after another process
+	f.lock = 1 // granted after a wait for another process
 	f.failing("commit", func(s *sent) { s.after = io.EOF })
 	err := p.Migrate(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
@@ -433,7 +437,7 @@ func TestATableWithoutItsKey(t *testing.T) {
 	require.ErrorContains(t, err, "[leasing].[lease]")
 }
 
-// T292: an insert meets a key that no read shows. The request ends.
+// T292: an insert fails on a key that no read shows. The request ends after a few attempts.
 func TestTrap_T292_AKeyThatNoReadShows(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -463,7 +467,7 @@ func TestTrap_T292_ALostRaceForTheFloor(t *testing.T) {
 	require.Len(t, f.of("raise"), 2)
 }
 
-// T298: the numbers of SQL Server and Azure SQL Database.
+// T298: the error numbers of SQL Server and Azure SQL Database determine the error's class.
 func TestTrap_T298_WhatTheNumbersDecide(t *testing.T) {
 	for want, numbers := range map[string][]int32{
 		"refused": {1205, 1222, 2627, 2601, 701, 1105, 9002, 10928, 10929, 40501, 49918, 49919, 49920},
@@ -485,7 +489,8 @@ func TestTrap_T298_WhatTheNumbersDecide(t *testing.T) {
 	}
 }
 
-// T298: the server sends several errors for one request. The first one counts, and one that is not listed makes the outcome unknown.
+// T298: the server sends several errors for one request. The first error counts, and an error that is not listed makes the
+// outcome unknown.
 func TestTrap_T298_SeveralErrorsAtATime(t *testing.T) {
 	several := func(numbers ...int32) error {
 		var all []mssql.Error

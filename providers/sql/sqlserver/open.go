@@ -9,13 +9,13 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// Provider is a leasing provider over tables of SQL Server. Beside the requests about leases it has Migrate, Statements, Sweep and
+// Provider is a leasing provider over tables of SQL Server. Besides the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
-// Open makes a provider. Unless Options.Create is set it sends no request, so
-// an unreachable database, or missing tables, show at the first use. Invalid
-// options are reported as leasing.ErrInvalid, and nothing of a URL is shown.
+// Open makes a provider. Unless Options.Create is set it sends no request, so an unreachable
+// database or a missing table is reported at the first use. Invalid options are reported as
+// leasing.ErrInvalid, and no part of a URL is shown.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return open(ctx, options, connector)
 }
 
-// open makes a provider over connections of its own, or over Options.DB for a nil connector.
+// open makes a provider over connections of its own, or over Options.DB if connector is nil.
 func open(ctx context.Context, options Options, connector sqldriver.Connector) (*Provider, error) {
 	db, connections := databaseOf(options, connector)
 	b := &backend{db: db}

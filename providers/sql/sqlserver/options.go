@@ -110,7 +110,7 @@ func (o *Options) readURL() (sqldriver.Connector, error) {
 		return nil, err
 	}
 	config, err := msdsn.Parse(u.With(known).Reveal())
-	if err != nil || u.Host == "" || config.Database == "" { // its text may quote a secret
+	if err != nil || u.Host == "" || config.Database == "" { // the error's text may quote a secret
 		return nil, providerkit.BadURL("sqlserver://user:password@host:port?database=NAME, and parameters that go-mssqldb understands")
 	}
 	return sessions{mssql.NewConnectorConfig(config)}.dialing(), nil

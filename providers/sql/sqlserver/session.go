@@ -13,11 +13,12 @@ import (
 	mssql "github.com/microsoft/go-mssqldb"
 )
 
-// sessions is a connector of the provider's own connections. They end with the context of a request: go-mssqldb reads the log-in without
-// a bound, and waits up to 10 s for the server's confirmation that it has cancelled a statement (v1.11.2, connect and nextToken).
+// sessions is a connector of the provider's own connections. These connections end with the context of a request, because
+// go-mssqldb reads the log-in without a time limit, and waits up to 10 s for the server's confirmation that it has cancelled a
+// statement (v1.11.2, connect and nextToken).
 type sessions struct{ sqldriver.Connector }
 
-// dialing returns a connector whose connections are noted on the line of the log-in's context.
+// dialing returns a connector whose connections are recorded in the line of the log-in's context.
 func (c sessions) dialing() sessions {
 	if connector, ours := c.Connector.(*mssql.Connector); ours {
 		connector.Dialer = dialer{}
@@ -53,7 +54,7 @@ type driverConn interface {
 	sqldriver.Validator
 }
 
-// session is a connection that is checked after a pause.
+// session is a connection that is checked after an idle period.
 type session struct {
 	driverConn
 	line *line
@@ -82,7 +83,8 @@ func (s *session) ResetSession(ctx context.Context) error {
 // IsValid implements sqldriver.Validator.
 func (s *session) IsValid() bool { return s.driverConn.IsValid() && s.line.alive() }
 
-// line has the network connections of one log-in: the client library may dial several addresses, and follows a redirection.
+// line has the network connections of one log-in: the client library may dial several addresses, and may follow a
+// redirection.
 type line struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -116,7 +118,7 @@ func (l *line) alive() bool {
 	return !l.ended
 }
 
-// dialer notes each connection on the line of its context.
+// dialer adds each connection to the line of its context.
 type dialer struct{}
 
 // DialContext implements mssql.Dialer.

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden statements again")
 
-// batches are the texts that the provider sends, by their names, with their parameters numbered.
+// batches returns the texts that the provider sends, by name, with numbered parameters.
 func batches() map[string]string {
 	b := &backend{ServerStore: &dialect.ServerStore{RowStore: &dialect.RowStore{Store: &dialect.Store{Tables: tablesOf("leasing", "lease")}}}}
 	all := maps.Clone(b.SQL)
@@ -58,7 +58,7 @@ func TestStatementsAreTheGoldenOnes(t *testing.T) {
 	require.Equal(t, string(golden), text.String())
 }
 
-// Babelfish ignores lock hints, and a statement that needs one would be right by chance.
+// Babelfish ignores lock hints, so a statement that needs a hint would be correct only by chance.
 func TestNoStatementHasAHint(t *testing.T) {
 	hint := regexp.MustCompile(`(?i)\bWITH\s*\(|\bOPTION\s*\(|NOLOCK|UPDLOCK|HOLDLOCK|ROWLOCK|READPAST|SERIALIZABLE`)
 	for name, text := range batches() {
@@ -66,8 +66,8 @@ func TestNoStatementHasAHint(t *testing.T) {
 	}
 }
 
-// T293, T294: each batch that changes a lease is one transaction, which ends as the last statement. It has conditions on the version, the
-// token and the ID, and two on the clock.
+// T293, T294: each batch that changes a lease is one transaction, which ends with the last statement. It has conditions on the
+// version, the token and the ID, and two on the clock.
 func TestTrap_T294_ChangesAreWholeTransactions(t *testing.T) {
 	all := batches()
 	for _, name := range []string{"insert", "update", "update with two entries", "renew 2"} {
@@ -81,12 +81,13 @@ func TestTrap_T294_ChangesAreWholeTransactions(t *testing.T) {
 	}
 }
 
-// T294: a name is new as long as no greater token was forgotten.
+// T294: an insert requires that no greater token was forgotten.
 func TestTrap_T294_AnInsertHeedsTheFloor(t *testing.T) {
 	require.Regexp(t, `WHERE NOT EXISTS \(SELECT 1 FROM \S+ AS f WHERE f\.name = 0x AND f\.token > @p15\);`, batches()["insert"])
 }
 
-// T295: the clock of a statement stands still, so a read of a row has a statement for each of its clocks, before and after the row.
+// T295: the clock shows the same time throughout a statement, so a read has separate statements for its clock readings
+// before and after the row.
 func TestTrap_T295_AReadHasTwoClocks(t *testing.T) {
 	statements := strings.Split(batches()["read"], ";\n")
 	require.Len(t, statements, 4)

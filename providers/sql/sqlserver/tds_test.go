@@ -16,19 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tdsServer speaks enough of TDS for go-mssqldb: it answers a log-in, reads, and writes, which it does not carry out. So these tests also have
-// the client library in between. See [MS-TDS], https://learn.microsoft.com/openspecs/windows_protocols/ms-tds.
+// tdsServer speaks enough of TDS for go-mssqldb: it answers log-ins, reads and writes, but does not execute the writes. So these
+// tests include the client library. See [MS-TDS], https://learn.microsoft.com/openspecs/windows_protocols/ms-tds.
 type tdsServer struct {
 	t        testing.TB
 	listener net.Listener
 	mu       sync.Mutex
 	held     bool           // reads show another claim
-	answer   func(w *reply) // an answer to a write, instead of success; nil to hang up
+	answer   func(w *reply) // writes the answer to a write; nil to hang up
 	login    int32          // the error of a log-in
 	writes   int
 }
 
-// reply is an answer in the making.
+// reply builds an answer.
 type reply struct {
 	bytes.Buffer
 	half, never bool
@@ -289,7 +289,8 @@ func TestVerbsThroughTheClientLibrary(t *testing.T) {
 	require.Equal(t, []any{true, "o", time.Minute}, []any{record.Held, record.Owner, record.TTL})
 }
 
-// T290: the connection is cut while the server works, in the middle of its answer, or when it says nothing about the outcome.
+// T290: the connection is cut while the server works, or in the middle of its answer, or the answer says nothing about the
+// outcome.
 func TestTrap_T290_AConnectionThatIsCut(t *testing.T) {
 	for name, answer := range map[string]func(w *reply){
 		"before the answer":       nil,
@@ -327,7 +328,7 @@ func TestTrap_T290_ACallThatIsGivenUp(t *testing.T) {
 	require.Less(t, time.Since(began), 4*time.Second, "before cancelDrainTimeout of go-mssqldb")
 }
 
-// T291, T292: errors of the server, as the client library hands them over.
+// T291, T292: errors of the server, as returned by the client library.
 func TestTrap_T291_ErrorsThroughTheClientLibrary(t *testing.T) {
 	s := newTDS(t)
 	p := s.open()

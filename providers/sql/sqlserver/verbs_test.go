@@ -78,7 +78,7 @@ func TestABatchOfRenewals(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
 	var batch []abstractions.RenewRequest
-	for i := range 300 { // more than a batch takes
+	for i := range 300 { // more than fit in one batch
 		grant, err := p.Acquire(bounded(t), claimOf(fmt.Sprint("n", i), time.Minute))
 		require.NoError(t, err)
 		batch = append(batch, renewalOf(grant))
@@ -124,7 +124,7 @@ func TestTrap_T299_NamesAreBytes(t *testing.T) {
 	}
 }
 
-// A process that waits asks for its turn, and is served when the name is released.
+// A waiter polls for its turn, and gets the name after its release.
 func TestAWaiterPolls(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -152,7 +152,7 @@ func TestAWaiterPolls(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A sweep raises the floor before it deletes a row, and deletes only what has not changed.
+// A sweep raises the floor before it deletes a row, and deletes only rows that have not changed.
 func TestASweepOnTheFake(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{Retention: time.Millisecond})
@@ -201,7 +201,8 @@ func TestURLsThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, err, "exactly one of URL, or in Go DB")
 }
 
-// A URL without the parameter encrypt is encrypted, and the certificate is checked.
+// Without the parameter encrypt in the URL, connections are encrypted, and the certificate is
+// checked.
 func TestURLsAreEncryptedByDefault(t *testing.T) {
 	for parameters, want := range map[string]msdsn.Encryption{
 		"": msdsn.EncryptionRequired, "&encrypt=disable": msdsn.EncryptionDisabled, "&Encrypt=strict": msdsn.EncryptionStrict,
@@ -226,7 +227,8 @@ func TestOptionsShowNoSecret(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and does not answer holds up no call beyond its context.
+// A server that accepts connections and does not answer does not block a call beyond the end of its
+// context.
 func TestAServerThatHangs(t *testing.T) {
 	p := silent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -238,7 +240,7 @@ func TestAServerThatHangs(t *testing.T) {
 	require.True(t, p.Capabilities().HeedsContext)
 }
 
-// silent accepts connections and never answers.
+// silent returns a provider whose server accepts connections and never answers.
 func silent(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

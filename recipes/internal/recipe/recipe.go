@@ -12,7 +12,7 @@ import (
 
 // Do runs fn with a context that ends with held or with ctx, with the cause of
 // the context that ended earlier. After fn has returned or panicked, Do calls
-// release. The errors are joined, fn's in front.
+// release. The errors are joined, with fn's error in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
@@ -24,7 +24,7 @@ func Do(ctx, held context.Context, fn func(ctx context.Context) error, release f
 	return fn(work)
 }
 
-// Join is errors.Join that returns a single error unchanged, and leaves out an error about a loss
+// Join is like errors.Join, but returns a single error unchanged, and leaves out an error about a loss
 // that an earlier error already reports.
 func Join(errs ...error) error {
 	var kept []error

@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
-// App is this process. URLs come from the environment unless a flag has them, since they may hold passwords.
+// App is this process. URLs come from the environment unless a flag sets them, since they may hold passwords.
 type App struct {
 	Name    string // of the leases; the names of several begin with Name
 	Owner   string

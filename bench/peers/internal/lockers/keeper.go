@@ -8,12 +8,12 @@ import (
 )
 
 // RenewAt is the part of the TTL after which a lock is renewed: this library's
-// default, given to the others as well.
+// default, used for the others as well.
 const RenewAt = 0.6
 
 // keeper is the loop that users of a library without auto-renewal write for
-// each lock: a goroutine with a ticker. A failure other than errGone is left
-// to the next tick. The zero keeper keeps nothing.
+// each lock: a goroutine with a ticker. After a failure other than errGone, the
+// next tick retries the renewal. The zero keeper renews nothing.
 type keeper struct {
 	stop chan struct{} // nil unless the lock is kept
 	gone atomic.Bool
@@ -44,7 +44,7 @@ func renewWithin(ttl time.Duration, renew func(context.Context) error) error {
 	return renew(ctx)
 }
 
-// Kept is Lock.Kept.
+// Kept implements Lock.Kept.
 func (k *keeper) Kept() bool { return !k.gone.Load() }
 
 // end stops the loop. It does not wait for a renewal under way.

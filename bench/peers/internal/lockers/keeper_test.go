@@ -17,7 +17,7 @@ func TestKeeperRenewsAtSixTenths(t *testing.T) {
 		var at []time.Duration
 		k.keep(10*time.Second, func(context.Context) error {
 			at = append(at, time.Since(start))
-			return errors.New("unreachable") // is left to the next time
+			return errors.New("unreachable") // the next tick tries again
 		})
 		time.Sleep(20 * time.Second)
 		k.end()

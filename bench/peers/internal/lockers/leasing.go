@@ -34,8 +34,8 @@ func openLeasing(open func(context.Context, Config) (leasing.Provider, func() er
 	}
 }
 
-// openProvider opens the provider over clients of ours, so that what they send is
-// counted; they are set up as redislease.Options.Client says.
+// openProvider opens the provider over the benchmark's own clients, so that their
+// commands are counted. They are set up as redislease.Options.Client requires.
 func openProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
 	clients, err := clients(config.URL, config.Counter, func(o *redis.Options) {
 		o.DialerRetries, o.MaxRetries = 1, -1

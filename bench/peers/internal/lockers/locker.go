@@ -1,6 +1,6 @@
-// Package lockers puts this library and its peers behind one interface, a file
-// each, as its users would use it: with the settings of its own documentation,
-// and where it renews nothing by itself, with the loop that its users write.
+// Package lockers puts this library and its peers behind one interface, with a file
+// for each library. Each runs with the settings of its own documentation and, if it
+// does not renew locks by itself, with the loop that its users write.
 package lockers
 
 import (
@@ -20,27 +20,28 @@ var errGone = errors.New("gone")
 // Locker is one client of one library. A program makes its client once. It is safe
 // for concurrent use.
 type Locker interface {
-	// Try asks once for a name.
+	// Try makes one attempt to acquire a name.
 	Try(ctx context.Context, name string) (Lock, error)
 	// Acquire waits for a name in the library's own way.
 	Acquire(ctx context.Context, name string) (Lock, error)
-	// Close frees the client. Locks should have been released.
+	// Close closes the client, after the release of all locks.
 	Close() error
 }
 
 // Expiring is a Locker whose locks expire. FreeIn asks the servers how long it
-// takes until a name is free if its holder does nothing more: 0 if it is free.
+// takes until a name is free if its holder makes no more requests: 0 if the name is
+// free.
 type Expiring interface {
 	FreeIn(ctx context.Context, name string) (time.Duration, error)
 }
 
 // Lock is a name held, for one goroutine.
 type Lock interface {
-	// Keep has the lock renewed until it is released. It is called once at most.
+	// Keep renews the lock until its release. It is called at most once.
 	Keep()
 	// Kept reports whether the lock is still held, as far as the library knows.
 	Kept() bool
-	// Release gives the lock up.
+	// Release releases the lock.
 	Release(ctx context.Context) error
 }
 
@@ -51,13 +52,13 @@ type Config struct {
 	Counter *wire.Counter // of the commands sent; nil counts nothing
 }
 
-// Peer is a library, or the lock in memory beside which it is shown.
+// Peer is a library, or the lock in memory that is measured for comparison.
 type Peer struct {
 	Name     string
 	Redlock  bool // it also runs on several independent servers
 	Local    bool // it is no library, but a lock in memory
 	TryOnly  bool // it can't wait for a name
-	WaitOnly bool // it writes nothing down: its cycles are something else, and its locks end with their connection
+	WaitOnly bool // it stores nothing: its cycles are not comparable, and its locks end with their connection
 	Open     func(context.Context, Config) (Locker, error)
 }
 
@@ -68,14 +69,14 @@ type Backend struct {
 	Open     func(url string) (Store, error)
 }
 
-// Store answers questions that are not part of a measurement. CPU, Memory and Log are
-// 0 where they are not known.
+// Store makes requests that are not part of a measurement. CPU, Memory and Log return
+// 0 where the figure is not known.
 type Store interface {
 	Version(ctx context.Context) (string, error)
 	CPU(ctx context.Context) (time.Duration, error)
-	// Memory is the bytes that are kept: in memory, or in tables with their indexes.
+	// Memory is the bytes that are stored in memory, or in tables with their indexes.
 	Memory(ctx context.Context) (float64, error)
-	// Log is the bytes that were ever written to the log, for crashes.
+	// Log is the bytes that were ever written to the log for crash recovery.
 	Log(ctx context.Context) (int64, error)
 	// Sweep deletes the records of names that contain a text.
 	Sweep(ctx context.Context, text string) error

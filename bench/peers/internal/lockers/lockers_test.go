@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// patience bounds what needs no time on an idle machine.
+// patience bounds operations that take no time on an idle machine.
 const patience = 20 * time.Second
 
 func open(t *testing.T, p Peer, config Config) Locker {
@@ -27,8 +27,8 @@ func open(t *testing.T, p Peer, config Config) Locker {
 	return l
 }
 
-// try asks again where a library had too little patience with a busy machine: some give a
-// server a few milliseconds.
+// try repeats an attempt that has timed out on a busy machine: some libraries wait only a
+// few milliseconds for a server.
 func try(ctx context.Context, l Locker, name string) (Lock, error) {
 	for began := time.Now(); ; {
 		lock, err := l.Try(ctx, name)
@@ -109,7 +109,7 @@ func TestAdaptersWaitRedis(t *testing.T) {
 		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		name := unique()
 		const rounds, fighters = 4, 4
-		inside, total := 0, 0 // guarded by the lock under test: -race would tell
+		inside, total := 0, 0 // guarded by the lock under test, as -race checks
 		var all sync.WaitGroup
 		for range fighters {
 			all.Go(func() {
@@ -131,9 +131,9 @@ func TestAdaptersWaitRedis(t *testing.T) {
 	})
 }
 
-// acquire repeats its request now and then: an attempt of rueidislock that takes longer
-// than 20 ms is given up and undone, of which NOLOOP does not tell it, so that
-// it may wait for good for a name that is free. On a busy machine that happens.
+// acquire repeats its request at intervals. rueidislock gives up and undoes an attempt
+// that takes longer than 20 ms, as happens on a busy machine. With NOLOOP it is not
+// notified of its own change, so it may wait for ever for a free name.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, patience/10)
@@ -180,9 +180,9 @@ func TestAdaptersKeepRedis(t *testing.T) {
 	})
 }
 
-// TestAdaptersNoticeLossRedis shows that adapters report a lost lock, which the comparison
-// counts. Where the servers have forgotten a lock, a Redlock may win them
-// again, so another takes the name.
+// TestAdaptersNoticeLossRedis shows that adapters report a lost lock, because the
+// comparison counts lost locks. A Redlock may acquire its lock again on servers that have
+// forgotten it, so here another client takes the name.
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = 3 * time.Second
 	eachLibrary(t, func(t *testing.T, p Peer, url string) {
@@ -206,7 +206,7 @@ func TestAdaptersNoticeLossRedis(t *testing.T) {
 	})
 }
 
-// forget deletes whatever a library keeps for a name.
+// forget deletes the keys that a library has stored for a name.
 func forget(t *testing.T, client *redis.Client, name string) {
 	keys, err := client.Keys(t.Context(), "*"+name+"*").Result()
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		for _, variable := range []string{oneServer, threeServers} {
 			if servers, err := clients(os.Getenv(variable), nil); err == nil {
-				_ = servers.Sweep(context.Background(), run) // else they expire within the hour
+				_ = servers.Sweep(context.Background(), run) // otherwise they expire within the hour
 				_ = servers.Close()
 			}
 		}
@@ -33,5 +33,5 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// server is the URL of Redis.
+// server returns the URL that a variable names.
 func server(t *testing.T, variable string) string { return servertest.Require(t, variable) }

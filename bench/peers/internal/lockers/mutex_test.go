@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMutexPassesOn: a waiter that finds its context ended when its turn has come
-// lets the next one in.
+// TestMutexPassesOn: a waiter whose context has ended when its turn comes passes
+// the lock on to the next waiter.
 func TestMutexPassesOn(t *testing.T) {
 	l, err := openMutex(t.Context(), Config{})
 	require.NoError(t, err)

@@ -17,10 +17,10 @@ import (
 	postgreslease "github.com/distributedleasing/leasing/providers/sql/postgres"
 )
 
-// postgresSchema has everybody's tables.
+// postgresSchema has the tables of all peers.
 const postgresSchema = "bench_peers"
 
-// poolSize is that of each client's pool; connections are made when they are needed.
+// poolSize is the size of each client's pool; connections are opened on demand.
 const poolSize = 16
 
 func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Pool, error) {
@@ -43,7 +43,7 @@ func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider,
 	return provider, provider.Close, nil
 }
 
-// postgresStore is a server for questions.
+// postgresStore is a PostgreSQL server as a Store.
 type postgresStore struct{ *pgxpool.Pool }
 
 func openPostgres(url string) (Store, error) {
@@ -59,7 +59,8 @@ func (s postgresStore) Version(ctx context.Context) (version string, err error) 
 	return version, err
 }
 
-// CPU is that of all processes of a server on this machine: the children of one parent.
+// CPU is the CPU time of all processes of a server on this machine: the children of one
+// parent.
 func (s postgresStore) CPU(ctx context.Context) (used time.Duration, err error) {
 	var backend int
 	if err := s.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
@@ -79,8 +80,8 @@ func (s postgresStore) CPU(ctx context.Context) (used time.Duration, err error) 
 	return used, err
 }
 
-// ProcessTimes reads /proc/PID/stat: the parent, and the time that a process has used with its
-// children that have ended; see proc_pid_stat(5).
+// ProcessTimes reads /proc/PID/stat: the parent of a process, and the time that the process
+// and its ended children have used; see proc_pid_stat(5).
 func ProcessTimes(pid int) (parent int, used time.Duration, found bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
@@ -116,7 +117,7 @@ func (s postgresStore) Close() error {
 	return nil
 }
 
-// openPostgresUpsert is the lock that everybody writes first: a row that is
+// openPostgresUpsert opens the lock that most people write first: a row that is
 // inserted, or taken over once it has expired, and deleted.
 func openPostgresUpsert(ctx context.Context, config Config) (Locker, error) {
 	pool, err := openPostgresPool(ctx, config.URL, poolSize)

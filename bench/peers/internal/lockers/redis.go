@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// nodes returns how to reach the servers of a URL. Several independent ones stand
-// in one URL with commas between, as this library takes them:
-// redis://user:password@h1:p1,h2:p2/0?mode=redlock. Errors leave the URL out: it
-// may hold a password.
+// nodes returns the options of a client for each server of a URL. Commas separate
+// several independent servers, as in this library's URLs:
+// redis://user:password@h1:p1,h2:p2/0?mode=redlock. Errors omit the URL, which may
+// contain a password.
 func nodes(url string) (nodes []*redis.Options, err error) {
 	url, _, _ = strings.Cut(url, "?")
 	scheme, rest, _ := strings.Cut(url, "://")
@@ -33,9 +33,9 @@ func nodes(url string) (nodes []*redis.Options, err error) {
 	return nodes, nil
 }
 
-// clients returns a go-redis client for each server of a URL, with defaults
-// except that contexts are obeyed, and for the options that tune changes. A client connects
-// with its first command. The commands are counted unless counter is nil.
+// clients returns a go-redis client for each server of a URL. The options are the defaults,
+// except that contexts are obeyed and that tune may change options. A client connects with
+// its first command. The commands are counted unless counter is nil.
 func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (Servers, error) {
 	nodes, err := nodes(url)
 	if err != nil {
@@ -55,7 +55,7 @@ func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (S
 	return clients, nil
 }
 
-// Servers are clients of the servers of a URL, for a peer's locks, or for questions that are
+// Servers are clients of the servers of a URL, for a peer's locks, or for requests that are
 // not part of a measurement.
 type Servers []*redis.Client
 
@@ -67,7 +67,7 @@ func (s Servers) Close() (err error) {
 	return err
 }
 
-// FreeIn returns when a key will have expired on the majority of the servers.
+// FreeIn returns the time until a key has expired on the majority of the servers.
 func (s Servers) FreeIn(ctx context.Context, key string) (time.Duration, error) {
 	var left []time.Duration
 	for _, server := range s {
@@ -88,7 +88,7 @@ func (s Servers) CPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// Log is not known.
+// Log returns 0: the figure is not known.
 func (Servers) Log(context.Context) (int64, error) { return 0, nil }
 
 // Memory is the bytes that all servers have allocated.
@@ -126,9 +126,9 @@ func infoField(info, field string) string {
 	return value
 }
 
-// Sweep deletes the keys that have a text in them, which should be unique. Redis
-// finds expired keys the later, the more keys with an expiry there are, so the
-// next peer must not carry those of the one before.
+// Sweep deletes the keys that contain a text, which should be unique. The more keys
+// with an expiry a server has, the later it finds the expired ones, so each peer
+// begins without the previous peer's keys.
 func (s Servers) Sweep(ctx context.Context, text string) error {
 	for _, client := range s {
 		for cursor, first := uint64(0), true; first || cursor != 0; first = false {

@@ -31,8 +31,8 @@ func (l *redislockLocker) Try(ctx context.Context, name string) (Lock, error) {
 	return l.lock(lock, err)
 }
 
-// Acquire gives ctx a deadline where it has none: redislock would wait for one
-// TTL at most.
+// Acquire adds a deadline to a context without one: otherwise redislock would wait
+// for one TTL at most.
 func (l *redislockLocker) Acquire(ctx context.Context, name string) (Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
 	defer cancel()

@@ -50,15 +50,16 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (Lock, error) 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// An attempt is also given up after a twentieth of the TTL.
+		// redsync also gives up an attempt after a twentieth of the TTL.
 		if !taken(err) && !errors.Is(err, context.DeadlineExceeded) {
 			return nil, err
 		}
 	}
 }
 
-// taken tells a lock that others have from a failure. Where each of three nodes
-// was won by another client, or late, the error is ErrFailed or ErrNodeTaken.
+// taken distinguishes a lock that others have from a failure. If each of three
+// nodes was won by another client, or answered late, the error is ErrFailed or
+// ErrNodeTaken.
 func taken(err error) bool {
 	var all *redsync.ErrTaken
 	var one *redsync.ErrNodeTaken

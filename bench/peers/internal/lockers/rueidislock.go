@@ -63,7 +63,7 @@ func rueidisLocked(held context.Context, release context.CancelFunc, err error) 
 	return &rueidisLock{held: held, release: release}, nil
 }
 
-// FreeIn knows rueidislock's key: its prefix, a number, the name.
+// FreeIn reads rueidislock's key, which is its prefix, a number and the name.
 func (l *rueidisLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
 	client := l.locks.Client()
 	left, err := client.Do(ctx, client.B().Pttl().Key("rueidislock:0:"+name).Build()).AsInt64()
@@ -85,8 +85,8 @@ func (l *rueidisLock) Keep() {}
 
 func (l *rueidisLock) Kept() bool { return l.held.Err() == nil }
 
-// Release returns when the key has been deleted. rueidislock does not say whether
-// it was still ours.
+// Release returns when the key has been deleted. rueidislock does not report
+// whether the key was still ours.
 func (l *rueidisLock) Release(context.Context) error {
 	kept := l.Kept()
 	l.release()

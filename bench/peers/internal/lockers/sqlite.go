@@ -40,7 +40,7 @@ func sqlitePeers(synchronous string) []Peer {
 	}
 }
 
-// sqliteStore is the folder.
+// sqliteStore is the folder of the files as a Store.
 type sqliteStore struct{ folder string }
 
 func openSqlite(folder string) (Store, error) { return sqliteStore{folder}, nil }
@@ -88,8 +88,8 @@ func (s sqliteStore) Sweep(context.Context, string) error {
 	return err
 }
 
-// openSqliteUpsert is openPostgresUpsert on a file, by one connection: more of them would
-// wait for each other's locks asleep.
+// openSqliteUpsert is openPostgresUpsert on a file, with one connection: several
+// connections would sleep while they wait for each other's locks.
 func openSqliteUpsert(ctx context.Context, config Config, synchronous string) (Locker, error) {
 	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(" + synchronous + ")"}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(config.URL, "bare.db")+"?"+pragmas.Encode())

@@ -32,8 +32,8 @@ func (c *Counter) Dial(dial DialFunc) DialFunc {
 	}
 }
 
-// conn, like net.Conn, leaves it to the client that commands of several
-// goroutines don't mix in the stream.
+// conn, like net.Conn, relies on the client to keep the commands of several
+// goroutines apart in the stream.
 type conn struct {
 	net.Conn
 	counter *Counter

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// accept listens on loopback and swallows what comes.
+// accept listens on loopback and discards its input.
 func accept(t *testing.T) string {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -49,8 +49,8 @@ func TestConnCountsWhatItSends(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestConnShowsItsSocket: a client that checks the socket's health must find
-// it, or it would do less work than without the counter.
+// TestConnShowsItsSocket: a client that checks the socket's health must find the
+// socket. Otherwise the client would do less work than without the counter.
 func TestConnShowsItsSocket(t *testing.T) {
 	var counter Counter
 	c, err := counter.Dial((&net.Dialer{}).DialContext)(t.Context(), "tcp", accept(t))

@@ -10,8 +10,8 @@ type parser struct {
 	skip   int  // bytes of the argument, with its CRLF, that are still to come
 }
 
-// feed takes the next bytes of the stream and returns how many commands began
-// in these bytes.
+// feed reads the next bytes of the stream and returns how many commands began in
+// these bytes.
 func (p *parser) feed(b []byte) (commands int64) {
 	for len(b) > 0 {
 		if p.skip > 0 {

@@ -23,7 +23,7 @@ func (n *named) tokens() {
 func (n *named) tokensOf(grants []history.Operation) {
 	slices.SortStableFunc(grants, func(a, b history.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b history.Operation) int { return cmp.Compare(a.Return, b.Return) })
-	var highest history.Operation // of those that were over
+	var highest history.Operation // of the requests that had returned
 	claims := map[int64]string{}
 	for _, o := range grants {
 		for returns[0].Return < o.Call {
@@ -61,7 +61,7 @@ func (n *named) fence() {
 			text = fmt.Sprintf("a stale write was accepted: claim %s wrote with token %d after token %d", w.Claim, w.Token, last.Token)
 		case w.Accepted && w.Token == last.Token && w.Claim != last.Claim:
 			text = fmt.Sprintf("claims %s and %s wrote with the same token %d", last.Claim, w.Claim, w.Token)
-		case !w.Accepted && w.Trusted && broken > w.Return && !n.AssumptionsBroken: // otherwise another claim may have the name, too
+		case !w.Accepted && w.Trusted && broken > w.Return && !n.AssumptionsBroken: // otherwise another claim may hold the name, too
 			text = fmt.Sprintf("the holder (claim %s, token %d) was refused: the resource had seen token %d of claim %s",
 				w.Claim, w.Token, last.Token, last.Claim)
 		}
@@ -127,8 +127,8 @@ func (n *named) metadata() {
 	}
 }
 
-// listing finds holders whose names the backend does not list once, and names that it should not
-// list, or lists twice.
+// listing finds holders whose names the backend does not list exactly once, and names that were
+// listed twice or not requested.
 func (n *named) listing() {
 	for _, s := range n.sights {
 		switch {
@@ -178,8 +178,9 @@ func firstRelease(claim []*history.Operation, acquire *history.Operation) (relea
 	return release
 }
 
-// mayForget reports whether so many other claims may have been released between a release
-// and an acquire that a provider may forget the release. A break names no claim.
+// mayForget reports whether so many other claims may have been released between a release and
+// an acquire that a provider may forget the release. Each break counts, since a break names no
+// claim.
 func (n *named) mayForget(operations []history.Operation, release, acquire *history.Operation) bool {
 	others, breaks := map[string]bool{}, 0
 	for _, o := range operations {
@@ -209,10 +210,10 @@ func (n *named) refusals() {
 	}
 }
 
-// broken finds breaks that hit a different lease than they were meant for, claims that came back after a
-// break, and renewals of a broken lease whose replies name a different break than the first break of the lease.
+// broken finds breaks that hit a different lease than the intended one, claims that came back after a break,
+// and renewals of a broken lease whose replies name a different break than the first break of the lease.
 func (n *named) broken() {
-	first, freed := map[int64]*history.Operation{}, map[int64]bool{} // the first break of a token's lease, and whether something has freed it
+	first, freed := map[int64]*history.Operation{}, map[int64]bool{} // by token: the first break of the lease, and whether an operation has freed the name
 	tokens, ends := map[string]int64{}, map[string]time.Duration{}
 	for i := range n.operations {
 		o := &n.operations[i]
@@ -237,7 +238,7 @@ func (n *named) broken() {
 		}
 		if o.Extends() {
 			tokens[o.Claim], ends[o.Claim] = o.Token, after(o.Call, o.TTL, n.Margin(o.TTL))
-			if o.TTL == leasing.Infinite { // broken, it lasts for the grace
+			if o.TTL == leasing.Infinite { // once broken, the lease lasts for the grace
 				ends[o.Claim] = 0
 			}
 		}

@@ -41,7 +41,7 @@ func heldBy(holder, claim string, call, ret time.Duration) history.Operation {
 	return o
 }
 
-// brokenAt returns a break by the faults, below the clients.
+// brokenAt returns a break that the faults sent, below the clients.
 func brokenAt(immediate bool, call, ret time.Duration) history.Operation {
 	o := op("break", "", call, ret, history.ResultDone, 0)
 	o.Layer, o.Immediate = history.LayerBackend, immediate

@@ -11,8 +11,8 @@ import (
 
 // cleanups finds claims without a user, and claims whose grant was never reported, that a
 // manager leaves to run out at the backend. The manager must release each of these claims, and
-// repeat the release until it is answered, for a TTL after its latest request. It is not
-// responsible for a request that is delivered later.
+// repeat the release until it is answered, for a TTL after its latest request. The manager is
+// not responsible for a request that is delivered later.
 func (n *named) cleanups() {
 	given := map[string]bool{}
 	for _, t := range n.holds {

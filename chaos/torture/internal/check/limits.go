@@ -8,13 +8,13 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Limits are the facts about a run, beside its history, that the checks need.
+// Limits are the facts about a run, besides its history, that the checks need.
 type Limits struct {
 	Workers        int           // that compete for the names
 	Patience       time.Duration // the tolerance for actions that should happen at once
 	RequestTimeout time.Duration
 	MaxPoll        time.Duration
-	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if that differs
+	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if the fraction varies
 	DriftFactor    float64       // of a TTL: see Margin
 	DriftFloor     time.Duration // see Margin
 	SearchSteps    int           // of the search for an order, for each name and layer
@@ -45,10 +45,10 @@ func after(now, ttl, margin time.Duration) time.Duration {
 	return now + ttl - margin
 }
 
-// term is a grant by the checker's own stopwatch: from the call of the request
-// to the end of the granted TTL, less the margin.
+// term is the trust in a grant by the checker's own stopwatch: from the call of the request to
+// the end of the granted TTL, less the margin.
 type term struct {
-	heard time.Duration // the answer arrived
+	heard time.Duration // when the answer arrived
 	until time.Duration
 	late  bool // the answer arrived after the end of the request's context: a manager may ignore it
 }

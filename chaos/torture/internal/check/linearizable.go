@@ -11,9 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// orders looks for an order at each layer. It sets the claim that each break met, which clients may not have seen.
+// orders looks for an order at each layer. It sets the claim that each break hit, which clients may not have seen.
 func (n *named) orders() {
-	met := map[int64]string{} // by token, which a minority of votes may have made up
+	met := map[int64]string{} // by token; empty with votes, since a minority may have granted a token
 	for _, o := range n.operations {
 		if o.Layer == history.LayerBackend && o.Granted() && !n.Votes {
 			met[o.Token] = o.Claim
@@ -61,7 +61,7 @@ func (n *named) linearizable(layer history.Layer, seen []history.Operation) {
 type event struct {
 	at    time.Duration
 	kind  int // in one instant calls precede returns, unless order decides
-	order int // 0 if it is not known
+	order int // 0 if unknown
 	move  int
 }
 
@@ -144,7 +144,7 @@ func (all *worlds) add(w world) {
 // that it is the same on every machine, and in virtual time.
 type search struct {
 	*named
-	steps  int // left
+	steps  int // steps left
 	worlds []world
 	open   [underWay]*move
 	used   places

@@ -46,7 +46,7 @@ func TestOrder(t *testing.T) {
 		"a renewal revives beside a new holder": {no, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2), op("renew", "a", 1300*ms, 1310*ms, done, 1),
 		}},
-		// The first release, and the one of the ghost, take effect with their replies lost.
+		// The first release and the ghost's release take effect, but their replies are lost.
 		"a ghost is released as its claim was": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, unknown, 0),
 			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
@@ -73,7 +73,7 @@ func TestOrder(t *testing.T) {
 			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
 			heldBy("a", "b", 2500*ms, 2510*ms),
 		}},
-		// The break meets a claim of which the clients have only seen the request.
+		// The break hits a claim of which the clients have seen only the request.
 		"a break that met another": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "c", 20*ms, 30*ms), op("acquire", "b", 1100*ms, 1110*ms, unknown, 0),
 			below(op("acquire", "b", 1105*ms, 1105*ms, done, 7)), met, op("release", "b", 1210*ms, 1220*ms, done, 0), op("acquire", "a", 1300*ms, 1310*ms, done, 8),
@@ -252,7 +252,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The copy of an acquire may be answered after its lease has run out, and other claims have held the name.
+// The copy of an acquire may be answered after its lease has run out and other claims have held the name.
 func TestOrderOfALateCopy(t *testing.T) {
 	late := below(op("acquire", "a", 20*ms, 3030*ms, history.ResultDone, 3))
 	for _, c := range []struct {
@@ -270,8 +270,8 @@ func TestOrderOfALateCopy(t *testing.T) {
 	}
 }
 
-// A lease that is infinite by an unanswered renewal lasts for the grace after a break, which may be less than
-// its remaining time.
+// A lease that an unanswered renewal has made infinite lasts for the grace after a break, which may be less
+// than its remaining time.
 func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("renew", "a", 20*ms, 200*ms, history.ResultUnknown, 1)
 	met := brokenAt(false, 100*ms, 100*ms)
@@ -345,7 +345,8 @@ func numbered(all ...history.Operation) []history.Operation {
 	return all
 }
 
-// A claim that asks again while one of Redlock's servers is unreachable may get a later token, which its holder may not have received.
+// A claim that repeats its acquire while one of Redlock's servers is unreachable may get a later token, which its holder may not
+// have received.
 func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	h := history.History{TTL: ttl, Operations: numbered(
 		op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("acquire", "a", 20*ms, 30*ms, history.ResultDone, 2),

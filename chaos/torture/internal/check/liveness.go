@@ -40,11 +40,11 @@ func (n *named) liveness() {
 	n.starving(faults)
 }
 
-// idleBound returns the longest time for which a name may be free while a worker waits. It is the time
-// of a hand-over if no fault has happened since the first current waiter began to wait, and otherwise
-// the time until a waiter polls and gets an answer. Nothing wakes a waiter when a lease runs out. The waiter knows
-// the end of the lease because of which it was refused, and learns of the end of other leases within ten polls. The
-// same holds for a release whose wake-up went to a waiter that was leaving.
+// idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
+// hand-over if no fault has happened since the first current waiter began to wait, and otherwise the time until a
+// waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
+// because of which it was refused, and notices the end of other leases within ten polls. The same holds for a
+// release whose wake-up went to a waiter that was leaving.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
 		switch {
@@ -69,7 +69,7 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 }
 
 // knew reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
-// ended since does not pass its knowledge to the worker's other claims.
+// ended since does not share what it knows with the worker's other claims.
 func (n *named) knew(worker int, idle span) bool {
 	for _, c := range n.claims {
 		told := slices.IndexFunc(c.asked, func(o *history.Operation) bool {
@@ -82,20 +82,22 @@ func (n *named) knew(worker int, idle span) bool {
 	return false
 }
 
-// left reports whether a waiter left at a time. A wake-up that it has just got is lost.
+// left reports whether a waiter left around the given time. A wake-up that such a waiter has just
+// got is lost.
 func (n *named) left(at time.Duration) bool {
 	return slices.ContainsFunc(n.waits, func(w history.Wait) bool { return !w.Try && !w.Got && w.To >= at-n.Patience && w.To <= at+n.Patience })
 }
 
-// yields reports whether a manager has just had the name. The manager may then leave the name to others
-// for a moment, at most for MaxPoll.
+// yields reports whether a manager has just held the name. The manager may then leave the name to
+// others for a moment, at most for MaxPoll.
 func (n *named) yields(worker int, from, to time.Duration) bool {
 	return slices.ContainsFunc(n.holds, func(t history.Hold) bool {
 		return t.Worker == worker && t.From < to && t.End > from-2*n.MaxPoll
 	})
 }
 
-// queued returns the time at which the first of the waiters at a time began to wait.
+// queued returns the time at which the first waiter, of those that wait at the given time, began to
+// wait.
 func (n *named) queued(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {
@@ -168,7 +170,7 @@ func (n *named) starving(faults []time.Duration) {
 	}
 }
 
-// between counts the times, which are in order, between two others.
+// between counts the sorted times that lie between from and to.
 func between(at []time.Duration, from, to time.Duration) int {
 	i, _ := slices.BinarySearch(at, from)
 	j, _ := slices.BinarySearch(at, to)

@@ -17,7 +17,7 @@ type lease struct {
 	// the lease may have run out, both by the fastest clock. So differences between
 	// clocks do not add up.
 	now, runsOut time.Duration
-	breaking     bool // renewals are refused: it was broken, or has run out
+	breaking     bool // renewals are refused: the lease was broken, or has run out
 	votes        bool // see Limits.Votes
 }
 

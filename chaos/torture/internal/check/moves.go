@@ -19,10 +19,10 @@ func moves(operations []history.Operation) (all []move) {
 	return all
 }
 
-// settled leaves out each refusal that names as its holder a claim whose own attempt was in
-// flight at the time, and was refused. With several servers that attempt may have had
-// a majority, and taken its votes back. A request that was applied twice may have been
-// granted first, and then refused because the lease was broken in between.
+// settled drops a refusal if the claim that it names as the holder had an attempt in flight at
+// the time, and that attempt was refused. With several servers that attempt may have had a
+// majority, and taken its votes back. A request that was applied twice may have been granted
+// first, and then refused because the lease was broken in between.
 func settled(seen, operations []history.Operation) []history.Operation {
 	refused := map[string][]history.Operation{} // attempts by claim
 	for _, o := range operations {
@@ -46,7 +46,7 @@ type facts struct {
 	// held is the time at which the claim was last seen to hold the name; -1 for never. The acquire of
 	// a claim that was never seen explains nothing: without this acquire the name is free instead.
 	held time.Duration
-	// broken is the time of the last break that has or may have met its lease; -1 for never.
+	// broken is the time of the last break that hit or may have hit its lease; -1 for never.
 	broken time.Duration
 	// ttl is the longest requested TTL.
 	ttl time.Duration
@@ -121,9 +121,9 @@ func (all known) move(o history.Operation) (m move, matters bool) {
 	return m, matters && m.Return >= m.Call
 }
 
-// inDoubt reports whether it is unknown if an operation has taken effect. A claim whose acquire was
-// refused as released may hold the name all the same, while its lease runs out: the
-// request was applied twice, and the lease was broken in between.
+// inDoubt reports whether an operation's effect is unknown. A claim whose acquire was refused as
+// released may hold the name all the same, while its lease runs out: the request was applied
+// twice, and the lease was broken in between.
 func inDoubt(o *history.Operation) bool {
 	return o.Result == history.ResultUnknown || o.Result == history.ResultReleased && o.Verb == "acquire" && o.Layer == history.LayerClient
 }

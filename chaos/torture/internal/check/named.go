@@ -109,7 +109,7 @@ func (n *named) add(o *history.Operation) {
 	}
 }
 
-// lost returns the time at which the holder's observer got the loss of a claim, or never.
+// lost returns the time at which the holder's observer got the event of a claim's loss, or Never.
 func (c *claim) lost() time.Duration {
 	for _, e := range c.notices {
 		if e.Own && e.Kind == leasing.EventLost {
@@ -150,13 +150,13 @@ func seenBy(operations []history.Operation, layer history.Layer) (seen []history
 }
 
 // over returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
-// a lease ends only when a client has looked, as a run does at its end.
+// a lease ends only when a client checks it, as a run does at its end.
 func (v *verification) over(o *history.Operation) time.Duration {
 	switch {
 	case o.TTL == leasing.Infinite:
 		return history.Never
 	case v.Lateness.Watched:
-		return history.Never - 1 // it runs out all the same
+		return history.Never - 1 // unlike an infinite lease, this lease runs out
 	}
 	return o.Return + o.TTL + v.Margin(o.TTL) + v.Lateness.After(o.TTL)
 }

@@ -239,7 +239,8 @@ func TestLiveness(t *testing.T) {
 	violates(t, "overtaken after a fault", history.CheckLiveness, false, overtaken, o)
 }
 
-// Nothing wakes a waiter when a lease runs out, at 1010 ms: the waiter must know the lease.
+// No wake-up is sent when the lease runs out, at 1010 ms: the waiter must know the end of the
+// lease.
 func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
 	told := heldBy("a", "b", 60*ms, 60*ms)
 	for name, c := range map[string]struct {

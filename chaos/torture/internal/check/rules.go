@@ -10,10 +10,10 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// rules replays the backend's record of the name with the rules that providers share, where
-// the order of operations is certain: from a grant on, for as long as each operation had returned
-// before the next began. A rule must give each answer, by the fastest clock or by the slowest
-// clock.
+// rules replays the backend's record of the name with the rules that providers share, where the
+// order of operations is certain: from a grant on, for as long as each operation had returned
+// before the next began. The rules must produce each answer, by the fastest clock or by the
+// slowest clock.
 func (n *named) rules() {
 	seen := slices.DeleteFunc(seenBy(n.operations, history.LayerBackend), func(o history.Operation) bool { return o.Begun == 0 })
 	slices.SortFunc(seen, func(a, b history.Operation) int { return a.Begun - b.Begun })
@@ -26,7 +26,7 @@ func (n *named) rules() {
 		switch {
 		case !alone:
 			r = nil
-		case r == nil && o.Granted() && !before[o.Claim]: // otherwise it may last longer
+		case r == nil && o.Granted() && !before[o.Claim]: // otherwise the lease may last longer
 			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == history.ResultRefused || o.Result == history.ResultHeld && o.Holder == "": // a backend may reserve a free name for a waiter
@@ -47,10 +47,10 @@ func (n *named) rules() {
 	}
 }
 
-// replay is the state of a name by the rules.
+// replay is the state of a name according to the rules.
 type replay struct {
 	n      *named
-	began  int // the order is certain since
+	began  int // Begun of the grant from which the order is certain
 	record providerkit.Record
 	// The lease runs out between these two times.
 	soonest, latest time.Duration
@@ -60,8 +60,8 @@ func (r *replay) extend(o *history.Operation) {
 	r.soonest, r.latest = after(o.Call, o.TTL, r.n.Margin(o.TTL)), r.n.over(o)
 }
 
-// follow returns the records that an operation may have left, if a rule gives the backend's
-// answer. There may be two if it is uncertain whether the lease had run out.
+// follow returns the records that an operation may have left, if the rules produce the
+// backend's answer. There may be two if it is uncertain whether the lease had run out.
 func (r *replay) follow(o *history.Operation) (all []providerkit.Record) {
 	for _, left := range []time.Duration{r.latest - o.Call, r.soonest - o.Return} {
 		next := r.record.Clone()

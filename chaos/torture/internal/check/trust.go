@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// trusts finds leases that reported more trust than the grants whose answers had arrived, or less,
-// and leases that were given up before the end of that trust.
+// trusts finds leases that reported more or less trust than the grants received so far allow, and
+// leases that were given up before the end of that trust.
 func (n *named) trusts() {
 	for _, w := range n.writes {
 		terms := n.claim(w.Claim).terms
@@ -20,7 +20,7 @@ func (n *named) trusts() {
 		}
 		most, _ := trust(terms, w.Return)
 		_, least := trust(terms, w.Call)
-		if least == leasing.Infinite { // the manager may still be at work on that answer
+		if least == leasing.Infinite { // the manager may still be processing that answer
 			_, least = trust(terms, w.Call-n.Patience)
 		}
 		left := min(w.Remaining, math.MaxInt64-w.Return)
@@ -47,7 +47,7 @@ func (n *named) overlaps() {
 	var until time.Duration
 	for _, t := range holds {
 		end := n.exclusive(t)
-		if end <= t.From { // it was given up, or broken, before its holder learned of the grant
+		if end <= t.From { // the lease was given up, or broken, before its holder received the grant
 			continue
 		}
 		if t.From < until {
@@ -61,9 +61,10 @@ func (n *named) overlaps() {
 	}
 }
 
-// exclusive returns the end of a hold's trust, or the earlier end of its exclusion if an operator
-// has broken the lease: at once, or after the grace for a lease without an end. The token of a break
-// identifies its lease. A break of unknown token may have met any lease.
+// exclusive returns the end of a hold's trust, or the earlier time from which another claim may hold
+// the name because an operator has broken the lease: at once, or after the grace for a lease without
+// an end. The token of a break identifies its lease. A break of unknown token may have met any
+// lease.
 func (n *named) exclusive(t history.Hold) (end time.Duration) {
 	end = t.Trusted()
 	for _, b := range n.breaks[0] {

@@ -8,9 +8,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// waiting finds waits that ended without a request or without the name of the holder,
-// waiters that were served after a later one, and requests in a pause that the backend
-// had asked for.
+// waiting finds waits that ended without a request or without the name of the holder, waiters
+// that were served after a waiter that came later, and requests in a pause that the backend had
+// asked for.
 func (n *named) waiting() {
 	asked := map[int]map[int][]*history.Operation{} // by worker and wait
 	for i := range n.operations {
@@ -32,7 +32,7 @@ func (n *named) waiting() {
 			if len(faults) > 0 {
 				by += Grace
 			}
-			if first := len(requests) == 0 || requests[0].Return < closing.Call; first && !w.Try && w.To > by { // its first request is not cut short
+			if first := len(requests) == 0 || requests[0].Return < closing.Call; first && !w.Try && w.To > by { // Close does not cut the first request of a wait short
 				n.violated(w.To, "an acquire of worker %d came back %s after its manager had begun to close", w.Worker, history.Seconds(w.To-closing.Call))
 			}
 			continue

@@ -103,7 +103,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// A break ends the lease that it was meant for, and the holder learns of the first break.
+// A break ends the lease that it was meant for, and the holder is notified of the first break.
 func TestBreak(t *testing.T) {
 	grant := below(op("acquire", "a", 0, 0, history.ResultDone, 5))
 	breaks := func(at time.Duration, by string, token, met int64) history.Operation {
@@ -150,7 +150,6 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 	require.NotContains(t, checks(h, options), history.CheckClose)
 }
 
-// Tokens follow the backend's clock.
 func TestTokensFollowTheClock(t *testing.T) {
 	h := history.History{TTL: ttl, Backend: 120_000_000, Operations: []history.Operation{op("acquire", "a", 0, 0, history.ResultDone, 60_000_000)}}
 	require.NotContains(t, checks(h, options), history.CheckTokens)

@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// losses finds holders that did not learn of the end of their lease at once: by the time, or by an
-// answer of the backend.
+// losses finds holders that were not notified at once when their trust ended, or when the backend
+// reported the loss.
 func (n *named) losses() {
 	for _, t := range n.holds {
 		for _, o := range n.claim(t.Claim).asked {
@@ -107,9 +107,9 @@ func (n *named) bounds(c *claim, w history.Word) (least, most time.Duration) {
 	return least - n.Patience, most + Grace - time.Second + n.Patience
 }
 
-// misquoted reports whether a renewal by hand returned a false success, or hid a success. It
-// may have joined a renewal that was answered just before, and whose answer its manager had not yet processed. An
-// answer that arrives after the end of the request's context may be used or ignored.
+// misquoted reports whether a renewal by hand returned a false success, or hid a success. The call may have
+// joined a renewal that was answered just before, and whose answer the manager had not yet processed. An answer
+// that arrives after the end of the request's context may be used or ignored.
 func (c *claim) misquoted(w history.Word, patience time.Duration) bool {
 	joined, succeeded, late, failed := 0, 0, 0, 0
 	for _, o := range c.asked {
@@ -163,7 +163,7 @@ func (n *named) events() {
 			continue
 		}
 		c := n.claim(t.Claim)
-		told := map[bool][]leasing.EventKind{} // the lease's own observer, or the manager's
+		told := map[bool][]leasing.EventKind{} // true for the lease's own observer, false for the manager's
 		for _, e := range c.notices {
 			if e.Kind == leasing.EventLost && e.Reason == leasing.LostBroken && !c.wasTold(e.By) {
 				n.violated(e.At, "the observer of worker %d was told that claim %s was broken by %q, and no reply to a renewal says so", e.Worker, t.Claim, e.By)

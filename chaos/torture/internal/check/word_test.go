@@ -132,7 +132,7 @@ func TestAReleaseComesNeitherTooEarlyNorAfterTheProcess(t *testing.T) {
 	}
 }
 
-// A stopped process learns of its loss when it is resumed.
+// A stopped process is notified of its loss when it is resumed.
 func TestStoppedProcessIsNotLate(t *testing.T) {
 	one := hold("a", 0, 900*ms, 905*ms, history.EndingLost)
 	one.Told = 5100 * ms

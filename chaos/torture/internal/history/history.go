@@ -55,7 +55,7 @@ const (
 	ResultHeld     Result = "held"     // refused: another claim holds the name
 	ResultLost     Result = "lost"     // refused: the claim has ended
 	ResultReleased Result = "released" // refused: the claim was given up
-	ResultRefused  Result = "refused"  // for another reason, and not applied
+	ResultRefused  Result = "refused"  // refused for another reason, and not applied
 	ResultUnknown  Result = "unknown"  // may have been applied, or may be applied later
 )
 
@@ -83,7 +83,7 @@ type Operation struct {
 	// begin in the same instant may come in any order.
 	Number int `json:"number"`
 	// Begun and Ended number the calls and returns of all workers in the order in which the run
-	// learned of these events. An operation precedes each operation that began after its end.
+	// received these events. An operation precedes each operation that began after its end.
 	Begun int    `json:"begun"`
 	Ended int    `json:"ended"`
 	Layer Layer  `json:"layer"`
@@ -105,7 +105,7 @@ type Operation struct {
 	// Vain reports that the name of a break had no holder.
 	Vain bool          `json:"vain"`
 	Call time.Duration `json:"call"`
-	// Return is 0 if the call never returned: its process was killed, say.
+	// Return is 0 if the call never returned, for example because its process was killed.
 	Return time.Duration `json:"return"`
 	// Deadline is the deadline of its context; 0 without a deadline.
 	Deadline time.Duration `json:"deadline"`
@@ -160,7 +160,7 @@ type Hold struct {
 	Name   string        `json:"name"`
 	Claim  string        `json:"claim"`
 	Token  int64         `json:"token"`
-	From   time.Duration `json:"from"` // the acquire had returned
+	From   time.Duration `json:"from"` // when the acquire had returned
 	// Until is the end of its trust by the checker's own stopwatch: see check.Stopwatch.
 	Until time.Duration `json:"until"`
 	// End is the time at which it was given up or the manager declared it lost; 0 if never.
@@ -240,8 +240,8 @@ type Wait struct {
 	// Leaves reports that Bound is the end of its context, and not of its wait limit.
 	Bound  time.Duration `json:"bound"`
 	Leaves bool          `json:"leaves"`
-	// Got reports that it returned a lease. Otherwise Result is the reason, Holder the claim that
-	// had the name, if that is known, and Own reports that the error names the same manager as its holder.
+	// Got reports that it returned a lease. Otherwise Result is the reason, and Holder is the claim that
+	// held the name, if known. Own reports that the error names the same manager as the holder.
 	Got    bool   `json:"got"`
 	Result Result `json:"result"`
 	Holder string `json:"holder"`
@@ -259,7 +259,7 @@ type Sight struct {
 	Trusted     bool          `json:"trusted"` // the lease was valid before and after
 	Holder      string        `json:"holder"`
 	HolderToken int64         `json:"holder_token"`
-	// Other is the owner that the backend shows, if it is a different one than the holder.
+	// Other is the owner that the backend shows, if it is not the holder.
 	Other string `json:"other"`
 	// Listed reports that the holder also listed the backend's names. AsHeld counts the lease's name in the list
 	// of held names, AsName in the list of that name alone. Strange is a name that was listed twice or was not asked for.
@@ -301,7 +301,7 @@ type Notice struct {
 	Claim  string             `json:"claim"`
 	Kind   leasing.EventKind  `json:"kind"`
 	Reason leasing.LostReason `json:"reason"`
-	By     string             `json:"by"` // its breaker, and the reason
+	By     string             `json:"by"` // the actor and the reason of a break
 	At     time.Duration      `json:"at"`
 	Own    bool               `json:"own"`   // sent to the lease's observer, and not to its manager's
 	Times  int                `json:"times"` // the number of events that were merged
@@ -310,7 +310,7 @@ type Notice struct {
 // Fault is an injected fault, or a fault of a process or server.
 type Fault struct {
 	At     time.Duration `json:"at"`
-	Until  time.Duration `json:"until"`  // 0 for a moment
+	Until  time.Duration `json:"until"`  // 0 for a fault without a duration
 	Worker int           `json:"worker"` // -1 if it concerns all
 	Name   string        `json:"name"`   // "" if it concerns all
 	Verb   string        `json:"verb"`
@@ -336,8 +336,8 @@ type FreeAt struct {
 	By   time.Duration `json:"by"` // the bound
 }
 
-// Late returns the time from the end of trust until the holder learned of the loss. A
-// stopped process could not learn of the loss before it was resumed.
+// Late returns the time from the end of trust until the holder was notified of the loss. A
+// stopped process could not be notified before it was resumed.
 func (h *History) Late(t Hold) (time.Duration, bool) {
 	if t.Ending != EndingLost || t.Told == 0 {
 		return 0, false

@@ -8,9 +8,8 @@ import (
 )
 
 // Journal stores the items that a run records: an operation, hold, write, wait, sight, word, notice, fault, stop,
-// killed or Violation. Operations, holds and waits are entered when they begin and again as
-// they go on, so that the items of a killed process are not lost. It is safe for
-// concurrent use.
+// killed or Violation. Operations, holds and waits are entered when they begin and again when they change, so
+// that the items of a killed process are not lost. It is safe for concurrent use.
 type Journal interface{ Enter(what any) }
 
 // Killed records the kill of a worker's process.

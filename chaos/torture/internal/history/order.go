@@ -22,7 +22,7 @@ func (h *History) label() {
 	relabel(reflect.ValueOf(h).Elem(), labels)
 }
 
-// relabel replaces each string that has a label. Only IDs are equal to an ID.
+// relabel replaces each string that has a label. No other string equals an ID.
 func relabel(v reflect.Value, labels map[string]string) {
 	switch v.Kind() {
 	case reflect.Struct:

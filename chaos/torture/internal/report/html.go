@@ -24,12 +24,12 @@ type page struct {
 	*Report
 	Title    string
 	Facts    [][2]string         // the lines of the text report
-	Listed   []history.Violation // the first
+	Listed   []history.Violation // the first violations
 	Whole    chart
 	Near     *chart // around the first violation of a name; nil without one
 	Workers  []swatch
 	Kinds    []swatch // all kinds of faults
-	Unlisted int      // violations
+	Unlisted int      // the number of violations that are not in Listed
 }
 
 type swatch struct {
@@ -58,7 +58,7 @@ type bar struct {
 	Class        string
 	Color        template.CSS
 	Text, Title  string
-	ID, Violated string // of a violation's mark, and of its line in the list
+	ID, Violated string // the IDs of a violation's mark and of its line in the list
 }
 
 // listed is the highest number of violations that the page lists and marks.
@@ -84,8 +84,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, p)
 }
 
-// closeUp returns a chart of the first violation of a name, with the TTL before and the
-// TTL after the violation. It is nil without such a violation, or if the run is short.
+// closeUp returns a chart of the first violation of a name, from one TTL before to one TTL
+// after the violation. It returns nil without such a violation, or if the run is short.
 func closeUp(h *history.History, findings []history.Violation, end time.Duration) *chart {
 	i := slices.IndexFunc(findings, func(f history.Violation) bool { return f.Name != "" })
 	if i < 0 || h.TTL == 0 || end < 4*h.TTL {

@@ -22,7 +22,7 @@ type Report struct {
 	// Options are the options of the run, with defaults filled in, the seed included.
 	run.Options
 
-	Requests int            // of the workers' managers, each checked as they saw it and as the backend did
+	Requests int            // of the workers' managers; each is checked as the client saw it and as the backend saw it
 	Grants   int            // to workers
 	Renewals int            // successful
 	Endings  map[string]int // given up, lost, abandoned (by a crash), killed
@@ -31,9 +31,9 @@ type Report struct {
 	Faults   map[string]int // of the plan, by kind
 	// Disturbances counts the actions of Options.Disturb, by kind.
 	Disturbances map[string]int
-	Lateness     Distribution  // from the end of trust until a holder learned of its loss
+	Lateness     Distribution  // from the end of trust until a holder was notified of its loss
 	Freed        time.Duration // from the last client's end until the last name was free
-	Undecided    []string      // orders of a name that were too many to try all
+	Undecided    []string      // names, with their layers, that have too many possible orders to try all
 
 	Violations []history.Violation
 
@@ -113,7 +113,7 @@ func (d Distribution) String() string {
 	return fmt.Sprintf("%d: half within %v, 99%% within %v, all within %v", d.N, short(d.P50), short(d.P99), short(d.Max))
 }
 
-// short rounds a duration to some three digits.
+// short rounds a duration to about three digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d > time.Second:
@@ -124,14 +124,14 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond / 10)
 }
 
-// WriteHistory writes all that the run has recorded, and all that is needed to check it
-// again, as JSON for Verify. Its durations are nanoseconds.
+// WriteHistory writes the recorded history, with the data that are needed to check it again, as
+// JSON for Verify. Its durations are nanoseconds.
 func (r *Report) WriteHistory(w io.Writer) error {
 	return json.NewEncoder(w).Encode(r.record)
 }
 
-// OK reports whether there is no violation. An unfinished search does not count
-// as one: see Undecided.
+// OK reports whether there is no violation. An unfinished search does not count as a violation:
+// see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
 // Err is nil if there is no violation and nothing is undecided. Its text is the report.
@@ -155,7 +155,7 @@ func (r *Report) Verdict() string {
 	return "no violation"
 }
 
-// String returns the report as text, some twenty lines.
+// String returns the report as text, about twenty lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

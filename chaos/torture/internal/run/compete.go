@@ -181,7 +181,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	return crashed
 }
 
-// do works in the function of a Do, and enters its answer.
+// do works in the function of a Do, and records its answer.
 func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	var l *leasing.Lease
 	var returned time.Duration

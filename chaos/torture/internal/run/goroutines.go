@@ -26,7 +26,7 @@ func labelled(ctx context.Context, key, label string, fn func(context.Context) e
 	return err
 }
 
-// leftGoroutines waits for the run's goroutines to end, and enters a violation for each goroutine that is left.
+// leftGoroutines waits for the run's goroutines to end, and records a violation for each goroutine that is left.
 func leftGoroutines(label string, patience time.Duration, clock *clock, journal history.Journal) {
 	left, _ := goroutines(goroutineLabel, label)
 	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {

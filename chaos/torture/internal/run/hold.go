@@ -28,7 +28,7 @@ func claimOf(id string) string { return abstractions.FingerprintOf(id).String() 
 // by returns the actor and the reason of a break.
 func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
-// tell enters an observer's events of the beginning and the end of a lease, and of failed acquires.
+// tell records an observer's events of the beginning and the end of a lease, and of failed acquires.
 func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
@@ -36,7 +36,7 @@ func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own boo
 	}
 }
 
-// holdRecorder enters a hold as it goes on, from its manager's events and from its holder's
+// holdRecorder records a hold as it goes on, from its manager's events and from its holder's
 // actions.
 type holdRecorder struct {
 	clock   *clock
@@ -131,7 +131,7 @@ func (h *holdRecorder) told(at time.Duration) {
 	})
 }
 
-// change applies and enters a change. It does not enter a lease before its acquire has returned.
+// change applies and records a change. It does not record a lease before its acquire has returned.
 func (h *holdRecorder) change(what func(*history.Hold)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

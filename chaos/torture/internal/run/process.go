@@ -96,7 +96,7 @@ func (p *process) Fail(why string, _ *int) error {
 	return nil
 }
 
-// Enter enters an item into the journal.
+// Enter records an item in the journal.
 func (p *process) Enter(what any, _ *int) error { p.r.recording.Enter(what); return nil }
 
 // spawn starts worker process number index.

@@ -193,7 +193,7 @@ func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
 	}
 }
 
-// A worker process enters its items into the run's journal.
+// A worker process records its items in the run's journal.
 func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	r := aRun(Options{})
 	client, _, _ := connected(t, r, aJob)

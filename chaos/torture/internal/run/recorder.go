@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Share makes an Options.Open of a provider that no worker closes.
+// Share returns an Options.Open for a provider that no worker closes.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	direct := func(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 	return func(context.Context) (leasing.Provider, error) {
@@ -64,7 +64,7 @@ func renewedBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstracti
 // errUnanswered is the error of an item without a result in a batch that was answered. Its outcome is unknown.
 var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
 
-// recorder is a provider that enters its requests and their replies.
+// recorder is a provider that records its requests and their replies.
 type recorder struct {
 	*providerkit.Intercepted
 	layer   history.Layer
@@ -95,7 +95,7 @@ type call struct {
 // Records do not show IDs, and a late copy of a request needs the ID.
 var asked sync.Map
 
-// begin enters the whole request, because the process may be killed before the reply
+// begin records the whole request, because the process may be killed before the reply
 // arrives.
 func (r *recorder) begin(ctx context.Context, o history.Operation) *call {
 	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), history.ResultUnknown
@@ -141,7 +141,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 // waitKey is the key of a wait's number in its context.
 type waitKey struct{}
 
-// handle enters a call. Reads and waits are not entered.
+// handle records a call. Reads and waits are not recorded.
 func (r *recorder) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
 	switch req := x.Request.(type) {
 	case abstractions.AcquireRequest:
@@ -176,7 +176,7 @@ func (r *recorder) handle(ctx context.Context, x *providerkit.Exchange) (reply a
 	return reply, err
 }
 
-// renews enters a renewal, with the token of the renewed lease.
+// renews records a renewal, with the token of the renewed lease.
 func (r *recorder) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
 	c := r.begin(ctx, history.Operation{Verb: "renew", Name: req.Name, Claim: claimOf(req.ID), TTL: req.TTL, Token: req.Token})
 	return func(result *abstractions.RenewResult) {

@@ -158,7 +158,7 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill stops and kills worker processes, one at a time, until until ends. Their
+// stopAndKill stops and kills worker processes, one at a time, until the context until ends. Their
 // successors work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))

@@ -17,7 +17,7 @@ type usage struct {
 	crash     bool
 	most      int                // renewals; 0: any number
 	leaves    bool               // the caller of Do cancels its context, in the middle of the work
-	leave     context.CancelFunc // the cancel function of that context
+	leave     context.CancelFunc // cancels that context
 	lingers   time.Duration      // from the end of its context to the end of Do's function
 	hasty     bool               // the context of the release ends before the call
 	twice     bool               // releases twice at once

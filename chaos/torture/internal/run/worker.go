@@ -75,7 +75,7 @@ func (w *worker) brief(low, high time.Duration) time.Duration {
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
 }
 
-// waiting enters a wait, and returns its context and a function that enters its end.
+// waiting records a wait, and returns its context and a function that records its end.
 func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leaves time.Duration) (waits context.Context, back func(got bool, err error)) {
 	one := history.Wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
@@ -97,7 +97,7 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 	}
 }
 
-// heard enters the answer of a lease to its holder.
+// heard records the answer of a lease to its holder.
 func (w *worker) heard(ctx context.Context, one history.Word, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
@@ -109,7 +109,7 @@ func (w *worker) heard(ctx context.Context, one history.Word, l *leasing.Lease, 
 	w.journal.Enter(one)
 }
 
-// violated enters a violation that no check of the history would find.
+// violated records a violation that no check of the history would find.
 func (w *worker) violated(check history.Check, format string, args ...any) {
 	w.journal.Enter(history.Violation{Check: check, At: w.clock.now(), Text: fmt.Sprintf(format, args...)})
 }

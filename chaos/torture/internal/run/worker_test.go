@@ -117,7 +117,7 @@ func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	require.Empty(t, b.Collect().Writes)
 }
 
-// A holder without a notice of its loss has no Told time, which the check of losses reports.
+// A holder without a notice of its loss has no Told time, and the check of losses finds that hold.
 func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,8 @@ func init() { gocron.Hook(newLocker, newElector, func() gocron.Locker { return h
 // elections counts the elections of this process.
 var elections atomic.Int64
 
-// lockers are those of three processes, which take turns: the schedulers of a test share one locker.
+// lockers are the lockers of three processes, which take turns: the schedulers of a test share one
+// locker.
 type lockers struct {
 	turn    atomic.Int64
 	all     [3]gocronlease.Locker

@@ -15,7 +15,7 @@ import (
 )
 
 // leaseLock is the adapter's lock behind the lock of a test. Each request first goes to the test's lock, whose
-// client counts and refuses requests. The record is that of the lease. No client of these tests heeds its context,
+// client counts and refuses requests. The record is that of the lease. No client of these tests obeys its context,
 // and some contexts have ended.
 type leaseLock struct {
 	rl.Interface
@@ -50,7 +50,7 @@ func (l *leaseLock) Get(ctx context.Context) (*rl.LeaderElectionRecord, []byte, 
 	return l.lease.Get(context.WithoutCancel(ctx))
 }
 
-// begin gives the lease to the holder whom a test finds at its first request.
+// begin acquires the lease for the holder that a test finds at its first request.
 func (l *leaseLock) begin(record *rl.LeaderElectionRecord) {
 	if record == nil || record.HolderIdentity == "" {
 		return

@@ -1,4 +1,5 @@
-// The first program of a user of adapters/controllerruntime: a leader, elected and gone.
+// The first program of a user of adapters/controllerruntime: a leader that is elected,
+// and then leaves.
 package main
 
 import (

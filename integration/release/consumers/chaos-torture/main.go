@@ -1,4 +1,4 @@
-// The first program of a user of chaos/torture: their provider, a plan, a verdict.
+// The first program of a user of chaos/torture: a provider, a plan, and a verdict.
 package main
 
 import (

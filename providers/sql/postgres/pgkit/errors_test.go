@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T155: of class 42 few codes are a missing set-up, and others pass. An error also decides about the connection.
+// T155: only a few codes of class 42 mean a missing set-up, and others are temporary. The code also decides
+// whether the connection is closed.
 func TestTrap_T155_WhatPostgreSQLsCodesDecide(t *testing.T) {
 	for code, want := range map[string]struct {
 		class providerkit.Class
@@ -47,7 +48,8 @@ func TestTrap_T155_WhatPostgreSQLsCodesDecide(t *testing.T) {
 	require.Zero(t, pgkit.Verdict(errors.New("42P01")))
 }
 
-// T197: an error that the server reports instead of committing is an answer, whatever its code. The end of a session is no such answer.
+// T197: an error that the server reports instead of committing is an answer, whatever its code. The end of a session is not such
+// an answer.
 func TestTrap_T197_WhatARollbackIs(t *testing.T) {
 	for _, code := range []string{"23503", "23505", "25P02", "P0001", "40001", "40P01", "22023", "53100", "55P03", "42P01", "AB123"} {
 		require.True(t, pgkit.Verdict(&pgconn.PgError{Code: code}).RolledBack, code)
