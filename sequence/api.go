@@ -1,7 +1,10 @@
 package sequence
 
 import (
+	"errors"
+
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
@@ -106,4 +109,14 @@ type (
 
 func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
+}
+
+// decided reports whether an error is a final answer of a store.
+func decided(err error) bool {
+	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return abstractions.NotApplied(err) && !errors.Is(err, leasing.ErrUnavailable)
 }

@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -206,31 +205,3 @@ func (j *Journal) settled(r journalRecord) error {
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
-
-// Synced is the outcome of a result in the journal.
-type Synced struct {
-	Unsettled
-	Settlement Settlement
-}
-
-// Sync settles the stream's results in Options.Journal, from oldest to newest: see Settle. A result stays in the
-// journal until the store has accepted the result. Sync stops at the first result that the store does not
-// accept, and returns the outcomes of the results before. If the journal is damaged it also returns a
-// *DamagedError.
-func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
-	j := s.options.Journal
-	if j == nil {
-		return nil, invalid("Options.Journal", nil, "a Journal: open one with OpenJournal")
-	}
-	for _, r := range j.records(s.name) {
-		settled, _, err := s.Settle(ctx, r.Unsettled, nil)
-		if err == nil {
-			err = j.settled(r)
-		}
-		if err != nil {
-			return done, errors.Join(fmt.Errorf("sequence: sync number %d of %q: %w", r.Seq, s.name, err), j.Damaged())
-		}
-		done = append(done, Synced{r.Unsettled, settled})
-	}
-	return done, j.Damaged()
-}

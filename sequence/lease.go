@@ -176,3 +176,10 @@ func (n *numberLease) release(ctx context.Context) error {
 	e := n.entry.Load()
 	return n.store.Release(ctx, seqstore.ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
 }
+
+// along joins the lease of a number to the commit of another. The engine reads its clocks and then asks for the number, and
+// the commit passes on the number that the store has issued. issued is closed if the store has issued no number.
+type along struct {
+	asked  chan seqstore.LeaseRequest
+	issued chan Entry
+}

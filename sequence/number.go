@@ -30,6 +30,48 @@ type Number[Tx any] struct {
 	leaseNext func(*along) (*Number[Tx], error) // as part of the first Commit, unless nil
 }
 
+// Lease leases the next number for an operation, and renews it until Commit, Release, Close
+// or loss. A request whose reply was lost is retried until ctx ends, and gets the same number. Another
+// Lease of the same operation also gets that number while the lease lasts; in this process it waits
+// until the first holder is done. If the number is closed the error is an *EndedError.
+func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
+	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
+}
+
+// lease makes a lease of a number from a request to the store, or from another number's commit.
+func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
+	d := op.Duration
+	if d == 0 {
+		d = s.history.next(s.options.Durations, op.Kind, op.Size)
+	}
+	req := seqstore.LeaseRequest{Stream: s.name, Op: op.ID, Kind: op.Kind, Owner: s.options.Lease.Owner, Duration: d}
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	give, err := s.turns.take(ctx, op.ID, along == nil)
+	if err != nil {
+		return nil, err
+	}
+	var lease *leasing.Lease
+	defer func() {
+		if lease == nil {
+			give()
+		}
+	}()
+	ended := func(e leasing.Event) {
+		if e.Kind == leasing.EventReleased || e.Kind == leasing.EventLost {
+			give()
+		}
+	}
+	began, held := time.Now(), &numberLease{store: s.store, req: req, along: along}
+	manager := s.manager.With(leasing.AcquireOptions{TTL: d, Observer: ended})
+	lease, err = acquire(manager, context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID))
+	if err != nil {
+		return nil, err
+	}
+	return &Number[Tx]{stream: s, lease: lease, held: held, began: began, op: op}, nil
+}
+
 // Seq is the number.
 func (n *Number[Tx]) Seq() int64 { return n.held.entry.Load().Seq }
 
@@ -156,13 +198,6 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	return nil
 }
 
-// along joins the lease of a number to the commit of another. The engine reads its clocks and then asks for the number, and
-// the commit passes on the number that the store has issued. issued is closed if the store has issued no number.
-type along struct {
-	asked  chan seqstore.LeaseRequest
-	issued chan Entry
-}
-
 // commitAndLease commits, and leases the next number in the same transaction. It returns nil if the next number
 // needs a request of its own.
 func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequest, leaseNext func(*along) (*Number[Tx], error), write Write[Tx]) (*Number[Tx], error) {
@@ -248,16 +283,6 @@ func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], 
 // ofContext reports whether an error says only that a context has ended.
 func ofContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// decided reports whether an error is a final answer of a store.
-func decided(err error) bool {
-	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
-		if errors.Is(err, answer) {
-			return true
-		}
-	}
-	return abstractions.NotApplied(err) && !errors.Is(err, leasing.ErrUnavailable)
 }
 
 // Release gives the number up, which makes a gap. If completed work is saved, Release ends

@@ -92,6 +92,7 @@ var areas = []area{
 	{"providers/sql/postgres/", "postgres", [3]tests{ownPostgres, overPostgres}},
 	{"providers/sql/mysql/", "mariadb", mariadbs},
 	{"providers/sql/sqlserver/", "", [3]tests{own("providers/sql/sqlserver")}}, // no server can run here
+	{"providers/sql/dialect/server.go", "mariadb", mariadbs},
 	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &ofDialects}, overSQLite}},
 	{"providers/sql/", "sqlite", [3]tests{ofDialects, overSQLite}}, // the shared driver, and the verdicts on errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

@@ -68,6 +68,18 @@ type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
+// answered marks an error that is not a failure of the database.
+type answered struct{ error }
+
+func (a *answered) Unwrap() error { return a.error }
+
+func answer(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &answered{err}
+}
+
 // sqlQuerier is a *sql.DB or *sql.Tx.
 type sqlQuerier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
@@ -99,6 +111,15 @@ func scanAll(rows rows, each func(scan) error) error {
 		}
 	}
 	return rows.Err()
+}
+
+// some runs a statement, and reports whether it returned a row.
+func some(ctx context.Context, on session, statement string, args ...any) (found bool, err error) {
+	err = on.query(ctx, statement, args, func(scan) error {
+		found = true
+		return nil
+	})
+	return found, err
 }
 
 // postgresPool drops the application's connections after certain errors of PostgreSQL.

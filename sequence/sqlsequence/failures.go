@@ -14,9 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// failures judges the errors of one kind of database.
+type failures struct{ lite bool } // lite means SQLite
+
 // explain adds the matching sentinel to an error of the database. Errors of contexts keep their
 // text.
-func (s *Store[Tx]) explain(err error) error {
+func (f failures) explain(err error) error {
 	if err == nil { // before any allocation
 		return nil
 	}
@@ -30,9 +33,9 @@ func (s *Store[Tx]) explain(err error) error {
 	}
 	var verdict sqlkit.Verdict
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // otherwise the outcome is unknown
-		verdict = s.verdict(err)
+		verdict = f.verdict(err)
 	}
-	if s.refused(verdict, err) {
+	if f.refused(verdict, err) {
 		return &seqstore.RefusedError{Err: err}
 	}
 	meaning := verdict.Meaning
@@ -44,7 +47,7 @@ func (s *Store[Tx]) explain(err error) error {
 
 // refused reports whether an error is the database's answer to the writes of the transaction. A file locked by
 // others is not such an answer.
-func (s *Store[Tx]) refused(verdict sqlkit.Verdict, err error) bool {
+func (f failures) refused(verdict sqlkit.Verdict, err error) bool {
 	var ending *commitError
 	if !errors.As(err, &ending) {
 		return verdict.RolledBack && verdict.Class == providerkit.Unknown
@@ -52,11 +55,11 @@ func (s *Store[Tx]) refused(verdict sqlkit.Verdict, err error) bool {
 	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) { // the write has ended the transaction
 		return true
 	}
-	return verdict.RolledBack && !(s.lite && verdict.Class == providerkit.Refused)
+	return verdict.RolledBack && !(f.lite && verdict.Class == providerkit.Refused)
 }
 
-func (s *Store[Tx]) verdict(err error) sqlkit.Verdict {
-	if s.lite {
+func (f failures) verdict(err error) sqlkit.Verdict {
+	if f.lite {
 		return sqlkit.SQLite(err)
 	}
 	return pgkit.Verdict(err)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -38,6 +39,13 @@ type dialect struct {
 
 // version returns the version of the tables that this code reads and writes.
 func (d dialect) version() int { return 1 + len(d.steps) }
+
+// A caller's write may take the remaining time of its lease or claim, and at least shortestWrite. A fill may take
+// longestFill.
+const (
+	shortestWrite = 3 * time.Second
+	longestFill   = 10 * time.Second
+)
 
 const (
 	open      = `state IN ('leased', 'recovering')`

@@ -192,13 +192,6 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 	})
 }
 
-// A caller's write may take the remaining time of its lease or claim, and at least shortestWrite. A fill may take
-// longestFill.
-const (
-	shortestWrite = 3 * time.Second
-	longestFill   = 10 * time.Second
-)
-
 // errOverrun ends a write that takes longer than its lease.
 var errOverrun = errors.New("the write has taken longer than what was left of its lease")
 

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"time"
 
@@ -75,6 +74,10 @@ func (r *Row) kept() (left time.Duration, ok bool) {
 	return left, left > 0 && left < longestTurn
 }
 
+// longestTurn is longer than any reservation: a longer reservation was written before a clock was
+// set back.
+const longestTurn = time.Minute
+
 // Encode fills in the columns that a rule has changed, and returns the version of the row before.
 func (r *Row) Encode() (before int64) {
 	before, r.Version = r.Version, max(r.Version+1, r.At.Wall.UnixMicro())
@@ -87,19 +90,6 @@ func (r *Row) Encode() (before int64) {
 		r.acquired = &us
 	}
 	return before
-}
-
-// HashBytes is the stored length of the hash of an ID, in bytes.
-const HashBytes = 8
-
-// HashOf returns the hash of an ID. It stands for the ID in the queue of waiters, and in the memory of ended IDs.
-func HashOf(id string) []byte { return AppendHash(nil, id) }
-
-// AppendHash appends the hash of an ID: see [HashOf].
-func AppendHash(to []byte, id string) []byte {
-	var text [64]byte // most IDs fit, and need no memory of their own
-	sum := sha256.Sum256(append(text[:0], id...))
-	return append(to, sum[:HashBytes]...)
 }
 
 // EncodeMetadata returns metadata as a JSON object.

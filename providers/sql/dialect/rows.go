@@ -2,6 +2,8 @@ package dialect
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,6 +54,38 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 		s.Served(WaiterOf(op.ID))
 	}
 	return done, err
+}
+
+// admit applies the rule of an acquire, unless the name is kept for another claim, for the rest of a
+// reservation. A waiting claim joins the queue if it is refused, and leaves the queue when it gets the name. In that case
+// a first waiter that has missed its turn leaves with that claim.
+func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
+	free, before := r.ID == "", r.Record
+	waiter := WaiterOf(op.ID)
+	head, _ := r.waiters.Head()
+	left, kept := r.kept()
+	c := op.Rule(&r.Record)
+	if c.Write && kept && head != waiter {
+		r.Record = before
+		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
+	}
+	switch {
+	case c.Err == nil && c.Write && len(r.waiters) > 0 && r.Token != before.Token:
+		if free && head != waiter {
+			r.waiters = r.waiters.Rest()
+		}
+		r.waiters, _ = r.waiters.Without(waiter)
+	case errors.Is(c.Err, abstractions.ErrHeld):
+		channel := w.ChannelOf(op.ID)
+		if channel == nil {
+			break
+		}
+		if _, was := r.waiters.Without(waiter); !was && r.waiters.Len() < MostWaiters {
+			r.waiters += WaitList(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.ID, op.Acquire.Owner))
+			c.Write = true
+		}
+	}
+	return c
 }
 
 // Decide applies a rule to a row, and fills in the columns of the change. A name that has become free is reserved for its first

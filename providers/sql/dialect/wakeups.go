@@ -28,6 +28,9 @@ const (
 // unheard is the channel of waiters that poll.
 var unheard [channelBytes]byte
 
+// Polled is the stored channel of waiters that poll.
+var Polled = hex.EncodeToString(unheard[:])
+
 // Wakeups has the waiting claims of this provider, by name. A statement that frees a name
 // notifies the process of the head waiter.
 type Wakeups struct {

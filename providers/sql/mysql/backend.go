@@ -4,27 +4,18 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// backend is the one on MariaDB and MySQL. A row is read, the rules decide, and one request writes the row under the condition that its
-// version is still the same: no lock is held while the server waits for a client, which may be paused for good.
-//
-// A deadline counts from the clock of the read, NOW(6): the start of a statement that waits for no row, and so never later than the
-// row that it reads. Until the write that clock can only fall behind, which frees no name early: a lease that had run out then has run
-// out since. The condition of the write, which may have waited, uses SYSDATE(6), the time at which it is evaluated.
+// backend is the one on MariaDB and MySQL. The clock of a read is NOW(6), the start of a statement that waits for no row. The condition of
+// a write, which may have waited, uses SYSDATE(6), the time at which it is evaluated.
 type backend struct {
-	*dialect.RowStore
-	dialect.Limited // except for renewals
-	db              database
+	*dialect.ServerStore
+	db database
 }
 
 // count runs a statement and returns the number of rows that it has changed.
@@ -33,37 +24,21 @@ func count(ctx context.Context, on dialect.Statements, statement string, args ..
 	return n, err
 }
 
-func (m *backend) Change(ctx context.Context, name, id string, rule func(*dialect.Row) providerkit.Change) (dialect.Applied, error) {
-	return m.changeOn(ctx, m, name, id, rule)
-}
-
-// changeOn starts over if the row has changed since it was read. Each lost race is another claim's change.
-func (m *backend) changeOn(ctx context.Context, on dialect.Statements, name, id string, rule func(*dialect.Row) providerkit.Change) (done dialect.Applied, err error) {
-	for n := 0; n == 0 && err == nil; {
-		var r *dialect.Row
-		if r, err = m.Find(ctx, on, name, id, m.Clock()); err != nil {
-			break
-		}
-		holder, before := r.ID, until(r)
-		if done, _ = m.Decide(r, rule); !done.Write {
-			break
-		}
-		if r.ID != holder {
-			before = forever
-		}
-		n, err = m.write(ctx, on, r, before, m.Record.Kept(name, &done.Change))
+// Renewing implements dialect.ServerDialect.
+func (m *backend) Renewing(wait bool) dialect.Statements {
+	if wait {
+		return m.db
 	}
-	return done, err
+	return withoutWaiting{m.db}
 }
 
-// write makes a change while the clock is before until. It returns 0 if the row has changed since it was read.
-func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.Row, until int64, notes []abstractions.NamedEntry) (n int, err error) {
-	before := r.Encode()
-	statement, args := m.SQL["insert"], r.Columns()[:columnsStored]
-	if before == 0 {
-		args = append(args, r.Floor)
+// Write implements dialect.ServerDialect.
+func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Write, notes []abstractions.NamedEntry) (n int, err error) {
+	statement, args := m.SQL["insert"], w.Row.Columns()[:dialect.ServerColumns]
+	if w.Version == 0 {
+		args = append(args, w.Floor)
 	} else {
-		statement, args = m.SQL["update"], append(args[1:], r.Name, before, until)
+		statement, args = m.SQL["update"], append(args[1:], w.Row.Name, w.Version, w.Until)
 	}
 	if len(notes) == 0 {
 		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has met a row
@@ -80,85 +55,17 @@ func (m *backend) write(ctx context.Context, on dialect.Statements, r *dialect.R
 	return n, err
 }
 
-// Renew reads all the rows and writes all renewals that the rules allow, in two statements. If a row is locked or has changed, each
-// half runs alone, which may renew some claims twice; and each claim runs alone if the history needs an entry of each.
-func (m *backend) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
-	on := dialect.Statements(m.db)
-	if !wait {
-		on = withoutWaiting{m.db}
+// WriteAll implements dialect.ServerDialect. One statement writes the rows that have not changed.
+func (m *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dialect.Write) (int, error) {
+	var args []any
+	for _, w := range all {
+		args = append(args, []byte(w.Row.Name), w.Version, w.Row.Version, w.Row.TTLMicros, w.Row.MetadataText, w.Row.Ends.Wall, w.Until)
 	}
-	if len(reqs) == 1 {
-		done, err := m.changeOn(ctx, on, reqs[0].Name, reqs[0].ID, func(r *dialect.Row) providerkit.Change { return r.Renew(reqs[0]) })
-		if err != nil { // it may have been rolled back
-			return nil, err
-		}
-		return []abstractions.RenewResult{done.Renewed(reqs[0].TTL)}, nil
-	}
-	if !m.Record.Renewals {
-		results, err = m.renewMany(ctx, on, reqs)
-		if results != nil || err != nil && (m.Verdict(err).Class != providerkit.Refused || ctx.Err() != nil) {
-			return results, err
-		}
-	}
-	for _, half := range [][]abstractions.RenewRequest{reqs[:len(reqs)/2], reqs[len(reqs)/2:]} {
-		some, err := m.Renew(ctx, half, wait)
-		if err != nil {
-			some = slices.Repeat([]abstractions.RenewResult{{Err: err}}, len(half))
-		}
-		results = append(results, some...)
-	}
-	return results, nil
+	return count(ctx, on, dialect.Repeated(len(all), m.SQL["renew"]), args...)
 }
 
-// renewMany returns nil unless all renewals that the rules allow were written.
-func (m *backend) renewMany(ctx context.Context, on dialect.Statements, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	names, order := make([]any, len(reqs)), make([]int, len(reqs))
-	for i := range reqs {
-		names[i], order[i] = reqs[i].Name, i
-	}
-	rows, err := m.Rows(ctx, on, names)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all batches lock rows in this order
-	results, renewed, args := make([]abstractions.RenewResult, len(reqs)), 0, []any{}
-	for _, i := range order {
-		r := rows[reqs[i].Name]
-		delete(rows, reqs[i].Name)
-		if r == nil { // missing, or twice in the batch
-			return nil, nil
-		}
-		end := until(r)
-		r.Settle(reqs[i].ID)
-		done, _ := m.Decide(r, func(r *dialect.Row) providerkit.Change { return r.Renew(reqs[i]) })
-		if results[i] = done.Renewed(reqs[i].TTL); done.Err == nil {
-			renewed++
-			before := r.Encode()
-			args = append(args, []byte(r.Name), before, r.Version, r.TTLMicros, r.MetadataText, r.Ends.Wall, end)
-		}
-	}
-	if renewed == 0 {
-		return results, nil
-	}
-	if n, err := count(ctx, on, dialect.Repeated(renewed, m.SQL["renew"]), args...); err != nil || n < renewed {
-		return nil, err
-	}
-	return results, nil
-}
-
-// forever is a time in microseconds that never comes.
-const forever = math.MaxInt64
-
-// until is the time before which a change of the holder's claim has to be written.
-func until(r *dialect.Row) int64 {
-	if !r.Held() || r.Ends.Wall == 0 {
-		return forever
-	}
-	return r.Ends.Wall
-}
-
-// Lives returns true, since the answer is unknown.
-func (m *backend) Lives(string) bool { return true }
+// Raced returns false: a lost race is no error.
+func (m *backend) Raced(error, int) bool { return false }
 
 // Sweep deletes the rows of its page that have not changed since they were read.
 func (m *backend) Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
@@ -248,6 +155,3 @@ func tablesOf(table string) dialect.Tables {
 	coalesce(CASE WHEN coalesce(l.token, 0) = 0 THEN (SELECT f.token FROM {{lease}} AS f WHERE f.name = '') END, 0)`,
 	}, dialect.RowStatements, files)
 }
-
-// columnsRead is the number of Row.Columns that are read, and columnsStored the number that are stored.
-const columnsRead, columnsStored = 19, 14

@@ -2,17 +2,12 @@ package mysqllease
 
 import (
 	"context"
-	"time"
+	"math"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
-
-// connectTimeout bounds attempts to connect whose context allows more.
-const connectTimeout = 5 * time.Second
 
 // Provider is a leasing provider over tables of MariaDB or MySQL. Beside the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
@@ -30,10 +25,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	m := &backend{db: openDatabase(connector, options.MaxConns)}
-	m.Limited = dialect.LimitedTo(options.MaxConns, m.db)
-	m.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Table)), m, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
+	m.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Table)), m, dialect.LimitedTo(options.MaxConns, m.db), math.MaxInt)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: m, Store: m.Store, Capabilities: dialect.Capabilities("mysql", "the database server's clock", true), Options: options.common(),
 	})
@@ -46,5 +38,3 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 // Opener opens this provider by URLs that begin with mysql:// or mariadb://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
-
-var urlSchemes = []string{"mysql", "mariadb"}

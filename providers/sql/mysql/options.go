@@ -90,6 +90,11 @@ func (o *Options) complete() (sqldriver.Connector, error) {
 	return connector, o.common().Validate()
 }
 
+var urlSchemes = []string{"mysql", "mariadb"}
+
+// connectTimeout bounds attempts to connect whose context allows more.
+const connectTimeout = 5 * time.Second
+
 // readURL sets the fields that the URL's query names, and makes a connector of the rest. It refuses parameters of the library
 // that could undo the settings that the statements rely on.
 func (o *Options) readURL() (sqldriver.Connector, error) {

@@ -53,8 +53,6 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 // Opener opens this provider by URLs that begin with postgres:// or postgresql://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
-var urlSchemes = []string{"postgres", "postgresql"}
-
 func databaseFrom(o Options, field, where string) (*pgDatabase, error) {
 	switch field {
 	case "Pool":

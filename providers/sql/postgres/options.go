@@ -114,6 +114,8 @@ func (o *Options) complete() (field, where string, err error) {
 	return field, where, err
 }
 
+var urlSchemes = []string{"postgres", "postgresql"}
+
 // readURL sets the fields that the URL's query names. The rest of the URL is pgx's.
 func (o *Options) readURL() (where string, err error) {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)

@@ -19,7 +19,7 @@ import (
 type sqlite struct {
 	*dialect.RowStore
 	dialect.Statements // they only read, beside the writers: in WAL mode a reader waits for no writer
-	db                 *sqliteDatabase
+	pipes
 	// Concurrent changes share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
 }

@@ -38,11 +38,11 @@ const readers = 4
 func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
 	d := &sqliteDatabase{path: path, oneHost: oneHost, lock: semaphore.NewWeighted(1)}
-	if err := d.verifyDisk(path); err != nil {
+	if err := verifyDisk(path, oneHost); err != nil {
 		return nil, err
 	}
 	setUp := func(conn *sqlite3.Conn) error {
-		if err := d.verifyDisk(path); err != nil { // before the log, whose index on such a disk may end the process (SIGBUS)
+		if err := verifyDisk(path, oneHost); err != nil { // before the log, whose index on such a disk may end the process (SIGBUS)
 			return err
 		}
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
@@ -85,6 +85,18 @@ func useWAL(conn *sqlite3.Conn) error {
 		}
 		<-time.After(pause)
 	}
+}
+
+// verifyFile checks that the file is the one that this process has open, under its only name.
+func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
+	if file := d.opened.Load(); file != nil {
+		return file.verify()
+	}
+	file, err := findFile(ctx, d, d.path, d.oneHost)
+	if err == nil {
+		d.opened.CompareAndSwap(nil, file)
+	}
+	return err
 }
 
 // write runs do in a transaction that holds the write lock from its beginning.

@@ -20,31 +20,23 @@ type sqliteFile struct {
 	info  os.FileInfo
 }
 
-// verifyFile checks that the file is the one that this process has open, under its
-// only name. SQLite's write-ahead log and its locks are files of their own, named after
-// the database: users of two hard links would not exclude each other, nor see each other's changes
-// (https://sqlite.org/howtocorrupt.html, 2.5).
-func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
-	if file := d.opened.Load(); file != nil {
-		return file.verify()
-	}
+// findFile returns the file that this process has open, and refuses one that has several names. SQLite's write-ahead log and its
+// locks are files of their own, named after the database: users of two hard links would not exclude each other, nor see each
+// other's changes (https://sqlite.org/howtocorrupt.html, 2.5). A database in memory has no file.
+func findFile(ctx context.Context, on dialect.Querier, given string, oneHost bool) (*sqliteFile, error) {
 	var path string
-	err := dialect.ViaSQL{Querier: d}.Query(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan dialect.Scan) error { return scan(&path) })
-	if err != nil || path == "" { // a database in memory
-		return err
+	err := dialect.ViaSQL{Querier: on}.Query(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan dialect.Scan) error { return scan(&path) })
+	if err != nil || path == "" {
+		return nil, err
 	}
-	file := &sqliteFile{path: path, given: d.path}
+	file := &sqliteFile{path: path, given: given}
 	if file.info, err = os.Stat(path); err != nil {
-		return file.gone(err)
+		return nil, file.gone(err)
 	}
 	if n := links(file.info); n > 1 {
-		return fmt.Errorf("%w: %s has %d names (hard links), and SQLite has other locks for each name: remove the other names", abstractions.ErrNotSetUp, path, n)
+		return nil, fmt.Errorf("%w: %s has %d names (hard links), and SQLite has other locks for each name: remove the other names", abstractions.ErrNotSetUp, path, n)
 	}
-	if err := errors.Join(file.verify(), d.verifyDisk(path)); err != nil {
-		return err
-	}
-	d.opened.CompareAndSwap(nil, file)
-	return nil
+	return file, errors.Join(file.verify(), verifyDisk(path, oneHost))
 }
 
 // localFile finds the kind of a file's disk. Tests replace the variable.
@@ -52,8 +44,8 @@ var localFile = disk.LocalFile
 
 // verifyDisk refuses a file on a file system that other hosts may see. SQLite reports errors of other kinds, such as a missing
 // folder.
-func (d *sqliteDatabase) verifyDisk(path string) error {
-	if err := localFile(path); !d.oneHost && errors.Is(err, disk.ErrNetwork) {
+func verifyDisk(path string, oneHost bool) error {
+	if err := localFile(path); !oneHost && errors.Is(err, disk.ErrNetwork) {
 		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
 	}
 	return nil

@@ -32,7 +32,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 			return nil, err
 		}
 	}
-	s := &sqlite{Statements: dialect.ViaSQL{Querier: db}, db: db}
+	s := &sqlite{Statements: dialect.ViaSQL{Querier: db}, pipes: pipes{db}}
 	s.RowStore = dialect.NewRowStore(dialect.NewStore(options.common(), sqliteTables(options.Table)), s, hostclock.Now, sqliteColumns, s.listen)
 	s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 	return sqllease.New(ctx, sqllease.Config{
@@ -47,5 +47,3 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 // Opener opens this provider by URLs that begin with sqlite://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
-
-var urlSchemes = []string{"sqlite"}

@@ -110,6 +110,8 @@ func absolute(field, where string) (string, error) {
 	return filepath.ToSlash(path), nil
 }
 
+var urlSchemes = []string{"sqlite"}
+
 // readURL sets the fields that the URL's query names, and returns the path.
 func (o *Options) readURL() (where string, err error) {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)

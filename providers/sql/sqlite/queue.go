@@ -10,34 +10,37 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
+// pipes wakes the processes that wait for names of a database, each by its pipe beside the file.
+type pipes struct{ db *sqliteDatabase }
+
 // Lives reports whether the process behind a channel may be alive. For a process that polls this is unknown.
-func (s *sqlite) Lives(channel string) bool {
-	return channel == dialect.Polled || writePipe(s.pipe(channel), "")
+func (p pipes) Lives(channel string) bool {
+	return channel == dialect.Polled || writePipe(p.pipe(channel), "")
 }
 
 // wake wakes the first waiter of a queue, and prepares others for the case that all before them hang: after one
 // reservation each. To keep a release cheap, it prepares a few waiters only.
-func (s *sqlite) wake(q dialect.WaitList) {
+func (p pipes) wake(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
 		if rank != last && !slices.Contains([]int{0, 1, 2, 3, 5, 9, 17, 33}, rank) {
 			continue
 		}
 		if waiter, channel := q.Head(); channel != dialect.Polled {
-			writePipe(s.pipe(channel), fmt.Sprintf("%s %d\n", waiter, waitqueue.Grace.Milliseconds()*int64(rank)))
+			writePipe(p.pipe(channel), fmt.Sprintf("%s %d\n", waiter, waitqueue.Grace.Milliseconds()*int64(rank)))
 		}
 	}
 }
 
 // listen makes this process' pipe. If that is impossible, the process polls.
-func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
-	if err := s.db.verifyFile(ctx); err != nil {
+func (p pipes) listen(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
+	if err := p.db.verifyFile(ctx); err != nil {
 		return nil, err
 	}
-	if s.db.opened.Load() == nil {
+	if p.db.opened.Load() == nil {
 		return nil, dialect.ErrPolls
 	}
-	pipe, err := makePipe(s.db.opened.Load().path, w.Channel, w.Message)
+	pipe, err := makePipe(p.db.opened.Load().path, w.Channel, w.Message)
 	if err != nil {
 		return nil, dialect.ErrPolls
 	}
@@ -45,8 +48,8 @@ func (s *sqlite) listen(ctx context.Context, w *dialect.Wakeups) (wakeup.Connect
 }
 
 // pipe returns the path of the pipe behind a channel.
-func (s *sqlite) pipe(channel string) string {
-	if file := s.db.opened.Load(); file != nil {
+func (p pipes) pipe(channel string) string {
+	if file := p.db.opened.Load(); file != nil {
 		return pipePath(file.path, channel)
 	}
 	return ""

@@ -3,17 +3,11 @@ package sqlserverlease
 import (
 	"context"
 	sqldriver "database/sql/driver"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
-	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
-
-// connectTimeout bounds attempts to connect whose context allows more.
-const connectTimeout = 5 * time.Second
 
 // Provider is a leasing provider over tables of SQL Server. Besides the requests about leases it has Migrate, Statements, Sweep and
 // WriteHistory: see [sqllease.Provider].
@@ -37,10 +31,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 func open(ctx context.Context, options Options, connector sqldriver.Connector) (*Provider, error) {
 	db, connections := databaseOf(options, connector)
 	b := &backend{db: db}
-	b.Limited = dialect.LimitedTo(connections, db)
-	b.RowStore = dialect.NewRowStore(
-		dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, func() hostclock.Time { return hostclock.Time{} }, columnsRead,
-		func(context.Context, *dialect.Wakeups) (wakeup.Connection, error) { return nil, dialect.ErrPolls })
+	b.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, dialect.LimitedTo(connections, db), mostItems)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: b, Store: b.Store, Capabilities: dialect.Capabilities("sqlserver", "the database server's clock", db.own), Options: options.common(),
 	})
@@ -53,5 +44,3 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 // Opener opens this provider by URLs that begin with sqlserver://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
-
-var urlSchemes = []string{"sqlserver"}

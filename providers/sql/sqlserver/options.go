@@ -96,6 +96,8 @@ func (o *Options) complete() (connector sqldriver.Connector, err error) {
 	return connector, err
 }
 
+var urlSchemes = []string{"sqlserver"}
+
 // readURL returns the connector of the URL. No parameter of go-mssqldb can undo a setting that the statements rely on: each
 // batch has its own settings.
 func (o *Options) readURL() (sqldriver.Connector, error) {

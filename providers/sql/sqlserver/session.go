@@ -26,6 +26,9 @@ func (c sessions) dialing() sessions {
 	return c
 }
 
+// connectTimeout bounds attempts to connect whose context allows more.
+const connectTimeout = 5 * time.Second
+
 // Connect implements sqldriver.Connector.
 func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)

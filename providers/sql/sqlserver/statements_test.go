@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden statements again")
 
 // batches returns the texts that the provider sends, by name, with numbered parameters.
 func batches() map[string]string {
-	b := &backend{RowStore: &dialect.RowStore{Store: &dialect.Store{Tables: tablesOf("leasing", "lease")}}}
+	b := &backend{ServerStore: &dialect.ServerStore{RowStore: &dialect.RowStore{Store: &dialect.Store{Tables: tablesOf("leasing", "lease")}}}}
 	all := maps.Clone(b.SQL)
 	for _, part := range []string{"commit", "schema", "insert", "update", "renew", "note", "forget", "trim", "rows"} {
 		delete(all, part)

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestParametersOfAChange(t *testing.T) {
 	insert := f.of("insert")[0].args
 	require.Equal(t, []driver.Value{
 		[]byte("a "), insert[1], grant.Token, req.ID, "o ", time.Minute.Microseconds(), `{"k":"v'; --"}`, insert[7], insert[8], false, "", "", []byte{}, "",
-		int64(0), 1, int64(forever),
+		int64(0), 1, int64(math.MaxInt64),
 	}, insert)
 	require.Equal(t, insert[7].(int64)+time.Minute.Microseconds(), insert[8])
 
