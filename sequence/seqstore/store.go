@@ -45,7 +45,7 @@ type Store[Tx any] interface {
 	// the lease lasts, Lease extends it, and never shortens it; after that Lease returns an
 	// *EndedError. In recovery mode durations are doubled: see Granted.
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-	// Renew makes a lease end after the duration from now, and never shortens it: the holder may
+	// Renew makes a lease last for the duration from now on, and never shortens it: the holder may
 	// trust a longer duration that recovery mode has granted. Guard: leased, the token, not run
 	// out. It returns the granted duration. A failed guard is a *LateCommitError.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
@@ -76,8 +76,8 @@ type Store[Tx any] interface {
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
 	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
 	ReleaseClaim(ctx context.Context, stream, id string) error
-	// ExtendClaim makes a claim end after the duration from now. Guard: recovering, the token, the
-	// claim not lapsed.
+	// ExtendClaim makes a claim last for the duration from now on. Guard: recovering, the token,
+	// the claim not lapsed.
 	ExtendClaim(ctx context.Context, req RenewRequest) error
 	// Resolve ends a claim. The guard is that of ExtendClaim, and comes before a new number is
 	// issued. See Outcome.

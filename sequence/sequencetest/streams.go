@@ -59,7 +59,7 @@ func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-second, sequence.ErrEnded)
 }
 
-// A DoAll sends a lease request of its own only without a preceding commit. Each leased number is used, or
+// DoAll sends a separate lease request only if no commit precedes it. Each leased number is used, or
 // released.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	store := &line[Tx]{Store: f.store}

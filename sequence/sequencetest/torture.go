@@ -25,15 +25,17 @@ type TortureOptions struct {
 	Writers  int
 	Cleaners int
 	Readers  int
-	// Lease is the duration of leases and claims, at which most faults are aimed.
+	// Lease is the duration of leases and claims. Most faults are aimed at their ends.
 	Lease time.Duration
-	// Pause is the time for which some writes stop and ignore their context, like those of a paused process. 0: no pauses.
+	// Pause is the longest time for which some writes stop and ignore their context, like those of a paused process. 0
+	// means no pauses.
 	Pause time.Duration
-	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 is 1.
+	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 means
+	// 1.
 	Rounds int
 	Seed   uint64
 	// Beside, unless nil, does more until ctx ends. For example, it runs writers in other processes, and restarts the server.
-	// It passes the commits that were reported to these writers on to tell.
+	// It calls tell for each commit that was reported to these writers.
 	Beside func(ctx context.Context, tell Acknowledge)
 }
 
@@ -42,7 +44,7 @@ type Refuser[Tx any] interface {
 	Refuse(ctx context.Context, tx Tx) error
 }
 
-// Stepper is a Database whose clock can be stepped: it is then ahead of this process's clock, or behind.
+// Stepper is a Database whose clock can be stepped, ahead of this process's clock or behind it.
 type Stepper interface {
 	Step(ahead time.Duration) error
 }
@@ -58,7 +60,7 @@ type Acknowledge func(op string, seq int64)
 // History is everything that the participants have seen, and the final content of the store.
 type History struct {
 	Entries      []sequence.Entry // all, in order
-	Last         int64            // number issued
+	Last         int64            // the last number that was issued
 	Rows         []string         // of the application's table: "PAYLOAD SEQ"
 	Acknowledged map[string]int64 // by operation, the number under which it was reported as committed
 	Saved        map[string]bool  // operations whose completed work was reported as saved
@@ -239,7 +241,7 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return err
 }
 
-// step steps the store's clock, and finally corrects the clock.
+// step steps the store's clock, and corrects the clock at the end.
 func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
 	defer func() { _ = s.Step(0) }()
 	for ctx.Err() == nil {

@@ -101,7 +101,8 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 }
 
 // missing returns the statements that create the missing tables. It checks that existing tables have the version of this code,
-// and that connections use UTF8, since one operation in two encodings would become two. SQL_ASCII passes UTF-8 on unchanged.
+// and that connections use UTF8, since an operation's ID in two encodings would be two operations. SQL_ASCII passes UTF-8 on
+// unchanged.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
 	if !s.lite {
 		err := on.query(ctx, pgkit.Settings, nil, func(scan scan) error {

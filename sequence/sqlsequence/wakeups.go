@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wakeups notifies other processes of closed numbers, and listens for their notifications. Both are
-// hints: a lost notification costs a poll.
+// wakeups notifies other processes of closed numbers, and listens for their notifications. A
+// notification may be lost; waiters then poll.
 type wakeups struct {
 	hub     *watch.Hub
 	on      session
