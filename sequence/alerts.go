@@ -37,7 +37,7 @@ type Alert struct {
 // AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
 	Window           time.Duration // of the samples that count. Default 1 hour
-	Least            int64         // leases, or recoveries, in the window for which a rate is checked. Default 20
+	Least            int64         // the minimum of leases, or recoveries, in the window for a check of their rate. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
 	ExpiredNow       int           // leases that have run out at once; above it the alert is critical. Default 10
 	RecoveryFailures float64       // failures / recoveries. Default 0.01

@@ -44,8 +44,8 @@ type CleanerOptions[Tx any] struct {
 	// minutes, minus up to a quarter at random. Default 1 s.
 	RetryAfter time.Duration
 
-	// Cascade is the number of simultaneously expired numbers that starts recovery
-	// mode. Default 10.
+	// Recovery mode starts when more than Cascade numbers have expired at the same time. Default
+	// 10.
 	Cascade int
 	// RecoveryFor is the duration of recovery mode, unless a sweep extends that mode. Default 1
 	// minute.

@@ -20,9 +20,9 @@
 //
 //   - One order: numbers are issued consecutively, become visible in that order,
 //     and are never reused.
-//   - One outcome: a number is committed, recovered, or becomes a gap: always one of these, never
-//     two, even if requests are late, slow or duplicated. State and token decide which, in the
-//     store's transaction. Clocks decide only when a number may be claimed for recovery.
+//   - One outcome: a number is committed, recovered, or a gap, and never two of these, even if
+//     requests are late, slow or duplicated. State and token decide which, in the store's
+//     transaction. Clocks decide only when a number may be claimed for recovery.
 //   - No silent hole: every issued number has a record until it is sealed and forgotten.
 //     The record says that it is committed, recovered under a later number, a gap with a
 //     reason, a filled gap, or sealed.

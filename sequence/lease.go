@@ -179,8 +179,7 @@ func (n *numberLease) release(ctx context.Context) error {
 }
 
 // along joins the lease of a number to the commit of another number. The engine reads its clocks, and then sends its
-// request on asked. The commit sends the number that the store has issued on issued, or closes issued if the store has
-// issued no number.
+// request to asked. The commit sends the new number to issued, or closes issued if the store has issued no number.
 type along struct {
 	asked  chan seqstore.LeaseRequest
 	issued chan Entry

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Number is a number on lease. It is safe for concurrent use.
+// Number is a leased number. It is safe for concurrent use.
 type Number[Tx any] struct {
 	stream *Stream[Tx]
 	lease  *leasing.Lease
@@ -31,9 +31,10 @@ type Number[Tx any] struct {
 }
 
 // Lease leases the next number for an operation, and renews the lease until Commit, Release, Close or
-// loss. A request whose reply was lost is retried until ctx ends, and gets the same number. Another
-// Lease of the same operation also gets that number while the lease lasts; in this process it waits
-// until the first holder is done. If the number is closed the error is an *EndedError.
+// loss. A request whose reply was lost is retried until ctx ends, and gets the same number. A Lease
+// of the same operation in another process also gets that number while the lease lasts; in this
+// process it waits until the first holder is done. If the number is closed the error is an
+// *EndedError.
 func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
 	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
 }
@@ -163,7 +164,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	own, err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
 		if leaseNext != nil {
 			next, err = n.commitAndLease(ctx, req, leaseNext, write)
-			leaseNext = nil // a number whose lease got no reply is found by its operation
+			leaseNext = nil // after a lost reply, the next number is found by its operation
 			return err
 		}
 		_, err = n.stream.store.Commit(ctx, req, write)

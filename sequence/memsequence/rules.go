@@ -194,7 +194,7 @@ func (l *ledger) commitAndLease(now time.Time, req seqstore.CommitRequest, next 
 	return c, also.result, err
 }
 
-// made returns the change of a request that was applied before, or refused.
+// made returns the result of a request that was applied before, or its refusal.
 func made(e seqstore.Entry, err error) (change, error) { return change{again: true, result: e}, err }
 
 func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The run uses virtual time, so 10 seconds of torture take less.
+// The run of 10 seconds is in virtual time, so it takes less.
 func TestTorture_memory(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {

@@ -104,8 +104,8 @@ type Status struct {
 	Stream    string
 	Now       time.Time // the store's
 	Last      int64     // the last number that was issued; 0: none
-	Watermark int64     // nothing is open at or below
-	Sealed    int64     // nothing changes at or below
+	Watermark int64     // no number up to here is open
+	Sealed    int64     // no number up to here changes
 	Open      int       // leased and recovering
 	Expired   int       // leased, and run out
 	Claimable int       // expired, or with a lapsed claim, and due for a recovery

@@ -71,10 +71,11 @@ type Store[Tx any] interface {
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives a cleaner the lowest number whose lease has run out, or whose claim has lapsed,
-	// and raises its token. It returns false if no number can be claimed. Guard: nothing lower has
-	// a live claim, and NotBefore has passed.
+	// and raises its token. It returns false if no number can be claimed. Guard: no lower number
+	// has a live claim, and NotBefore has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
-	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
+	// ReleaseClaim makes the claim with the ID lapse at once. It is no error if no such claim
+	// exists.
 	ReleaseClaim(ctx context.Context, stream, id string) error
 	// ExtendClaim makes a claim last for the duration from now on. Guard: recovering, the token,
 	// the claim not lapsed.
@@ -94,9 +95,9 @@ type Store[Tx any] interface {
 	// entries, and returns how many it has deleted.
 	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
 
-	// EnterRecovery puts a stream into recovery mode for a time from now, and reports whether
-	// this call started that mode. It is idempotent, and never moves the end of recovery mode to an
-	// earlier time.
+	// EnterRecovery puts a stream into recovery mode for the given time from now, and reports
+	// whether this call started that mode. It is idempotent, and never moves the end of recovery
+	// mode to an earlier time.
 	EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error)
 	// LeaveRecovery ends recovery mode, and reports whether the stream was in recovery mode.
 	LeaveRecovery(ctx context.Context, stream string) (bool, error)
@@ -107,9 +108,9 @@ type Store[Tx any] interface {
 	// Enqueue puts work into the manual queue. The same number, operation and payload
 	// are queued once.
 	Enqueue(ctx context.Context, item ManualItem) error
-	// Expire ends the lease or the claim of an open number at once, and a pause after a failure, so that a cleaner can claim
-	// the number. It is for operators, for example after the store's clock was ahead. The holder's next request then fails
-	// as too late. It is no error if the number is closed.
+	// Expire ends an open number's lease, claim, and pause after a failure at once, so that a cleaner can claim the number.
+	// It is for operators, for example after the store's clock was ahead. The holder's next request then fails as too late.
+	// It is no error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
 	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.

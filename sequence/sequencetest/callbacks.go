@@ -249,7 +249,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, failed, sequence.ErrCheckpoint)
 }
 
-// A repeated commit with the context of its work, which has ended with the number, still gets its answer.
+// A repeated commit gets its answer although the context of the work has ended with the number.
 func trapT204[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	require.NoError(f, s.Do(f.ctx, sequence.Operation{ID: "op", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[Tx]) error {

@@ -34,7 +34,7 @@ func (f *fixture[Tx]) save(e sequence.Entry, phase sequence.Phase, data string) 
 	require.NoError(f, f.store.Save(f.ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
 }
 
-// insertPayload is the application's own write of any entry.
+// insertPayload is the application's own write for any entry.
 func (f *fixture[Tx]) insertPayload(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return f.db.Insert(ctx, tx, string(e.Payload))
 }
@@ -302,7 +302,8 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
 }
 
-// A cleaner that is stopped while a claim is on its way doesn't know whether it has the claim.
+// A cleaner that is stopped while a claim request is under way doesn't know whether it has the
+// claim.
 func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	ctx, stop := context.WithCancel(f.ctx)

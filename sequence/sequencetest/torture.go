@@ -34,8 +34,8 @@ type TortureOptions struct {
 	// 1.
 	Rounds int
 	Seed   uint64
-	// Beside, unless nil, does more until ctx ends. For example, it runs writers in other processes, and restarts the server.
-	// It calls tell for each commit that was reported to these writers.
+	// Beside, unless nil, runs beside the writers until ctx ends. For example, it runs writers in other processes, and
+	// restarts the server. It calls tell for each commit that was reported to these writers.
 	Beside func(ctx context.Context, tell Acknowledge)
 }
 
@@ -70,11 +70,11 @@ type History struct {
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
-	Misplaced   int64         // readers that got the error that their place is gone
+	Misplaced   int64         // readers that got a CheckpointError
 	Stood       time.Duration // the longest time for which the watermark stood still while a number was open
 	StoodBy     string        // the number that was open during that time, and its states
 	Limit       time.Duration // of Stood; 0: none
-	Stepped     bool          // the store's clock says nothing about the order
+	Stepped     bool          // the store's clock was stepped, and says nothing about the order
 }
 
 // Claimed is a claim that was granted and reported to a cleaner. At is the store's time.
@@ -219,8 +219,8 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	return h
 }
 
-// Write runs one writer of a torture run until ctx ends, in another process than Torture. The name is
-// unique to the writer, and begins the IDs of its operations.
+// Write runs one writer of a torture run until ctx ends, in a process other than Torture's. The name
+// is unique to the writer, and begins the IDs of its operations.
 func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Acknowledge) {
 	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
@@ -313,13 +313,13 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	_ = c.Close(closing)
 }
 
-// Clean runs a Cleaner until ctx ends, beside a Torture in another process.
+// Clean runs a Cleaner until ctx ends, in a process other than Torture's.
 func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
 	x := &torture[Tx]{insert: insert, store: store, o: o}
 	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// follow runs a reader. After the error that its place is gone, the reader begins at number 1.
+// follow runs a reader. After a CheckpointError the reader begins at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
 	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {

@@ -248,7 +248,7 @@ func trapS10[Tx any](f *fixture[Tx]) {
 	f.resolve(next, sequence.OutcomeGap, "")
 }
 
-// Entries that a reader has passed below the seal do not change.
+// Entries up to the seal do not change after a reader has read them.
 func trapS11[Tx any](f *fixture[Tx]) {
 	released := f.lease("released", time.Minute)
 	f.commit(f.lease("committed", time.Minute), "x")

@@ -256,8 +256,8 @@ type passenger struct {
 	done      chan struct{}
 }
 
-// Without other waiters change needs no BEGIN: a writing statement takes the file's lock at its start, and has
-// committed when its rows have been read.
+// If no other statement waits, change needs no BEGIN: a writing statement takes the file's lock at its start,
+// and has committed when its rows have been read.
 func (d *sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	p := &passenger{statement: statement, args: args, each: each, done: make(chan struct{})}
 	d.mu.Lock()

@@ -45,8 +45,8 @@ func (s *Store[Tx]) Statements() []string {
 
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
 // release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
-// needs no right to create. Several processes may call it at a time. Tables of another application, of a later release, and of
-// before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// needs no right to create. Several processes may call it at the same time. Tables of another application, of a later release,
+// and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {

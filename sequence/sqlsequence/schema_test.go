@@ -226,8 +226,8 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	return leased
 }
 
-// The statement that claims checks the number a second time after its wait for the row: the number may have
-// been committed during the wait.
+// After its wait for the row, the claiming statement checks the number a second time, since the number may
+// have been committed during the wait.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])

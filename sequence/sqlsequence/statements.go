@@ -12,7 +12,7 @@ import (
 
 // dialect holds the differences between PostgreSQL and SQLite. All other text is shared.
 type dialect struct {
-	now      string // the database's clock in microseconds, read at that place in the statement
+	now      string // the database's clock in microseconds, read where the statement uses it
 	max, min string // of two values
 	param    string // the prefix of a parameter's number: to SQLite, $1 would be a name
 	lite     bool   // SQLite
@@ -25,7 +25,8 @@ type dialect struct {
 	// leaseIfFree issues a number unless the counter is locked: a transaction that has an entry locked must not wait for the
 	// counter.
 	leaseIfFree string
-	// andLease makes one statement of a commit and leaseIfFree; nil if two statements are needed.
+	// andLease combines a commit and leaseIfFree in one statement; nil if two statements are
+	// needed.
 	andLease func(commit string) string
 	leases   string            // issues many numbers in one statement; "" where single statements share a transaction
 	tables   string            // names of tables after a prefix
@@ -51,7 +52,7 @@ const (
 	open      = `state IN ('leased', 'recovering')`
 	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_id, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
 	issued    = `seq, leased_us, expires_us`                                     // the columns of an issued number that are not in its request
-	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a number committed in time that are not in its request: no cleaner has claimed it
+	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a committed number that are not in its request; a number committed in time has no claim
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
 	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
 	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, the clock has gone
@@ -60,7 +61,8 @@ const (
 	claims = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
 
-// granted is the granted duration of a requested lease at a time: see seqstore.Granted. s is the stream's row.
+// granted returns the SQL of the duration that is granted at the time now: see seqstore.Granted. s is the
+// stream's row.
 func granted(asked, now string) string {
 	return fmt.Sprintf("CASE WHEN s.recovery_until_us > %[2]s THEN {{max}}(%[1]s, {{min}}(2 * %[1]s, {{cap}})) ELSE %[1]s END", asked, now)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// options returns the options of a run, which is short, takes two minutes with LEASING_TEST_SLOW, or as
-// long as LEASING_TEST_TORTURE says.
+// options returns the options of a run of 8 seconds, of 2 minutes with LEASING_TEST_SLOW, or of the
+// time in LEASING_TEST_TORTURE.
 func options() sequencetest.TortureOptions {
 	o := sequencetest.TortureOptions{
 		For: 8 * time.Second, Writers: 12, Cleaners: 6, Readers: 3, Rounds: 3, Lease: 300 * time.Millisecond, Pause: 600 * time.Millisecond, Seed: uint64(time.Now().UnixNano()),
@@ -182,7 +182,7 @@ func live[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Con
 var lives atomic.Int64
 
 // killProcesses runs four writers and a cleaner at a time, each in a process of its own, until ctx ends, and kills each after a
-// while. It pauses some of them past their leases before. It returns how many writers it has killed.
+// while. Before that, it pauses some of them past their leases. It returns how many writers it has killed.
 func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -244,7 +244,7 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 			}
 		}
 	}()
-	var cleaner <-chan time.Time // nil for a writer, and then never receives
+	var cleaner <-chan time.Time // for a writer it is nil, and never receives
 	if p.Name == "" {
 		cleaner = time.After(time.Second)
 	}
