@@ -79,8 +79,8 @@ const (
 // MaxPayloadBytes bounds a payload, and saved work.
 const MaxPayloadBytes = seqstore.MaxPayloadBytes
 
-// The sentinel errors, for errors.Is. If the store is unreachable, or refuses a request, the error
-// matches a sentinel of package leasing.
+// The sentinel errors, to be used with errors.Is: the errors of this package match these. If the
+// store is unreachable, or refuses a request, the error matches a sentinel of package leasing.
 var (
 	ErrLate          = seqstore.ErrLate          // the number is no longer the caller's, and nothing was changed
 	ErrEnded         = seqstore.ErrEnded         // the operation's number is closed

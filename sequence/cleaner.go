@@ -154,7 +154,7 @@ func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 	}
 }
 
-// sleep waits for d. It returns false if ctx ends first.
+// sleep waits for d. It returns false if ctx ends before that time.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -244,7 +244,7 @@ func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
 	}
 }
 
-// claimLease is the leasable of a claim.
+// claimLease implements leasable for a claim.
 type claimLease[Tx any] struct {
 	c     *Cleaner[Tx]
 	entry *Entry      // nil until a number is claimed

@@ -167,7 +167,8 @@ func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	}
 }
 
-// If two processes overlap during a restart, the second can't open the file until the first has closed it.
+// If two processes overlap during a restart, the second can't open the file until the first has closed the
+// file.
 func TestTrap_T202_AJournalHasOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	journal, err := sequence.OpenJournal(path)

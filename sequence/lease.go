@@ -104,7 +104,7 @@ func (leaser) Close() error { return nil }
 // part before the last slash.
 func leaseName(stream, what string) string { return "sequence/" + url.PathEscape(stream) + "/" + what }
 
-// numberLease is the leasable of a number.
+// numberLease implements leasable for a number.
 type numberLease struct {
 	store interface {
 		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)

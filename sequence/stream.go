@@ -81,8 +81,8 @@ func (s *Stream[Tx]) Close(ctx context.Context) error { return s.manager.Close(c
 
 // Operation is a piece of work that needs a number.
 type Operation struct {
-	// ID identifies the operation. The caller chooses it. It must be unique in the stream as long
-	// as entries are kept, since leasing again with the same ID returns the same number.
+	// ID identifies the operation. The caller chooses the ID, which must be unique in the stream as
+	// long as entries are kept, since leasing again with the same ID returns the same number.
 	ID string
 	// Kind groups operations of similar length, for metrics and Durations. May be "".
 	Kind string

@@ -11,9 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// ledger is a stream. Those of its methods that return a change are the rules: pure functions of
-// its state, the store's time and a request. They alter nothing. Store applies the change. The SQL
-// stores express the same rules in their statements, and package sequencetest compares both.
+// ledger is a stream. Its methods that return a change are the rules: pure functions of its state,
+// the store's time and a request. They alter nothing. Store applies the change. The SQL stores
+// express the same rules in their statements, and package sequencetest compares both.
 type ledger struct {
 	name          string
 	next          int64 // the next number to issue

@@ -13,22 +13,22 @@ import (
 // can't be reached, or refuses a request, uses the sentinels of package leasing:
 // leasing.ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
 var (
-	// ErrLate: the number is no longer the caller's, and nothing was changed. A *LateCommitError
-	// matches it.
+	// ErrLate: the number is no longer the caller's, and nothing was changed. The error is a
+	// *LateCommitError.
 	ErrLate = errors.New("too late")
-	// ErrEnded: the operation's number is closed. An *EndedError matches it.
+	// ErrEnded: the operation's number is closed. The error is an *EndedError.
 	ErrEnded = errors.New("the operation has ended")
 	// ErrOtherPayload: the number is committed, with another payload.
 	ErrOtherPayload = errors.New("committed with another payload")
 	// ErrUnknownStream: the stream has not been created.
 	ErrUnknownStream = errors.New("unknown stream")
-	// ErrOpen: a number that must be closed is open. An *OpenError matches it.
+	// ErrOpen: a number that must be closed is open. The error is an *OpenError.
 	ErrOpen = errors.New("a number is still open")
-	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. A
-	// *RefusedError matches it.
+	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. The
+	// error is a *RefusedError.
 	ErrRefused = errors.New("refused by the database")
-	// ErrCheckpoint: a reader's place does not exist in the present stream. A *CheckpointError
-	// matches it.
+	// ErrCheckpoint: a reader's place does not exist in the present stream. The error is a
+	// *CheckpointError.
 	ErrCheckpoint = errors.New("no such place in the stream")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")

@@ -91,8 +91,8 @@ type Store[Tx any] interface {
 	// back. upTo 0 means the watermark. Guard: no number up to upTo is open (else an *OpenError),
 	// and all of them were issued.
 	Seal(ctx context.Context, stream string, upTo int64) (int64, error)
-	// Forget deletes the lowest cleaned entries at or below both upTo and the seal, up to limit
-	// entries, and returns how many it has deleted.
+	// Forget deletes the lowest entries that are cleaned, and at or below both upTo and the seal,
+	// but at most limit entries. It returns the number of deleted entries.
 	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
 
 	// EnterRecovery puts a stream into recovery mode for the given time from now, and reports

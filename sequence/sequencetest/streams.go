@@ -59,8 +59,8 @@ func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-second, sequence.ErrEnded)
 }
 
-// DoAll sends a separate lease request only if no commit precedes it. Each leased number is used, or
-// released.
+// DoAll sends a separate lease request only if no commit precedes the lease. Each leased number is
+// used, or released.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	store := &line[Tx]{Store: f.store}
 	s, err := sequence.NewStream[Tx](store, stream, sequence.Options[Tx]{})

@@ -44,7 +44,7 @@ type Refuser[Tx any] interface {
 	Refuse(ctx context.Context, tx Tx) error
 }
 
-// Stepper is a Database whose clock can be stepped, ahead of this process's clock or behind it.
+// Stepper is a Database whose clock can be stepped away from this process's clock, forward or back.
 type Stepper interface {
 	Step(ahead time.Duration) error
 }

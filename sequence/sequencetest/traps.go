@@ -248,7 +248,7 @@ func trapS10[Tx any](f *fixture[Tx]) {
 	f.resolve(next, sequence.OutcomeGap, "")
 }
 
-// Entries up to the seal do not change after a reader has read them.
+// Entries up to the seal do not change after they were read.
 func trapS11[Tx any](f *fixture[Tx]) {
 	released := f.lease("released", time.Minute)
 	f.commit(f.lease("committed", time.Minute), "x")

@@ -97,7 +97,7 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 	return cmp.Or(scanAll(rows, each), rows.Close())
 }
 
-// rows is implemented by package sql and by pgx.
+// rows is the part that sql.Rows and pgx.Rows have in common.
 type rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -128,8 +128,8 @@ type postgresPool struct {
 	drop    func(context.Context)
 }
 
-// args returns the arguments of a statement. If the server loses prepared statements, they also select a
-// mode without preparation.
+// args returns the arguments of a statement, after the choice of a mode without preparation if the
+// server loses prepared statements.
 func (p postgresPool) args(args []any) []any {
 	if p.forgets == nil || !p.forgets.Load() {
 		return args
@@ -304,7 +304,7 @@ func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 }
 
 // drive runs do in a transaction. After do has succeeded, drive also runs the waiting statements, since the file is then
-// locked for them, too. All share the outcome. ctx ends only do, and not the waiting statements.
+// already locked. All share the outcome. ctx ends only do, and not the waiting statements.
 func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var along []*passenger
 	defer func() {

@@ -18,7 +18,7 @@ import (
 )
 
 // The benchmarks run lease and commit, and a floor, in turns. The floor is an update of a counter's row and an insert, in one
-// transaction. If the commit has a row of the caller's own, the floor has that row, too. "share" is the speed relative to the
+// transaction. If the commit has a row of the caller's own, the floor also has that row. "share" is the speed relative to the
 // floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next number, and
 // "Do" and "DoAll" are the same through a Stream.
 

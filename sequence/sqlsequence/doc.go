@@ -53,9 +53,9 @@
 // statements.
 //
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until the
-// process continues or ends: the lock is the operating system's, and no other process can break it. Requests of other processes
-// then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of stopping it
-// with a signal. The kernel frees the lock of a process that has ended.
+// process continues or ends: the lock is the operating system's, and no other process can break the lock. Requests of other
+// processes then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
+// stopping it with a signal. The kernel frees the lock of a process that has ended.
 //
 // On SQLite the writers of a process take turns. Waiting single statements, like those of a lease, join the transaction of the writer
 // whose turn it is, after its last statement, and share its outcome.

@@ -140,7 +140,7 @@ func asWriter() {
 }
 
 // writerMain is the main function of a process: it prints each result that it gets, until the test
-// kills it.
+// kills the process.
 func writerMain(text string) error {
 	var p process
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
