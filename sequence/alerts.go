@@ -39,7 +39,7 @@ type AlertRules struct {
 	Window           time.Duration // of the samples that count. Default 1 hour
 	Least            int64         // the minimum of leases, or recoveries, in the window for a check of their rate. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
-	ExpiredNow       int           // leases that have run out at once; above it the alert is critical. Default 10
+	ExpiredNow       int           // leases that have run out at the same time; the alert is critical. Default 10
 	RecoveryFailures float64       // failures / recoveries. Default 0.01
 	Gaps             int           // Default 100
 	BarrierWait      time.Duration // Default 5 s

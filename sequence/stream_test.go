@@ -117,8 +117,8 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// To the store a second lease of an operation looks like a retry. Within one process, it waits for the first
-// holder.
+// To the store a second lease of an operation looks like a retry. Within one process, the second lease waits
+// for the first holder.
 func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})

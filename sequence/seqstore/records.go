@@ -123,7 +123,7 @@ type ManualItem struct {
 	Payload    []byte
 	Reason     string
 	CreatedAt  time.Time
-	ResolvedAt time.Time // zero while it waits
+	ResolvedAt time.Time // zero until a person has decided
 	ResolvedBy string
 }
 

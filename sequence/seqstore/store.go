@@ -53,7 +53,7 @@ type Store[Tx any] interface {
 	// has run out. Completed work is accepted as long as the number is open, and is never replaced:
 	// saving it twice is no error if the data is the same. Completed work ends a claim of the
 	// number at once, since its cleaner has not seen the work: the guard of Resolve then fails, and
-	// the next claim shows the work.
+	// the next claim returns the work.
 	Save(ctx context.Context, req SaveRequest) error
 	// Commit closes a number with its payload. Guard: leased, the token, not run out, and with
 	// InOrder no lower number open (else an *OpenError). If the number is committed already, Commit

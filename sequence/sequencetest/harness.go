@@ -194,7 +194,7 @@ func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommit
 	return late
 }
 
-// refused is late without the result.
+// refused is like late, but returns nothing.
 func (f *fixture[Tx]) refused(err error, state sequence.State) {
 	f.Helper()
 	require.NotNil(f, f.late(err, state))

@@ -121,7 +121,7 @@ func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	require.ElementsMatch(f, []string{"a", "b", "c", "d", "bad afterwards", "panic afterwards", "e", "g"}, f.db.Rows(f.T))
 }
 
-// A writer without renewals comes too late, and its result is still kept.
+// A writer without renewals commits too late, and its result is still kept.
 func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{Lease: leasing.Options{NoAutoRenew: true}, Write: func(ctx context.Context, tx Tx, e sequence.Entry) error {
 		return f.db.Insert(ctx, tx, string(e.Payload))

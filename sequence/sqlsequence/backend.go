@@ -227,7 +227,7 @@ func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error
 			return err
 		}
 		if _, loaded := d.prepared.LoadOrStore(statement, prepared); loaded {
-			_ = prepared.Close() //nolint:sqlclosecheck // it is kept, unless another call has kept its own
+			_ = prepared.Close() //nolint:sqlclosecheck // only a duplicate statement is closed
 		}
 	}
 	return nil
