@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Sample is a measurement of a stream at one moment. It has counters, which only grow, from any starting
-// point, and gauges.
+// Sample is a measurement of a stream at one moment. It has gauges, and counters, which may start at any
+// value and only grow.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers
 	RecoverySuccesses, RecoveryFailures int64
 	ExpiredNow, Gaps                    int           // Status.Expired and Status.Gaps
-	BarrierWait                         time.Duration // the longest since the sample before
+	BarrierWait                         time.Duration // the longest since the previous sample
 }
 
 // Level is the urgency of an alert.
@@ -37,15 +37,15 @@ type Alert struct {
 // AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
 	Window           time.Duration // of the samples that count. Default 1 hour
-	Least            int64         // of leases, or recoveries, in the window for a rate to count. Default 20
+	Least            int64         // the minimum of leases, or recoveries, in the window for a check of their rate. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
-	ExpiredNow       int           // at once: critical. Default 10
+	ExpiredNow       int           // leases that have run out at the same time; the alert is critical. Default 10
 	RecoveryFailures float64       // failures / recoveries. Default 0.01
 	Gaps             int           // Default 100
 	BarrierWait      time.Duration // Default 5 s
 }
 
-// Check returns the alerts of a window that ends now. Samples are in order of time.
+// Check returns the alerts of the window that ends at now. Samples are in order of time.
 func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
 	r.Window, r.Least = cmp.Or(r.Window, time.Hour), cmp.Or(r.Least, 20)
 	r.ExpiryRate, r.ExpiredNow = cmp.Or(r.ExpiryRate, .05), cmp.Or(r.ExpiredNow, 10)
@@ -94,7 +94,7 @@ func grown(before, after int64) int64 {
 	return after - before
 }
 
-// Efficiency returns the fraction of leases that were committed: 1 without leases.
+// Efficiency returns the fraction of leases that were committed, or 1 if there were no leases.
 func Efficiency(committed, expired int64) float64 {
 	if committed+expired == 0 {
 		return 1

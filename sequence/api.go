@@ -79,14 +79,14 @@ const (
 // MaxPayloadBytes bounds a payload, and saved work.
 const MaxPayloadBytes = seqstore.MaxPayloadBytes
 
-// The sentinel errors. The function errors.Is finds them in the errors of this package. If the store is
-// unreachable, or refuses a request, the error matches those of package leasing.
+// The sentinel errors, to be used with errors.Is: the errors of this package match these. If the
+// store is unreachable, or refuses a request, the error matches a sentinel of package leasing.
 var (
 	ErrLate          = seqstore.ErrLate          // the number is no longer the caller's, and nothing was changed
 	ErrEnded         = seqstore.ErrEnded         // the operation's number is closed
 	ErrOtherPayload  = seqstore.ErrOtherPayload  // the number is committed, with another payload
 	ErrUnknownStream = seqstore.ErrUnknownStream // the stream has not been created
-	ErrOpen          = seqstore.ErrOpen          // a number is open where all must be closed
+	ErrOpen          = seqstore.ErrOpen          // a number that must be closed is open
 	ErrRefused       = seqstore.ErrRefused       // the database has refused what the transaction wrote, and nothing was changed
 	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place does not exist in the present stream
 	ErrNotFound      = seqstore.ErrNotFound      // there is no such number, operation or item
@@ -101,7 +101,7 @@ type (
 	// RefusedError holds the error of a database that has rolled back a transaction. It matches
 	// ErrRefused.
 	RefusedError = seqstore.RefusedError
-	// CheckpointError says why a Reader can't go on from its place. It matches ErrCheckpoint.
+	// CheckpointError says why a Reader can't continue from its place. It matches ErrCheckpoint.
 	CheckpointError = seqstore.CheckpointError
 	// OpenError names the lowest open number that blocks the request. It matches ErrOpen.
 	OpenError = seqstore.OpenError

@@ -16,7 +16,7 @@ const (
 func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hints, _ := records.Watch(ctx, stream) // without them it polls
+	hints, _ := records.Watch(ctx, stream) // if this fails, await only polls
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
 		if done, err := ready(ctx); done || err != nil {
 			return err

@@ -32,8 +32,8 @@ type CleanerOptions[Tx any] struct {
 
 	// Steps is the recovery chain, tried in order. Default: CommitCompleted, MakeGap.
 	Steps []Step
-	// Select, unless nil, chooses the steps for one number, from Steps or others: see ByLoad. No steps mean a
-	// gap.
+	// Select, unless nil, chooses the steps for one number, from Steps or others: see ByLoad. If it returns
+	// no steps, the number becomes a gap.
 	Select func(ctx context.Context, e Entry, steps []Step) []Step
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
@@ -44,8 +44,8 @@ type CleanerOptions[Tx any] struct {
 	// minutes, minus up to a quarter at random. Default 1 s.
 	RetryAfter time.Duration
 
-	// Cascade is the number of simultaneously expired numbers that starts recovery
-	// mode. Default 10.
+	// Recovery mode starts when more than Cascade numbers have expired at the same time. Default
+	// 10.
 	Cascade int
 	// RecoveryFor is the duration of recovery mode, unless a sweep extends that mode. Default 1
 	// minute.
@@ -154,7 +154,7 @@ func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 	}
 }
 
-// sleep reports whether ctx has outlasted d.
+// sleep waits for d. It returns false if ctx ends before that time.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -199,8 +199,9 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 	}
 }
 
-// look reads the status of the stream. It begins recovery mode while more than Cascade numbers have expired, and ends
-// the mode early when the backlog is below half of Cascade. The mode is stored for all processes, and ends by itself.
+// look reads the status of the stream. It begins or extends recovery mode if more than Cascade numbers have expired,
+// and ends the mode early if the backlog is below half of Cascade. The store keeps the mode for all processes, and
+// the mode ends after RecoveryFor.
 func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error) {
 	if s, err = c.store.Status(ctx, c.stream); err != nil {
 		return s, err
@@ -243,7 +244,7 @@ func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
 	}
 }
 
-// claimLease is the leasable of a claim.
+// claimLease implements leasable for a claim.
 type claimLease[Tx any] struct {
 	c     *Cleaner[Tx]
 	entry *Entry      // nil until a number is claimed
@@ -333,8 +334,8 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	return true, c.hookEntry(ctx, due[0])
 }
 
-// keep puts completed work into the manual queue before its number may become a gap: the
-// writer has been promised that the work is saved.
+// keep puts completed work into the manual queue before its number may become a gap, since Save has
+// promised the writer that the work is kept.
 func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveRequest) error {
 	gap := req.Outcome == OutcomeGap || req.Outcome == seqstore.OutcomeFailed && e.Attempts+1 >= req.MaxAttempts
 	if !gap || e.Work.Phase != Completed {
@@ -383,8 +384,9 @@ func (c *Cleaner[Tx]) due(ctx context.Context, from int64, limit int) ([]Entry, 
 	return page.Entries, err
 }
 
-// runHooks runs hooks that are due, of up to hookPage numbers. It begins after the numbers of the previous sweep, the
-// first time at a random number, and wraps around to the lowest: hooks that always fail must not block others.
+// runHooks runs hooks that are due, of up to hookPage numbers. It begins after the last number of the previous sweep,
+// or at a random number in the first sweep, and wraps around to the lowest, so that hooks that always fail do not
+// block others.
 func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
@@ -418,8 +420,8 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	return nil
 }
 
-// hookEntry runs the hooks of a number, and waits for them at most ClaimFor. They are not run again until all have
-// returned.
+// hookEntry runs the hooks of a number, and waits for them at most ClaimFor. It does not run them again until all
+// have returned.
 func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 	if _, running := c.hooking.LoadOrStore(e.Seq, true); running {
 		return nil

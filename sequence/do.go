@@ -7,15 +7,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Do leases a number, runs work under the number's context, and makes sure that the
-// number is closed, whatever happens:
+// Do leases a number, runs work under the number's context, and closes the number in each case:
 //
-//   - after Commit or Release in work there is nothing left to do;
+//   - after Commit or Release in work, Do does nothing more;
 //   - an error or a panic of work releases the number, which makes a gap;
-//   - a Commit that came too late, or got no answer, is settled: see Settle. If that could commit the payload after
-//     all, Do returns nil. Else it returns the *LateCommitError, whose Settled says
-//     where the payload is;
-//   - nil from work without Commit or Release releases the number, and is ErrNotCommitted.
+//   - a Commit that came too late, or got no answer, is settled: see Settle. If Settle commits the payload, Do
+//     returns nil. Otherwise Do returns the *LateCommitError, whose Settled says where the payload is;
+//   - if work returns nil without Commit or Release, Do releases the number and returns
+//     ErrNotCommitted.
 //
 // The context that work gets ends when the lease is lost, when the stream is closed, or when ctx
 // ends; context.Cause says which.
@@ -67,7 +66,7 @@ func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx c
 	return len(ops), nil
 }
 
-// do runs the function of a Do, and closes the number.
+// do runs work, and closes the number.
 func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *Number[Tx]) error) (err error) {
 	inner, cancel := context.WithCancelCause(n.Context())
 	defer cancel(nil)

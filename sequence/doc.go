@@ -20,10 +20,9 @@
 //
 //   - One order: numbers are issued consecutively, become visible in that order,
 //     and are never reused.
-//   - One outcome: a number is committed, recovered, or becomes a gap, and exactly one
-//     of these, even if requests are late, slow or duplicated. State and token decide
-//     which, in the store's transaction. Clocks decide only when a number may be
-//     claimed for recovery.
+//   - One outcome: a number is committed, recovered, or a gap, and never two of these, even if
+//     requests are late, slow or duplicated. State and token decide which, in the store's
+//     transaction. Clocks decide only when a number may be claimed for recovery.
 //   - No silent hole: every issued number has a record until it is sealed and forgotten.
 //     The record says that it is committed, recovered under a later number, a gap with a
 //     reason, a filled gap, or sealed.
@@ -31,12 +30,11 @@
 //     entry nor the caller's own tables, and returns a [LateCommitError].
 //   - Nothing changes behind a seal. A reader that stops at the seal sees the same
 //     entries on every replay.
-//   - No number blocks its stream for ever. When its lease has run out a
-//     [Cleaner] claims it, in order, and recovers its work or records a gap. A process that is paused or cut off in its
-//     write does not keep others from the number, as far as the database can tell: see package sqlsequence about
-//     SQLite.
-//   - A refusal of the database, at COMMIT for instance, is an answer: a [RefusedError] to a writer, and a failed attempt of a
-//     cleaner. A panic of a callback is also a failed attempt of a cleaner.
+//   - No number blocks its stream forever. After its lease has run out, a [Cleaner] claims the number, in order, and
+//     recovers its work or records a gap. A process that is paused or cut off during its write does not block the
+//     number, if the database can detect the pause: see package sqlsequence about SQLite.
+//   - If the database refuses a transaction, for instance at COMMIT, a writer gets a [RefusedError], and a cleaner counts a
+//     failed attempt. A cleaner also counts a panic of a callback as a failed attempt.
 //   - Closing a number wakes its waiters.
 //
 // # What it does not promise
@@ -46,11 +44,11 @@
 //     to the old one (Entry.Origin). Consumers that need causality must read Origin.
 //   - A reader that reads past the seal, up to the watermark, may see a gap that is
 //     filled later. On a replay it sees the same order, but perhaps other content.
-//   - Work outside of the store's transaction may run more than once, since nothing records
-//     how far it came before a crash. Write through the transaction that Commit passes.
-//   - A lease does not stop a paused process. The context of a number ends before it can be
-//     claimed, but a process that is paused just then continues when it resumes; its commit
-//     is refused.
+//   - Work outside of the store's transaction may run more than once, since its progress before a
+//     crash is not recorded. Write through the transaction that Commit passes.
+//   - A lease does not stop a paused process. The context of a number ends before the number can be
+//     claimed, but a process that is paused at that moment continues its work when it resumes. Its
+//     commit is then refused.
 //
 // # How it works
 //
@@ -69,25 +67,25 @@
 // the store's clock.
 //
 // The lease of a number is a lease of package leasing, for which [Stream] makes a manager
-// over the store. So it has all their features: renewal during the work and while it waits
-// its turn, the same rules of trust, a context with a cause, events, metrics, spans and
-// logs. See [Options].Lease.
+// over the store. So a number has all features of a lease: renewal during the work and during the
+// wait for lower numbers, the same rules of trust, a context with a cause, events, metrics, spans
+// and logs. See [Options].Lease.
 //
 // An operation has an ID that the caller chooses. Leasing again with the same ID returns
 // the same number, so a lost reply does no harm. An ID whose number is closed is refused
 // with an [EndedError].
 //
-// A lease and its commit are two transactions. For a batch of operations use [Stream.DoAll], where the transaction that
-// commits a number also leases the next number.
+// A lease and its commit are two transactions. For a batch of operations use [Stream.DoAll], which leases the next
+// number in the transaction that commits a number.
 //
 // # Late work
 //
 // [Number.Save] stores partial or completed work under the operation. [Stream.Do] settles a late
 // commit automatically: it fills the number's gap if that is not sealed, or saves the payload as
-// completed work for the recovery in progress, or puts it into the manual queue. Completed
-// work ends the claim of a cleaner that has not seen the work, and a release makes no gap of
-// a number that has completed work. A cleaner that decides for a gap in spite of completed
-// work puts the work into the manual queue. So no finished result is lost silently.
+// completed work for the recovery in progress, or puts it into the manual queue. Saving completed
+// work ends the claim of a cleaner that has not seen the work. A number with completed work does
+// not become a gap when it is released. A cleaner that decides on a gap despite completed work puts
+// the work into the manual queue. So no finished result is lost silently.
 //
 // # Stores
 //
@@ -96,6 +94,6 @@
 //
 // # Time
 //
-// The caller sets the duration of a lease, or it adapts to how long operations of the
-// same kind took: see [Durations].
+// The caller sets the duration of a lease, or [Durations] derives it from the time that earlier
+// operations of the same kind took.
 package sequence

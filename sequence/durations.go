@@ -54,7 +54,7 @@ func (d Durations) Next(samples []time.Duration, size float64) time.Duration {
 	return time.Duration(min(max(next, float64(d.Floor)), float64(d.Cap)))
 }
 
-// history stores the durations of operations, per unit of size. Locks mu.
+// history stores the durations of operations, per unit of size. Its methods lock mu.
 type history struct {
 	mu    sync.Mutex
 	kinds map[string][]time.Duration

@@ -36,7 +36,7 @@ func Example() {
 	}
 
 	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-2"}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
-		return n.Commit(ctx, []byte("20 to Bob"), nil) // with a store in a database: and the caller's own write
+		return n.Commit(ctx, []byte("20 to Bob"), nil) // in a database, the last argument is the caller's own write
 	})
 	fmt.Println("transfer-2:", err)
 	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-3"}, func(context.Context, *sequence.Number[memsequence.Tx]) error {
@@ -50,7 +50,7 @@ func Example() {
 	}
 	defer func() { _ = cleaner.Close(ctx) }()
 	<-time.After(5 * time.Millisecond)
-	if _, err := cleaner.Sweep(ctx); err != nil { // Run does it from time to time
+	if _, err := cleaner.Sweep(ctx); err != nil { // Run sweeps from time to time
 		log.Fatal(err)
 	}
 

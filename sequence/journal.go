@@ -16,9 +16,9 @@ import (
 )
 
 // Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
-// checksum, synced to disk before append returns. A last record that a crash left incomplete, without the end of its line, is
-// cut off at the next opening, since append had not returned for this record. A Journal is safe for concurrent use. One Journal at
-// a time can open the file, which is locked on systems with flock(2).
+// checksum, synced to disk before append returns. If a crash leaves the last record incomplete, without the end of its line, the
+// next opening cuts the record off, since append had not returned. A Journal is safe for concurrent use. One Journal at a time
+// can open the file, which is locked on systems with flock(2).
 type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -50,7 +50,8 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("sequence: journal %s: lines %v are damaged, and their results are not settled; keep the file, and inspect these lines", e.Path, e.Lines)
 }
 
-// ErrJournalInUse is returned by OpenJournal if another Journal has the file, in this process or in another.
+// ErrJournalInUse is returned by OpenJournal if another Journal has the file open, in this process or in
+// another.
 var ErrJournalInUse = errors.New("another process, or another Journal of this one, has the file open")
 
 // OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
@@ -75,7 +76,8 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, nil
 }
 
-// syncFolder makes a new file survive a power failure. An earlier process may have created the file just before a crash.
+// syncFolder makes a new file survive a power failure. Every opening calls it, since an earlier process may have created
+// the file just before a crash.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -186,7 +188,8 @@ func (j *Journal) Damaged() error {
 	return &DamagedError{j.file.Name(), slices.Clone(j.damaged)}
 }
 
-// settled marks a result as settled, and empties the file if no other result is left.
+// settled marks a result as settled, and empties the file if no other result and no damaged line is
+// left.
 func (j *Journal) settled(r journalRecord) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutOff runs a Do that finishes while the store can't be reached. During that time its lease ends.
+// cutOff runs a Do that finishes while the store can't be reached, and after its lease has ended.
 func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
 	t.Helper()
 	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
@@ -167,7 +167,8 @@ func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	}
 }
 
-// Two processes that overlap in a restart have one file: the second is refused until the first has closed the file.
+// If two processes overlap during a restart, the second can't open the file until the first has closed the
+// file.
 func TestTrap_T202_AJournalHasOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	journal, err := sequence.OpenJournal(path)
@@ -258,7 +259,7 @@ func TestGoldenJournal(t *testing.T) {
 	require.NoError(t, journal.Close())
 }
 
-// A line of a later release is refused, wherever it stands, and the file is not changed.
+// A line of a later release is refused in any position, and the file is not changed.
 func TestAJournalOfALaterReleaseIsRefused(t *testing.T) {
 	const later = `{"v":2,"results":[]}`
 	line := fmt.Sprintf("%08x %s\n", crc32.ChecksumIEEE([]byte(later)), later)

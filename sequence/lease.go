@@ -18,11 +18,11 @@ import (
 // the Provider below that engine. It sends one request to the store for each request of the
 // engine.
 type leaser struct {
-	// giveBack, unless nil, releases, by its ID, a claim whose grant the caller has not received.
+	// giveBack, unless nil, releases a claim by its ID if the caller has not received the grant.
 	giveBack func(ctx context.Context, id string) error
 }
 
-// leasable is one number behind the engine's requests.
+// leasable handles the engine's requests for one number.
 type leasable interface {
 	// take sends the request to the store, and returns the token and the granted duration.
 	take(ctx context.Context, id string, d time.Duration) (token int64, granted time.Duration, err error)
@@ -30,8 +30,8 @@ type leasable interface {
 	release(ctx context.Context) error
 }
 
-// asking is the leasable behind an Acquire of the engine, which carries it in its context. (The
-// engine makes claims by name, and a name does not carry the request to the store.)
+// asking is the context key of the leasable for an Acquire of the engine. The engine acquires a
+// lease by its name only, and a name does not contain the request to the store.
 type asking struct{}
 
 // shortestLease leaves time for renewals within the engine's margins.
@@ -41,7 +41,7 @@ func (leaser) Capabilities() leasing.Capabilities {
 	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: seqstore.MaxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
 }
 
-// errNotOurs is a bug of this package.
+// errNotOurs indicates a bug in this package.
 var errNotOurs = errors.New("sequence: a request that no stream has made")
 
 func (leaser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -77,9 +77,9 @@ func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstrac
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: what}, nil
 }
 
-// Release gives back a cleaner's claim even if its request was cut off: the engine repeats the release until no such request can still
-// arrive. A number whose grant was not received is not released, since a second request of the same operation may have got the same
-// number. Its lease runs out, and a cleaner claims the number.
+// Release gives back a cleaner's claim even if the claim's request was cut off: the engine repeats the release until that request
+// can no longer arrive. A number whose grant was not received is not released, since a second request of the same operation may
+// have got the same number. Its lease runs out, and a cleaner claims the number.
 func (l leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if what, ok := req.State.(leasable); ok {
 		return what.release(ctx)
@@ -100,11 +100,11 @@ func (leaser) Inspect(context.Context, abstractions.InspectRequest) (abstraction
 
 func (leaser) Close() error { return nil }
 
-// leaseName returns the engine's name for a lease of a stream. Its metrics carry the part before
-// the last slash.
+// leaseName returns the engine's name for a lease of a stream. The engine's metrics use only the
+// part before the last slash.
 func leaseName(stream, what string) string { return "sequence/" + url.PathEscape(stream) + "/" + what }
 
-// numberLease is the leasable of a number.
+// numberLease implements leasable for a number.
 type numberLease struct {
 	store interface {
 		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)
@@ -115,12 +115,13 @@ type numberLease struct {
 	along *along // unless nil, the commit of another number leases this number
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
-	// givenUp is set when its holder wants a gap; otherwise the lease runs out after its end.
+	// givenUp is set when its holder wants a gap; otherwise no release is sent, and the lease runs
+	// out.
 	closed, givenUp atomic.Bool
 }
 
-// take trusts only the requested duration. Recovery mode may grant more, and the entry of a repeated
-// operation may last longer by an older request.
+// take trusts only the requested duration. Recovery mode may grant more, and an earlier request of
+// the same operation may have set a later end.
 func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
@@ -132,7 +133,7 @@ func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int6
 	return e.Token, d, nil
 }
 
-// errNotIssued says that no number came along with a commit. It matches leasing.ErrReleased so that the engine does not retry.
+// errNotIssued says that a commit has issued no number. It matches leasing.ErrReleased so that the engine does not retry.
 var errNotIssued = fmt.Errorf("sequence: the number was not issued: %w", leasing.ErrReleased)
 
 // ask sends the request to the store, or passes it to the commit of the previous number.
@@ -177,8 +178,8 @@ func (n *numberLease) release(ctx context.Context) error {
 	return n.store.Release(ctx, seqstore.ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
 }
 
-// along joins the lease of a number to the commit of another. The engine reads its clocks and then asks for the number, and
-// the commit passes on the number that the store has issued. issued is closed if the store has issued no number.
+// along joins the lease of a number to the commit of another number. The engine reads its clocks, and then sends its
+// request to asked. The commit sends the new number to issued, or closes issued if the store has issued no number.
 type along struct {
 	asked  chan seqstore.LeaseRequest
 	issued chan Entry

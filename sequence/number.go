@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Number is a number on lease. It is safe for concurrent use.
+// Number is a leased number. It is safe for concurrent use.
 type Number[Tx any] struct {
 	stream *Stream[Tx]
 	lease  *leasing.Lease
@@ -23,17 +23,18 @@ type Number[Tx any] struct {
 	mu      sync.Mutex
 	closed  bool       // committed or released
 	tried   *Unsettled // the latest Commit, unless it succeeded or was refused
-	unknown bool       // the outcome of tried
+	unknown bool       // whether the outcome of tried is unknown
 	write   Write[Tx]  // of tried
 	next    *Number[Tx]
 
-	leaseNext func(*along) (*Number[Tx], error) // as part of the first Commit, unless nil
+	leaseNext func(*along) (*Number[Tx], error) // leases the next number in the first Commit, unless nil
 }
 
-// Lease leases the next number for an operation, and renews it until Commit, Release, Close
-// or loss. A request whose reply was lost is retried until ctx ends, and gets the same number. Another
-// Lease of the same operation also gets that number while the lease lasts; in this process it waits
-// until the first holder is done. If the number is closed the error is an *EndedError.
+// Lease leases the next number for an operation, and renews the lease until Commit, Release, Close or
+// loss. A request whose reply was lost is retried until ctx ends, and gets the same number. A Lease
+// of the same operation in another process also gets that number while the lease lasts; in this
+// process it waits until the first holder is done. If the number is closed the error is an
+// *EndedError.
 func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
 	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
 }
@@ -99,8 +100,8 @@ func (n *Number[Tx]) Remaining() time.Duration { return n.lease.Remaining() }
 // Renew renews the lease now. The stream renews automatically.
 func (n *Number[Tx]) Renew(ctx context.Context) error { return n.lease.Renew(ctx) }
 
-// Wait waits until no lower number is open. Meanwhile the lease is renewed. Wait ends early, with
-// the cause, when ctx or the lease ends.
+// Wait waits until no lower number is open. Meanwhile the lease is renewed. Wait returns early,
+// with the cause, when ctx or the lease ends.
 func (n *Number[Tx]) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,8 +113,8 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 }
 
 // Save keeps work in the store, for a recovery. Partial work may be saved repeatedly, but only by
-// the holder. Completed work, whose payload a recovery may commit as it is, is final: Release
-// then makes no gap, and a claim that has not seen the work ends.
+// the holder. Completed work is final, and a recovery may commit it unchanged: Release then makes
+// no gap, and the claim of a cleaner that has not seen the work ends.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}
 	return n.stream.store.Save(ctx, req)
@@ -128,8 +129,9 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 // the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and
 // propagates.
 //
-// write may take the remaining time of the lease, at least three seconds. Then its context ends, and PostgreSQL ends the
-// transaction of a process that is paused or cut off. If the connection breaks during write, the request is retried.
+// write may take the remaining time of the lease, at least three seconds. After that its context ends, and PostgreSQL
+// ends the transaction of a process that is paused or cut off. If the connection breaks during write, the request is
+// retried.
 //
 // The store decides whether the lease still lasts, not this process's clock. So a Commit may
 // succeed although the number's Context has ended, if ctx has not.
@@ -162,7 +164,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	own, err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
 		if leaseNext != nil {
 			next, err = n.commitAndLease(ctx, req, leaseNext, write)
-			leaseNext = nil // a number whose lease got no reply is found by its operation
+			leaseNext = nil // after a lost reply, the next number is found by its operation
 			return err
 		}
 		_, err = n.stream.store.Commit(ctx, req, write)
@@ -223,8 +225,8 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 	}
 }
 
-// following returns the number that n's commit leased, once, or nil without such a number or
-// without n.
+// following returns the number that n's commit leased, at the first call. It returns nil if n is
+// nil, or leased no number.
 func (n *Number[Tx]) following() (next *Number[Tx]) {
 	if n == nil {
 		return nil
@@ -236,8 +238,8 @@ func (n *Number[Tx]) following() (next *Number[Tx]) {
 }
 
 // repeat retries a request while its outcome is unknown and the lease lasts, but no longer than the remaining lease at the
-// first failure, since a faulty store could otherwise be asked forever. An error of the caller's own write ends the retries,
-// unless the store says that the connection broke. An error of the context is joined with the last cause.
+// first failure, since it could otherwise retry forever on a faulty store. An error of the caller's own write ends the
+// retries, unless the store says that the connection broke. An error of the context is joined with the last cause.
 func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	noting := write
 	if write != nil {

@@ -19,15 +19,16 @@ type Reader struct {
 	// Sealed the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
 	// After, unless "", is the Mark of the last entry that was read, which is the entry before the number from which Read or
-	// Follow continue. A reader that stores the Mark with its place gets an error if the stream has begun another epoch since:
-	// see Store.NewEpoch. The Mark also reveals most restores of a backup without a new epoch.
+	// Follow continues. A reader that stores the Mark with its place gets an error if the stream has begun another epoch
+	// since then: see Store.NewEpoch. The Mark also reveals most restores of a backup without a new epoch.
 	After string
 	// Page is the number of entries that are read at a time. Default 256.
 	Page int
 }
 
-// Read iterates over the entries from a number on, up to the watermark or the seal as they are when the
-// loop reads the page. From 1, or 0, it begins with the first kept entry. It ends at the first error.
+// Read iterates over the entries from a number on, up to the watermark or the seal at the time when the
+// loop reads the page. If from is 1 or 0, it begins with the first kept entry. It ends at the first
+// error.
 //
 // The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't continue from a number without missing results:
 // entries from that number on are forgotten, the number lies beyond the next number of the stream, or the entry before the number is

@@ -18,8 +18,8 @@ type Step struct {
 	// Name is for metrics and logs.
 	Name string
 	// Recover looks at the number and the saved work. The zero Recovery hands the number to the next
-	// step. An error or a panic does not mean that there is nothing to recover: the number is retried
-	// later. ctx ends before another cleaner can claim the number.
+	// step. After an error or a panic no further step runs, and the number is retried later. ctx ends
+	// before another cleaner can claim the number.
 	Recover func(ctx context.Context, e Entry) (Recovery, error)
 }
 
@@ -86,7 +86,8 @@ func ByLoad(load func(context.Context) Load, expensive ...string) func(context.C
 	}
 }
 
-// chain asks the steps in turn, and returns the request that ends the claim, and the deciding step.
+// chain calls the steps in turn, and returns the request that ends the claim, and the deciding
+// step.
 func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveRequest, step string) {
 	req = seqstore.ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
 	steps := c.options.Steps

@@ -24,7 +24,8 @@ const (
 	// SettledRecovered: the operation was recovered under a later number: Entry.ReplacedBy.
 	SettledRecovered Settlement = "recovered"
 	// SettledSaved: the payload is saved as completed work. A cleaner commits the payload. If the
-	// cleaner's steps decide for a gap, or fail too often, the payload is in the manual queue.
+	// cleaner's steps decide on a gap, or fail too often, the cleaner puts the payload into the
+	// manual queue.
 	SettledSaved Settlement = "saved"
 	// SettledQueued: the payload is in the manual queue.
 	SettledQueued Settlement = "queued"
@@ -33,8 +34,8 @@ const (
 	SettledJournaled Settlement = "journaled"
 )
 
-// settleRounds bounds the rounds of Settle, since the number may change in each. A change brings
-// the number closer to its final state, so three changes are enough.
+// settleRounds bounds the rounds of Settle, since the number may change in each round. A change
+// brings the number closer to its final state, so three changes are enough.
 const settleRounds = 4
 
 // Settle stores a result that came too late, or whose commit got no answer, in the best place that is still possible. It never
@@ -110,8 +111,8 @@ type Synced struct {
 
 // Sync settles the stream's results in Options.Journal, from oldest to newest: see Settle. A result stays in the
 // journal until the store has accepted the result. Sync stops at the first result that the store does not
-// accept, and returns the outcomes of the results before. If the journal is damaged it also returns a
-// *DamagedError.
+// accept, and returns the outcomes of the earlier results. If the journal is damaged it also returns
+// a *DamagedError.
 func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
 	j := s.options.Journal
 	if j == nil {

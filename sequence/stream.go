@@ -13,13 +13,13 @@ import (
 type Options[Tx any] struct {
 	// Lease configures the engine of package leasing that renews the stream's leases: owner,
 	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
-	// Leases appear there under the name sequence/STREAM/OPERATION.
+	// The engine's name of a lease is sequence/STREAM/OPERATION.
 	Lease leasing.Options
 	// Durations chooses the duration of a lease if Operation.Duration is 0.
 	Durations Durations
-	// Write is the application's own write for commits without one, also for those of
-	// Settle and of a Journal, which may come from an earlier run of the process.
-	// Default: no write.
+	// Write is the application's own write for commits that have none, including those of Settle
+	// and of a Journal, whose results may come from an earlier run of the process. Default: no
+	// write.
 	Write Write[Tx]
 	// InOrder makes Commit refuse a number while a lower number is open, with an *OpenError.
 	// Number.Wait waits for the lower numbers to close.
@@ -42,8 +42,8 @@ type Stream[Tx any] struct {
 	telemetry *telemetry
 }
 
-// NewStream makes a Stream over a store. It sends no request, so a stream that was never
-// created shows as ErrUnknownStream at the first use.
+// NewStream makes a Stream over a store. It sends no request, so the first use of a stream that was
+// never created returns ErrUnknownStream.
 func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stream[Tx], error) {
 	if store == nil {
 		return nil, invalid("store", nil, "a Store")
@@ -81,13 +81,13 @@ func (s *Stream[Tx]) Close(ctx context.Context) error { return s.manager.Close(c
 
 // Operation is a piece of work that needs a number.
 type Operation struct {
-	// ID identifies the operation. The caller chooses it, unique in the stream for as long as
-	// entries are kept: leasing again with the same ID returns the same number.
+	// ID identifies the operation. The caller chooses the ID, which must be unique in the stream as
+	// long as entries are kept, since leasing again with the same ID returns the same number.
 	ID string
 	// Kind groups operations of similar length, for metrics and Durations. May be "".
 	Kind string
 	// Size is the relative duration among operations of the same kind; 0 counts as 1.
 	Size float64
-	// Duration of the lease; 0 leaves it to Durations.
+	// Duration is the duration of the lease; if it is 0, Durations chooses.
 	Duration time.Duration
 }

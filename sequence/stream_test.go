@@ -94,7 +94,7 @@ func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.S
 	})
 }
 
-// A reply that is lost costs neither a number nor a second write.
+// A lost reply causes neither a second number nor a second write.
 func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		store.losing.Store(2)
@@ -117,7 +117,8 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// To the store a second lease of an operation looks like a retry. In one process it waits for the first holder.
+// To the store a second lease of an operation looks like a retry. Within one process, the second lease waits
+// for the first holder.
 func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
@@ -179,8 +180,8 @@ func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testin
 	})
 }
 
-// A number that came with a commit is trusted from before the commit was sent, and a number whose reply was lost is
-// found by its operation.
+// A number that was leased with a commit is trusted from the time before the commit was sent. If the reply is lost,
+// the number is found by its operation.
 func TestANumberThatCameWithACommit(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		ops := []sequence.Operation{{ID: "a", Duration: time.Minute}, {ID: "b", Duration: time.Minute}, {ID: "c", Duration: time.Minute}}
@@ -221,8 +222,8 @@ func TestANumberThatCameWithACommit(t *testing.T) {
 	})
 }
 
-// A writer that is cut off loses its context before the number can be claimed, extends
-// nothing, and its finished result is settled when the connection is back.
+// The context of a writer that is cut off ends before the number can be claimed. Its lease is not
+// extended, and its finished result is settled when the connection is back.
 func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		began := time.Now()
@@ -247,7 +248,7 @@ func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 	})
 }
 
-// A lease that lasts is renewed as long as the work continues, and its events are emitted.
+// A lease is renewed while the work continues, and its events are emitted.
 func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		var renewed, released atomic.Int32
@@ -331,7 +332,7 @@ func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
 	})
 }
 
-// order records whether a waiter polled before it had registered for wake-ups.
+// order checks that a waiter registers for wake-ups before it polls.
 type order struct {
 	sequence.Records
 	t       *testing.T
@@ -425,10 +426,10 @@ func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// unanswering is a store whose commits get no answer, or another answer each time.
+// unanswering is a store whose commits and recoveries fail with the given errors, in turn.
 type unanswering struct {
 	*memsequence.Store
-	answers []error // of commits and resolutions, in turn; the last stays
+	answers []error // the last is repeated
 	tries   int
 }
 
@@ -448,7 +449,7 @@ func (u *unanswering) Resolve(ctx context.Context, req seqstore.ResolveRequest, 
 	return sequence.Entry{}, u.answer()
 }
 
-// A store whose answer is never understood is not asked forever, even if renewals succeed.
+// A commit whose error is never understood is not retried forever, even if renewals succeed.
 func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")
@@ -466,7 +467,7 @@ func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 		require.Equal(t, sequence.SettledSaved, late.Settled, "the result is kept")
 		require.LessOrEqual(t, time.Since(began), 2*time.Minute)
 
-		// A cleaner counts it as a failure.
+		// A cleaner counts such an error as a failure.
 		c, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[memsequence.Tx]{MaxAttempts: 2})
 		require.NoError(t, err)
 		for range 20 {

@@ -14,11 +14,11 @@ import (
 // instrumentationScope is the module's path, as OpenTelemetry advises.
 const instrumentationScope = "github.com/distributedleasing/leasing/sequence"
 
-// secondBounds are buckets in seconds. The alert about waits at the barrier needs one at 5.
+// secondBounds are buckets in seconds. The alert about waits at the barrier needs a bound at 5.
 var secondBounds = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry is OpenTelemetry for one stream or cleaner. Four instruments keep their names from the
-// original design of this package. Package leasing reports on the leases.
+// telemetry has the OpenTelemetry instruments of one stream or cleaner. Four instruments keep their
+// names from the original design of this package. Package leasing reports on the leases.
 type telemetry struct {
 	committed metric.Int64Counter
 	late      metric.Int64Counter
@@ -102,7 +102,7 @@ func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duratio
 	}
 }
 
-// resolved records a claim that has ended by a step.
+// resolved records that a step has ended a claim.
 func (t *telemetry) resolved(ctx context.Context, e *Entry, outcome Outcome, step string, failed bool) {
 	of := metric.WithAttributes(streamKey.String(e.Stream), kindKey.String(e.Kind), stepKey.String(step))
 	if failed {

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// turns limits each operation to one lease at a time in this process. The store can't do that, since a second request looks like
-// a retry of the first to the store. The zero value is ready to use.
+// turns limits each operation to one lease at a time in this process. The store can't do so, since it takes a second request
+// for a retry. The zero value is ready to use.
 type turns struct {
 	mu   sync.Mutex
 	over map[string]chan struct{} // by operation: closed when its lease has ended
 }
 
-// take waits until no lease of an operation is held or requested in this process; without wait it does not block. give
-// ends the turn, once.
+// take waits until no lease of an operation is held or requested in this process; if wait is false, it returns
+// errNotIssued instead. give ends the turn, at its first call.
 func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), err error) {
 	for {
 		over, taken := t.begin(op)
@@ -31,7 +31,8 @@ func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), er
 	}
 }
 
-// begin takes the turn if it is free.
+// begin starts a turn unless the operation has one: then taken is true, and over is closed when
+// that turn ends.
 func (t *turns) begin(op string) (over <-chan struct{}, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

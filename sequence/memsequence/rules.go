@@ -11,10 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// ledger is a stream, and its methods are the rules: pure functions of its state, the store's
-// time and a request. They return a change and alter nothing. Store applies the change. The
-// SQL stores express the same rules in their statements, and package sequencetest compares
-// both.
+// ledger is a stream. Its methods that return a change are the rules: pure functions of its state,
+// the store's time and a request. They alter nothing. Store applies the change. The SQL stores
+// express the same rules in their statements, and package sequencetest compares both.
 type ledger struct {
 	name          string
 	next          int64 // the next number to issue
@@ -58,7 +57,7 @@ func (l *ledger) apply(c change) {
 	l.next = cmp.Or(c.next, l.next)
 }
 
-// eventOf returns a change's event for the audit. Without an event its Event is "".
+// eventOf returns a change's event for the audit. If there is none, its Event is "".
 func eventOf(before, after *seqstore.Entry) seqstore.Event {
 	event := seqstore.Event{Seq: after.Seq, Who: after.Owner, Token: after.Token}
 	switch {
@@ -168,7 +167,7 @@ func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
 	}
 	e.Work = seqstore.Work{Phase: req.Work.Phase, Data: bytes.Clone(req.Work.Data)}
 	if e.Work.Phase == seqstore.Completed {
-		e.ClaimUntil = time.Time{} // the cleaner has not seen the work: the next claim sees the work
+		e.ClaimUntil = time.Time{} // the cleaner has not seen the work; the next claim returns the work
 	}
 	return change{put: []seqstore.Entry{e}}, nil
 }
@@ -195,7 +194,7 @@ func (l *ledger) commitAndLease(now time.Time, req seqstore.CommitRequest, next 
 	return c, also.result, err
 }
 
-// made returns the change of a request that was applied before, or refused.
+// made returns the result of a request that was applied before, or its refusal.
 func made(e seqstore.Entry, err error) (change, error) { return change{again: true, result: e}, err }
 
 func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {

@@ -16,7 +16,7 @@ import (
 
 // Store is a sequence.Store in memory. It is safe for concurrent use. Make one with New.
 type Store struct {
-	turn    chan struct{} // one transaction at a time; a channel, so that virtual time advances
+	turn    chan struct{} // one transaction at a time; a channel, since a mutex would stop virtual time
 	streams map[string]*ledger
 	manual  []seqstore.ManualItem
 	hub     watch.Hub
@@ -25,8 +25,8 @@ type Store struct {
 // Tx is the transaction that a Write gets.
 type Tx struct{ commits *[]func() }
 
-// OnCommit calls f with the change, after the Write has returned nil and before the change becomes
-// visible to others.
+// OnCommit makes the store call f when it applies the change, after the Write has returned nil and
+// before the change becomes visible to others.
 func (tx Tx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
 
 // New makes an empty store.
@@ -61,7 +61,7 @@ func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now ti
 	})
 }
 
-// ask is in for functions with an answer.
+// ask runs do like in, and returns its answer.
 func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger, now time.Time) (T, error)) (answer T, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		answer, err = do(l, now)
@@ -73,7 +73,8 @@ func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger,
 // request is a request that can be checked.
 type request interface{ Validate() error }
 
-// makes validates a request unless it is nil, and runs a rule, the caller's write and the change.
+// makes validates a request unless it is nil, runs a rule and the caller's write, and applies the
+// change.
 func (m *Store) makes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
 	if req != nil {
 		if err := req.Validate(); err != nil {
@@ -386,7 +387,7 @@ func (m *Store) Events(ctx context.Context, stream string, from, to int64) ([]se
 	})
 }
 
-// Status sums a stream up.
+// Status returns a summary of a stream.
 func (m *Store) Status(ctx context.Context, stream string) (seqstore.Status, error) {
 	return ask(ctx, m, stream, func(l *ledger, now time.Time) (seqstore.Status, error) { return l.status(now), nil })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In virtual time a minute of torture takes a moment.
+// The run of 10 seconds is in virtual time, so it takes less.
 func TestTorture_memory(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestTorture_memory(t *testing.T) {
 	}
 }
 
-// The checker finds the violations of such stores.
+// The checker finds the violations of broken stores.
 func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 	for flaw, want := range map[string]string{
 		memsequence.CommitsLate:       "outcome: ",

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The functions below make a Store's answer after its guard has failed, from the entry at that
+// The functions below make the answer of a Store whose guard has failed, from the entry at that
 // time.
 
 // Late is the error of a request that came too late.
@@ -14,8 +14,8 @@ func Late(op string, e Entry, now time.Time) error {
 	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !e.ExpiresAt.After(now)}
 }
 
-// Repeated returns nil for a repetition of a request that succeeded, and err otherwise. same
-// says that e is the result of the caller's own request.
+// Repeated returns nil if a request repeats one that succeeded, ErrOtherPayload if only its payload
+// differs, and err otherwise. same says that e is the result of the caller's own request.
 func Repeated(e Entry, payload []byte, same bool, err error) error {
 	switch {
 	case same && bytes.Equal(e.Payload, payload):

@@ -13,21 +13,21 @@ import (
 // can't be reached, or refuses a request, uses the sentinels of package leasing:
 // leasing.ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
 var (
-	// ErrLate: the number is no longer the caller's, and nothing was changed. Carried
-	// by *LateCommitError.
+	// ErrLate: the number is no longer the caller's, and nothing was changed. The error is a
+	// *LateCommitError.
 	ErrLate = errors.New("too late")
-	// ErrEnded: the operation's number is closed. Carried by *EndedError.
+	// ErrEnded: the operation's number is closed. The error is an *EndedError.
 	ErrEnded = errors.New("the operation has ended")
 	// ErrOtherPayload: the number is committed, with another payload.
 	ErrOtherPayload = errors.New("committed with another payload")
 	// ErrUnknownStream: the stream has not been created.
 	ErrUnknownStream = errors.New("unknown stream")
-	// ErrOpen: a number is open that must be closed. Carried by *OpenError.
+	// ErrOpen: a number that must be closed is open. The error is an *OpenError.
 	ErrOpen = errors.New("a number is still open")
-	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. Carried by
-	// *RefusedError.
+	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. The
+	// error is a *RefusedError.
 	ErrRefused = errors.New("refused by the database")
-	// ErrCheckpoint: a reader's place does not exist in the present stream. Carried by
+	// ErrCheckpoint: a reader's place does not exist in the present stream. The error is a
 	// *CheckpointError.
 	ErrCheckpoint = errors.New("no such place in the stream")
 	// ErrNotFound: there is no such number, operation or item.
@@ -38,12 +38,12 @@ var (
 type Settlement string
 
 // LateCommitError says that a lease or a claim ended before the request, and that the request
-// changed nothing. It has the present state of the number. It matches ErrLate.
+// changed nothing. It includes the present state of the number, and matches ErrLate.
 type LateCommitError struct {
 	Op    string // "commit", "save", "resolve", ...
 	Entry Entry  // as it is now, without payload and work
-	// Expired says that the number is still leased in name: its time has run out and
-	// no cleaner has claimed it yet.
+	// Expired says that the state is still Leased: the lease has run out, and no cleaner has
+	// claimed the number yet.
 	Expired bool
 	// Settled, in an error that Stream.Do returns, is the place of the result.
 	Settled Settlement
@@ -97,9 +97,9 @@ func (e *OpenError) Error() string {
 // Is makes the error match ErrOpen.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// RefusedError is the answer of a database that has rolled back the transaction of a request, at COMMIT for instance: a
-// deferred constraint, or a failed statement that the caller's write has ignored. It matches ErrRefused, and its Err is
-// the database's. A repeated request gets the same answer, unless the data have changed.
+// RefusedError says that the database has rolled back the transaction of a request, for instance at COMMIT because of a
+// deferred constraint, or after a failed statement whose error the caller's write has ignored. It matches ErrRefused,
+// and Err is the database's error. A repeated request gets the same answer, unless the data have changed.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string {

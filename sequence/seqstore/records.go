@@ -27,7 +27,7 @@ const FirstToken = 1
 // Open reports whether a number in this state still holds back the watermark.
 func (s State) Open() bool { return s == Leased || s == Recovering }
 
-// Reasons of a gap. A [Step] may give others.
+// Reasons of a gap. A Step of package sequence may return others.
 const (
 	ReasonReleased       = "released"        // its writer released it
 	ReasonExpired        = "expired"         // its lease ran out and there was nothing to recover
@@ -43,7 +43,7 @@ type Entry struct {
 	Kind   string
 	Owner  string // a readable label of the writer
 	State  State
-	Token  int64 // rises with every claim; the number's fence
+	Token  int64 // the fencing token; rises with every claim
 
 	LeasedAt  time.Time
 	ExpiresAt time.Time // of the lease; kept after its end
@@ -55,7 +55,7 @@ type Entry struct {
 	ClaimOwner string
 	ClaimUntil time.Time
 	Attempts   int       // failed recoveries
-	NotBefore  time.Time // no claim before
+	NotBefore  time.Time // no claim before this time
 	LastError  string    // of the latest failed recovery
 
 	Origin     int64 // the number whose work this number has taken over; 0: none
@@ -104,8 +104,8 @@ type Status struct {
 	Stream    string
 	Now       time.Time // the store's
 	Last      int64     // the last number that was issued; 0: none
-	Watermark int64     // nothing is open at or below
-	Sealed    int64     // nothing changes at or below
+	Watermark int64     // no number up to here is open
+	Sealed    int64     // no number up to here changes
 	Open      int       // leased and recovering
 	Expired   int       // leased, and run out
 	Claimable int       // expired, or with a lapsed claim, and due for a recovery
@@ -123,7 +123,7 @@ type ManualItem struct {
 	Payload    []byte
 	Reason     string
 	CreatedAt  time.Time
-	ResolvedAt time.Time // zero while it waits
+	ResolvedAt time.Time // zero until a person has decided
 	ResolvedBy string
 }
 
@@ -145,8 +145,8 @@ func (e Entry) Clone() Entry {
 	return e
 }
 
-// Mark identifies an entry that was read among the possible entries of its number: a stream that was restored from a backup
-// issues and closes the same numbers a second time. It stays the same while a gap is filled or sealed.
+// Mark distinguishes an entry from other entries of the same number: a stream that was restored from a backup issues and
+// closes numbers a second time. A gap keeps its Mark when it is filled or sealed.
 func (e Entry) Mark() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d %d %d", e.Seq, e.Op, e.Origin, e.LeasedAt.UnixMicro(), e.ClosedAt.UnixMicro()))
 	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])

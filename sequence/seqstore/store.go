@@ -18,18 +18,18 @@ import (
 //
 //   - Methods are safe for concurrent use and end soon after the end of ctx. They validate requests
 //     with the Validate methods before anything is sent.
-//   - A transaction locks the stream's row before an entry, and applies the guard, which is
-//     stated with each method, before it changes anything.
+//   - A transaction locks the stream's row before an entry, and checks the method's guard, stated
+//     below, before it changes anything.
 //   - A request whose guard fails changes nothing, and write is then not called. An error of
 //     write is returned unchanged, and nothing is changed. If the connection has broken during write, or write has
 //     outlasted its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
-//   - A process that is paused or cut off between two statements blocks others for at most its lease or claim, as far
-//     as the database notices: see the store's documentation. A refusal by the database, at COMMIT for instance, is a
-//     *RefusedError.
+//   - A process that is paused or cut off between two statements blocks others at most until its lease or claim ends,
+//     if the database can detect the pause: see the store's documentation. A refusal by the database, at COMMIT for
+//     instance, is a *RefusedError.
 //   - When the store's clock goes back, a lease, a claim or a pause that was set while the clock was ahead lasts no longer
 //     than its full duration, counted from the next Claim.
-//   - An error that neither belongs to this package nor makes abstractions.NotApplied report true
-//     means that the outcome is unknown. Every request may be repeated after such an error.
+//   - After any error, except those of this package and those for which abstractions.NotApplied
+//     reports true, the outcome is unknown, and the request may be repeated.
 type Store[Tx any] interface {
 	Records
 
@@ -41,43 +41,43 @@ type Store[Tx any] interface {
 	// epoch's name is "".
 	NewEpoch(ctx context.Context, stream string) (string, error)
 
-	// Lease issues the next number to an operation. The same operation gets the same number:
-	// while that is leased and has not run out its lease is extended, never shortened; after
-	// that an *EndedError is returned. In recovery mode durations are doubled: see Granted.
+	// Lease issues the next number to an operation. The same operation gets the same number: while
+	// the lease lasts, Lease extends it, and never shortens it; after that Lease returns an
+	// *EndedError. In recovery mode durations are doubled: see Granted.
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-	// Renew extends a lease by the duration from now, and never shortens it: its holder may trust a
-	// longer duration that recovery mode has granted. Guard: leased, the token, not run out. It
-	// returns the granted duration. A failed guard is a *LateCommitError.
+	// Renew makes a lease last for the duration from now on, and never shortens it: the holder may
+	// trust a longer duration that recovery mode has granted. Guard: leased, the token, not run
+	// out. It returns the granted duration. A failed guard is a *LateCommitError.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
-	// Save keeps work of a number. Guard: partial work asks for leased and the token, also
-	// if the lease has run out. Completed work may come as long as the number is
-	// open, and is never replaced: saving it twice is no error if the data is the same.
-	// Completed work ends a claim of the number at once, since its cleaner has not seen
-	// the work: the guard of Resolve then fails, and the next claim shows the work.
+	// Save keeps work of a number. Guard for partial work: leased and the token, even if the lease
+	// has run out. Completed work is accepted as long as the number is open, and is never replaced:
+	// saving it twice is no error if the data is the same. Completed work ends a claim of the
+	// number at once, since its cleaner has not seen the work: the guard of Resolve then fails, and
+	// the next claim returns the work.
 	Save(ctx context.Context, req SaveRequest) error
-	// Commit closes a number with its payload. Guard: leased, the token, not run out, and
-	// with InOrder nothing lower open (else an *OpenError). If the number is
-	// committed already, Commit writes nothing, and returns nil for the same token and
-	// payload, else ErrOtherPayload.
+	// Commit closes a number with its payload. Guard: leased, the token, not run out, and with
+	// InOrder no lower number open (else an *OpenError). If the number is committed already, Commit
+	// writes nothing, and returns nil for the same token and payload, else ErrOtherPayload.
 	Commit(ctx context.Context, req CommitRequest, write Write[Tx]) (Entry, error)
 	// CommitAndLease commits a number and leases the next one, for another operation of the same stream, in one
 	// transaction. The guard is that of Commit. Nothing is leased, and the second entry is zero, if the commit
 	// was made before, if the operation has a number already, if the counter is locked (a transaction that
-	// has an entry locked never waits for the counter), or if one transaction costs the store no less than two. A
-	// Lease must then request the next number.
+	// has an entry locked never waits for the counter), or if one transaction is no cheaper than two for the
+	// store. A Lease must then request the next number.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
 	// Release makes a gap of a number. Guard: leased and the token. A failed guard is
-	// no error: the number is no longer the caller's. A number with completed work
-	// makes no gap: its lease ends at once, and a cleaner commits the work.
+	// no error: the number is no longer the caller's. A number with completed work does not become
+	// a gap: its lease ends at once, and a cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
-	// Claim gives the lowest number that has run out, or whose claim has lapsed, to a cleaner,
-	// and raises its token. It returns false if no number can be claimed. Guard: nothing lower
-	// has a live claim, and not_before has passed.
+	// Claim gives a cleaner the lowest number whose lease has run out, or whose claim has lapsed,
+	// and raises its token. It returns false if no number can be claimed. Guard: no lower number
+	// has a live claim, and NotBefore has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
-	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
+	// ReleaseClaim makes the claim with the ID lapse at once. It is no error if no such claim
+	// exists.
 	ReleaseClaim(ctx context.Context, stream, id string) error
-	// ExtendClaim extends a claim by the duration from now. Guard: recovering, the token,
+	// ExtendClaim makes a claim last for the duration from now on. Guard: recovering, the token,
 	// the claim not lapsed.
 	ExtendClaim(ctx context.Context, req RenewRequest) error
 	// Resolve ends a claim. The guard is that of ExtendClaim, and comes before a new number is
@@ -88,16 +88,16 @@ type Store[Tx any] interface {
 	// number was filled or committed with the same payload, Fill writes nothing and returns nil.
 	Fill(ctx context.Context, req FillRequest, write Write[Tx]) (Entry, error)
 	// Seal makes the gaps up to a number final, and returns the seal. The seal never goes
-	// back. upTo 0 means the watermark. Guard: nothing is open at or below (else an
-	// *OpenError), and every number up to it was issued.
+	// back. upTo 0 means the watermark. Guard: no number up to upTo is open (else an *OpenError),
+	// and all of them were issued.
 	Seal(ctx context.Context, stream string, upTo int64) (int64, error)
-	// Forget deletes up to limit of the lowest entries at or below upTo, and at or below the
-	// seal, which are cleaned, and returns their number.
+	// Forget deletes the lowest entries that are cleaned, and at or below both upTo and the seal,
+	// but at most limit entries. It returns the number of deleted entries.
 	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
 
-	// EnterRecovery puts a stream into recovery mode for a time from now, and reports whether
-	// this call started that mode. It is idempotent: it sets the end of recovery mode, and never
-	// moves that end to an earlier time.
+	// EnterRecovery puts a stream into recovery mode for the given time from now, and reports
+	// whether this call started that mode. It is idempotent, and never moves the end of recovery
+	// mode to an earlier time.
 	EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error)
 	// LeaveRecovery ends recovery mode, and reports whether the stream was in recovery mode.
 	LeaveRecovery(ctx context.Context, stream string) (bool, error)
@@ -108,8 +108,8 @@ type Store[Tx any] interface {
 	// Enqueue puts work into the manual queue. The same number, operation and payload
 	// are queued once.
 	Enqueue(ctx context.Context, item ManualItem) error
-	// Expire ends the lease or the claim of an open number at once, and a pause after a failure, so that a cleaner can claim
-	// the number. It is for operators, for example after the store's clock was ahead. The holder's next request is too late.
+	// Expire ends an open number's lease, claim, and pause after a failure at once, so that a cleaner can claim the number.
+	// It is for operators, for example after the store's clock was ahead. The holder's next request then fails as too late.
 	// It is no error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
@@ -121,7 +121,7 @@ type Store[Tx any] interface {
 type Records interface {
 	// Read returns entries in order, and the bound up to which the stream may be read.
 	Read(ctx context.Context, req ReadRequest) (Page, error)
-	// Find returns the entry of an operation's own number: ErrNotFound if the operation has no
+	// Find returns the entry of an operation's own number, or ErrNotFound if the operation has no
 	// number.
 	Find(ctx context.Context, stream, op string) (Entry, error)
 	// Events returns the audit of some numbers, with each number's events in order of time, or a
@@ -134,7 +134,8 @@ type Records interface {
 	LowestOpen(ctx context.Context, stream string) (int64, error)
 	// Manual returns the undecided items of the manual queue, from oldest to newest.
 	Manual(ctx context.Context, stream string, limit int) ([]ManualItem, error)
-	// FindManual returns an item of the manual queue, decided or not: ErrNotFound if the ID is unknown.
+	// FindManual returns an item of the manual queue, decided or not, or ErrNotFound if the ID is
+	// unknown.
 	FindManual(ctx context.Context, id int64) (ManualItem, error)
 	// Watch returns wake-ups after a number was closed in the stream, until ctx ends. A wake-up may
 	// be lost, so a waiter must also poll.
@@ -195,8 +196,8 @@ type Outcome string
 
 // The outcomes.
 const (
-	// OutcomeRecovered issues a new number, already committed, for the work, so that no lease of a
-	// recovery can run out. The old number is Recovered, and names the new number.
+	// OutcomeRecovered issues a new number, already committed, for the work, so that a recovery
+	// needs no lease, which could run out. The old number is Recovered, and names the new number.
 	OutcomeRecovered Outcome = "recovered"
 	// OutcomeGap makes a gap.
 	OutcomeGap Outcome = "gap"
@@ -216,7 +217,7 @@ type ResolveRequest struct {
 	// Reason is the reason of a gap, or the error of a failure.
 	Reason string
 	// RetryAfter is the pause after a failure. At MaxAttempts failures, unless 0, the number becomes a
-	// gap for ReasonRecoveryFailed instead.
+	// gap with ReasonRecoveryFailed instead.
 	RetryAfter  time.Duration
 	MaxAttempts int
 	// Uncleaned marks the closed number for the cleaner's hooks.
@@ -232,14 +233,14 @@ type FillRequest struct {
 }
 
 // ReadRequest selects up to Limit entries from From on, in order, up to the watermark or the seal. States, unless
-// empty, selects entries in these states, also above that bound: an operator's view.
+// empty, selects entries in these states, also above that bound, for operators.
 type ReadRequest struct {
 	Stream string
 	From   int64
 	Limit  int
 	Sealed bool // stop at the seal
 	States []State
-	// Uncleaned selects entries whose hooks are due instead, also above the bound.
+	// Uncleaned selects, instead, entries whose hooks are due, also above the bound.
 	Uncleaned bool
 }
 

@@ -57,7 +57,7 @@ func trapT198[Tx any](f *fixture[Tx]) {
 		require.NoError(f, f.store.Cleaned(f.ctx, stream, f.find(kind+" in a hook").Seq))
 	}
 
-	// A writer's own panic propagates, and keeps no number.
+	// A writer's own panic propagates, and its number is released.
 	s := f.writer(sequence.Options[Tx]{})
 	n, err := s.Lease(f.ctx, sequence.Operation{ID: "caught", Duration: time.Hour})
 	require.NoError(f, err)
@@ -69,7 +69,8 @@ func trapT198[Tx any](f *fixture[Tx]) {
 	require.Empty(f, f.db.Rows(f.T))
 }
 
-// Hooks that always fail, of as many numbers as a sweep handles, do not block others.
+// Hooks that always fail do not block others, even if they belong to as many numbers as a sweep
+// handles.
 func trapT199[Tx any](f *fixture[Tx]) {
 	const failing = 101
 	var broken atomic.Bool
@@ -111,8 +112,8 @@ func trapT199[Tx any](f *fixture[Tx]) {
 	require.Empty(f, page.Entries)
 }
 
-// A hook that does not return blocks neither the cleaner nor other hooks, and is not run twice at a
-// time.
+// A hook that does not return blocks neither the cleaner nor other hooks, and does not run twice at
+// the same time.
 func trapT206[Tx any](f *fixture[Tx]) {
 	f.expired("hangs")
 	f.expired("other")
@@ -127,7 +128,7 @@ func trapT206[Tx any](f *fixture[Tx]) {
 			beside.Add(1)
 		}
 		defer hanging.Add(-1)
-		<-release // in spite of its context
+		<-release // although its context has ended
 		return nil
 	}}})
 	f.sweep(c)
@@ -210,7 +211,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 9)
 	sees(reader, 1)
 
-	// In another epoch, for all readers of the previous epoch.
+	// After a new epoch no reader of the previous epoch can continue.
 	f.commit(f.lease("epoch", time.Minute), "epoch")
 	f.seal(0)
 	kept.After = f.find("epoch").Mark()
@@ -234,7 +235,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	_, err = f.store.NewEpoch(f.ctx, "unknown")
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
 
-	// Forgotten below a reader that is under way.
+	// Entries are forgotten while a reader is under way.
 	for i := range 6 {
 		f.commit(f.lease(fmt.Sprint("later ", i), time.Minute), fmt.Sprint("later ", i))
 	}
@@ -248,7 +249,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, failed, sequence.ErrCheckpoint)
 }
 
-// A repeated commit with the context of its work, which has ended with the number, still gets its answer.
+// A repeated commit gets its answer although the context of the work has ended with the number.
 func trapT204[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	require.NoError(f, s.Do(f.ctx, sequence.Operation{ID: "op", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[Tx]) error {

@@ -23,7 +23,7 @@ func (h *History) Check() (wrong []string) {
 	return wrong
 }
 
-// holes: every number issued has a record, and is closed.
+// holes: every issued number has a record, and is closed.
 func (h *History) holes(report func(string, ...any)) {
 	next := int64(1)
 	for _, e := range h.Entries {

@@ -34,7 +34,7 @@ func (f *fixture[Tx]) save(e sequence.Entry, phase sequence.Phase, data string) 
 	require.NoError(f, f.store.Save(f.ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
 }
 
-// insertPayload is the application's own write of any entry.
+// insertPayload is the application's own write for any entry.
 func (f *fixture[Tx]) insertPayload(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return f.db.Insert(ctx, tx, string(e.Payload))
 }
@@ -74,7 +74,7 @@ func theRecoveryChainEndsEveryNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{}, f.sweep(c))
 }
 
-// Errors and panics of steps, and of the caller's own write, are no reason to lose a number.
+// No number is lost by errors or panics of steps, or of the caller's own write.
 func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 	failing, panicking, writing := f.expired("failing"), f.expired("panicking"), f.expired("writing")
 	for _, e := range []sequence.Entry{failing, panicking, writing} {
@@ -99,7 +99,7 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 			return sequence.Recovery{}, nil
 		}}, sequence.CommitCompleted()},
 	}
-	// The steps fail until each number has seen it, whatever the order.
+	// The steps fail until each number has failed once, in any order.
 	ctx, stop := context.WithCancel(f.ctx)
 	c := f.cleaner(options)
 	ended := make(chan error, 1)
@@ -180,8 +180,8 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 	require.Equal(f, ran, runs.Load(), "once they have succeeded they don't run again")
 }
 
-// Two processes meet a cascade at once: one of them reports the mode, durations are doubled once,
-// and recovery mode ends when the backlog has gone.
+// Two processes find a cascade at the same time: one of them reports the mode, durations are
+// doubled once, and recovery mode ends when the backlog has gone.
 func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	const numbers = 24
 	for i := range numbers {
@@ -276,7 +276,7 @@ func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-ended, context.Canceled)
 }
 
-// Other cleaners need not wait for the end of a claim without a working cleaner.
+// Other cleaners need not wait for the end of a claim whose cleaner has stopped.
 func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	f.expired("half done")
 	ctx, stop := context.WithCancel(f.ctx)
@@ -302,7 +302,8 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
 }
 
-// A cleaner that is stopped while a claim is on its way doesn't know whether it has the claim.
+// A cleaner that is stopped while a claim request is under way doesn't know whether it has the
+// claim.
 func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	ctx, stop := context.WithCancel(f.ctx)

@@ -17,10 +17,10 @@ import (
 type line[Tx any] struct {
 	sequence.Store[Tx]
 	cut       atomic.Bool     // requests of a writer do not get through
-	missing   int64           // a number whose entry is not read
-	asked     []time.Duration // for a lease
-	watched   func()          // runs before a registration
-	looks     int             // for the lowest number that is open
+	missing   int64           // a number whose entry Read leaves out
+	asked     []time.Duration // requested durations of leases
+	watched   func()          // runs before each call of Watch
+	looks     int             // calls of LowestOpen
 	givenBack atomic.Int64    // claims
 }
 

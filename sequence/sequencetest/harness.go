@@ -28,7 +28,7 @@ type Harness[Tx any] struct {
 	Virtual bool
 }
 
-// stream is the name of the stream of each test: every one has its own database.
+// stream is the name of the stream of each test. Every test has its own database.
 const stream = `ledger/"ä"`
 
 // fixture is the store and the database of a test. Its methods fail the test on any error.
@@ -59,7 +59,7 @@ func (f *fixture[Tx]) until(condition func() bool) {
 	}
 }
 
-// pass lets time go by.
+// pass waits for d.
 func pass(d time.Duration) { <-time.After(d) }
 
 func (f *fixture[Tx]) lease(op string, d time.Duration) sequence.Entry {
@@ -175,7 +175,7 @@ func (f *fixture[Tx]) read(sealed bool) []sequence.Entry {
 	return page.Entries
 }
 
-// seqs are the numbers of entries.
+// seqs returns the numbers of entries.
 func seqs(entries []sequence.Entry) []int64 {
 	all := []int64{}
 	for _, e := range entries {
@@ -194,7 +194,7 @@ func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommit
 	return late
 }
 
-// refused is late without the result.
+// refused is like late, but returns nothing.
 func (f *fixture[Tx]) refused(err error, state sequence.State) {
 	f.Helper()
 	require.NotNil(f, f.late(err, state))

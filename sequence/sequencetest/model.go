@@ -19,7 +19,7 @@ import (
 
 // The rules of package memsequence are the executable form of the contract. The check draws random requests, sends each to the
 // store and to a store in memory, and compares answers, entries, audits, queues and rows. No lease runs out by itself: an
-// operator's Expire ends it, so that no clock decides.
+// operator's Expire ends it, so that the results do not depend on clocks.
 func randomRequestsMeetTheRules[Tx any](f *fixture[Tx]) {
 	steps := 600
 	if testing.Short() {
@@ -58,7 +58,7 @@ type model[Tx any] struct {
 // errOwn is an error of the caller's own write.
 var errOwn = errors.New("the write's own")
 
-// send is both for requests whose answer is not needed.
+// send is like both, for requests whose answer is not needed.
 func (m *model[Tx]) send(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) {
 	m.Helper()
 	_, _ = m.both(what, request, rules)
@@ -99,8 +99,8 @@ func answer(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// shown returns an answer without the differences between two stores: times become tens of minutes since the
-// lease.
+// shown returns an answer without the differences between two stores: times are counted from the lease, in
+// tens of minutes.
 func shown(answer any) any {
 	switch a := answer.(type) {
 	case sequence.Entry:
@@ -191,7 +191,8 @@ func (m *model[Tx]) leaseRequest() seqstore.LeaseRequest {
 	}
 }
 
-// writes are the caller's own, for the store and for the rules: a row, an error, or no write.
+// writes draws a write of the caller's own, for the store and for the rules: a row, an error, or no
+// write.
 func (m *model[Tx]) writes() (write sequence.Write[Tx], rules sequence.Write[memsequence.Tx]) {
 	row := fmt.Sprint("row ", len(m.story))
 	switch m.random.IntN(4) {
@@ -268,7 +269,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	}
 	next := m.leaseRequest()
 	next.Stream = stream
-	none := false // if it is not cheaper, the store may lease no number
+	none := false // a store may lease no number if that is not cheaper
 	got, err := m.both(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
 		done, leased, err := s.CommitAndLease(m.ctx, req, next, write)
 		none = leased.Seq == 0
@@ -304,7 +305,7 @@ func (m *model[Tx]) claimsOne() {
 	})
 }
 
-// claimed draws a cleaner's request about a claim, except its end.
+// claimed draws a cleaner's request about a claim, except Resolve.
 func (m *model[Tx]) claimed(e sequence.Entry, token int64) {
 	if len(m.claims) == 0 || m.random.IntN(2) == 0 {
 		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: 2 * time.Hour}

@@ -33,13 +33,13 @@ func (f *fixture[Tx]) queued() []string {
 	return payloads
 }
 
-// A result that was reported as saved is committed, or is in the manual queue, regardless of the
-// moment of the claim at which it came.
+// A result that was reported as saved is committed, or is in the manual queue, regardless of when
+// it came during a claim.
 func trapT134[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	var want []string
 
-	// Between a claim and its end: then every outcome is refused.
+	// The result comes between a claim and its end: every outcome is then refused.
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeRecovered, seqstore.OutcomeFailed} {
 		payload := "late for " + string(outcome)
 		e := f.expired(payload)
@@ -59,7 +59,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 		want = append(want, payload)
 	}
 
-	// While a cleaner's step works, with and without work of its own.
+	// The result comes during a cleaner's step, for numbers with and without saved work.
 	late := map[string]sequence.Entry{}
 	for _, op := range []string{"nothing", "partial"} {
 		late[op] = f.lease(op, 4*f.unit)
@@ -79,7 +79,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{Closed: 2, Recovered: 2}, f.sweep(c))
 	want = append(want, "nothing", "partial")
 
-	// In a release: it makes no gap, and the cleaner need not wait for the lease's end.
+	// The number is released: this makes no gap, and the cleaner need not wait for the lease's end.
 	given := f.lease("given up", time.Hour)
 	f.save(given, sequence.Completed, "given up")
 	f.release(given)

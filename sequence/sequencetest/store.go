@@ -157,7 +157,7 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 		require.NoError(f, err)
 		require.Equal(f, f.find(first.Op).Payload, done.Payload)
 		require.Equal(f, sequence.Committed, f.find(first.Op).State)
-		if !writes && second.Seq == 0 { // if it is not cheaper for the store
+		if !writes && second.Seq == 0 { // a store may lease no number if that is not cheaper
 			second = f.lease(id("second"), time.Minute)
 		}
 		require.Equal(f, first.Seq+1, second.Seq)

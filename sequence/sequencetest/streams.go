@@ -59,8 +59,8 @@ func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-second, sequence.ErrEnded)
 }
 
-// A DoAll sends a lease request of its own only without a preceding commit. Each leased number is used, or
-// released.
+// DoAll sends a separate lease request only if no commit precedes the lease. Each leased number is
+// used, or released.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	store := &line[Tx]{Store: f.store}
 	s, err := sequence.NewStream[Tx](store, stream, sequence.Options[Tx]{})
@@ -121,7 +121,7 @@ func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	require.ElementsMatch(f, []string{"a", "b", "c", "d", "bad afterwards", "panic afterwards", "e", "g"}, f.db.Rows(f.T))
 }
 
-// A writer without renewals comes too late, and its result is still kept.
+// A writer without renewals commits too late, and its result is still kept.
 func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{Lease: leasing.Options{NoAutoRenew: true}, Write: func(ctx context.Context, tx Tx, e sequence.Entry) error {
 		return f.db.Insert(ctx, tx, string(e.Payload))

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// Run checks the contract of sequence.Store, a test for each of its promises. Tests whose names
-// begin with Trap are for known defects of systems of this kind.
+// Run checks the contract of sequence.Store, with a test for each promise. Tests whose names begin
+// with Trap are for known defects of systems of this kind.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
 	tests := map[string]func(*fixture[Tx]){
 		"Model_RandomRequestsMeetTheRules":          randomRequestsMeetTheRules[Tx],

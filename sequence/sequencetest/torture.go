@@ -25,15 +25,17 @@ type TortureOptions struct {
 	Writers  int
 	Cleaners int
 	Readers  int
-	// Lease is the duration of leases and claims, at which most faults are aimed.
+	// Lease is the duration of leases and claims. Most faults are aimed at their ends.
 	Lease time.Duration
-	// Pause is the time for which some writes stop and ignore their context, like those of a paused process. 0: no pauses.
+	// Pause is the longest time for which some writes stop and ignore their context, like those of a paused process. 0
+	// means no pauses.
 	Pause time.Duration
-	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 is 1.
+	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 means
+	// 1.
 	Rounds int
 	Seed   uint64
-	// Beside, unless nil, does more until ctx ends. For example, it runs writers in other processes, and restarts the server.
-	// It passes the commits that were reported to these writers on to tell.
+	// Beside, unless nil, runs beside the writers until ctx ends. For example, it runs writers in other processes, and
+	// restarts the server. It calls tell for each commit that was reported to these writers.
 	Beside func(ctx context.Context, tell Acknowledge)
 }
 
@@ -42,7 +44,7 @@ type Refuser[Tx any] interface {
 	Refuse(ctx context.Context, tx Tx) error
 }
 
-// Stepper is a Database whose clock can be stepped: it is then ahead of this process's clock, or behind.
+// Stepper is a Database whose clock can be stepped away from this process's clock, forward or back.
 type Stepper interface {
 	Step(ahead time.Duration) error
 }
@@ -58,7 +60,7 @@ type Acknowledge func(op string, seq int64)
 // History is everything that the participants have seen, and the final content of the store.
 type History struct {
 	Entries      []sequence.Entry // all, in order
-	Last         int64            // number issued
+	Last         int64            // the last number that was issued
 	Rows         []string         // of the application's table: "PAYLOAD SEQ"
 	Acknowledged map[string]int64 // by operation, the number under which it was reported as committed
 	Saved        map[string]bool  // operations whose completed work was reported as saved
@@ -68,11 +70,11 @@ type History struct {
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
-	Misplaced   int64         // readers that got the error that their place is gone
+	Misplaced   int64         // readers that got a CheckpointError
 	Stood       time.Duration // the longest time for which the watermark stood still while a number was open
 	StoodBy     string        // the number that was open during that time, and its states
 	Limit       time.Duration // of Stood; 0: none
-	Stepped     bool          // the store's clock says nothing about the order
+	Stepped     bool          // the store's clock was stepped, and says nothing about the order
 }
 
 // Claimed is a claim that was granted and reported to a cleaner. At is the store's time.
@@ -217,8 +219,8 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	return h
 }
 
-// Write runs one writer of a torture run until ctx ends, in another process than Torture. The name is
-// unique to the writer, and begins the IDs of its operations.
+// Write runs one writer of a torture run until ctx ends, in a process other than Torture's. The name
+// is unique to the writer, and begins the IDs of its operations.
 func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Acknowledge) {
 	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
@@ -239,7 +241,7 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return err
 }
 
-// step steps the store's clock, and finally corrects the clock.
+// step steps the store's clock, and corrects the clock at the end.
 func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
 	defer func() { _ = s.Step(0) }()
 	for ctx.Err() == nil {
@@ -311,13 +313,13 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	_ = c.Close(closing)
 }
 
-// Clean runs a Cleaner until ctx ends, beside a Torture in another process.
+// Clean runs a Cleaner until ctx ends, in a process other than Torture's.
 func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
 	x := &torture[Tx]{insert: insert, store: store, o: o}
 	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// follow runs a reader. After the error that its place is gone, the reader begins at number 1.
+// follow runs a reader. After a CheckpointError the reader begins at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
 	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {

@@ -18,7 +18,7 @@ import (
 // to claim.
 func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 
-// The same, with the claim by another process: no lock of this process's memory helps.
+// The same, but another process claims: a lock in this process's memory does not help.
 func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
 
 func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
@@ -40,7 +40,7 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
 }
 
-// A claim doesn't pass a lower number because another transaction holds the lock of its row.
+// A claim doesn't skip a lower number whose row is locked by another transaction.
 func trapS2[Tx any](f *fixture[Tx]) {
 	first := f.lease("first", f.unit/2)
 	f.lease("second", time.Millisecond)
@@ -95,7 +95,8 @@ func trapS3[Tx any](f *fixture[Tx]) {
 	require.Equal(f, []string{"fresh"}, f.db.Rows(f.T))
 }
 
-// A recovery that fails leaves the number for the next attempt, and after the last attempt a gap.
+// A recovery that fails leaves the number to the next attempt. After the last attempt the number is
+// a gap.
 func trapS4[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	for attempt := range 3 {
@@ -127,7 +128,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(1), f.status().Watermark)
 }
 
-// Waiters are woken by every way in which a number closes.
+// Every way of closing a number wakes its waiters.
 func trapS5[Tx any](f *fixture[Tx]) {
 	other := f.db.Open(f.T)
 	closings := map[string]func(op string){
@@ -247,7 +248,7 @@ func trapS10[Tx any](f *fixture[Tx]) {
 	f.resolve(next, sequence.OutcomeGap, "")
 }
 
-// Entries that a reader has passed below the seal do not change.
+// Entries up to the seal do not change after they were read.
 func trapS11[Tx any](f *fixture[Tx]) {
 	released := f.lease("released", time.Minute)
 	f.commit(f.lease("committed", time.Minute), "x")

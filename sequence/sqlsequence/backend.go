@@ -97,7 +97,7 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 	return cmp.Or(scanAll(rows, each), rows.Close())
 }
 
-// rows is implemented by package sql and by pgx.
+// rows is the part that sql.Rows and pgx.Rows have in common.
 type rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -124,12 +124,12 @@ func some(ctx context.Context, on session, statement string, args ...any) (found
 
 // postgresPool drops the application's connections after certain errors of PostgreSQL.
 type postgresPool struct {
-	forgets *atomic.Bool // prepared statements; nil if the driver is not pgx
+	forgets *atomic.Bool // whether the server loses prepared statements; nil if the driver is not pgx
 	drop    func(context.Context)
 }
 
-// args returns the arguments of a statement. If the server loses prepared statements, they also select a
-// mode without preparation.
+// args returns the arguments of a statement, after the choice of a mode without preparation if the
+// server loses prepared statements.
 func (p postgresPool) args(args []any) []any {
 	if p.forgets == nil || !p.forgets.Load() {
 		return args
@@ -210,13 +210,13 @@ func (s pooledSession) query(ctx context.Context, statement string, args []any, 
 type sqliteDatabase struct {
 	db       *sql.DB
 	turn     chan struct{} // has one element
-	prepared sync.Map      // from a statement to *sql.Stmt: SQLite takes longer to read ours than to run them
+	prepared sync.Map      // from a statement to *sql.Stmt: SQLite takes longer to parse our statements than to run them
 
 	mu      sync.Mutex
 	waiting []*passenger
 }
 
-// prepare prepares statements. It is called outside of transactions, since it may take a connection.
+// prepare prepares statements. It is called outside of transactions, since it may need a connection.
 func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error {
 	for _, statement := range statements {
 		if _, ok := d.prepared.Load(statement); ok {
@@ -227,7 +227,7 @@ func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error
 			return err
 		}
 		if _, loaded := d.prepared.LoadOrStore(statement, prepared); loaded {
-			_ = prepared.Close() //nolint:sqlclosecheck // it is kept, unless another call has kept its own
+			_ = prepared.Close() //nolint:sqlclosecheck // only a duplicate statement is closed
 		}
 	}
 	return nil
@@ -246,8 +246,8 @@ func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
-// passenger is a statement that waits for its turn. The driver that takes it from the queue sets err and closes
-// done.
+// passenger is a statement that waits for its turn. The call of drive that takes it from the queue sets err and
+// closes done.
 type passenger struct {
 	statement string
 	args      []any
@@ -256,8 +256,8 @@ type passenger struct {
 	done      chan struct{}
 }
 
-// change needs no BEGIN without other waiters: a writing statement takes the file's lock at its start, and has
-// committed when its rows have been read.
+// If no other statement waits, change needs no BEGIN: a writing statement takes the file's lock at its start,
+// and has committed when its rows have been read.
 func (d *sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	p := &passenger{statement: statement, args: args, each: each, done: make(chan struct{})}
 	d.mu.Lock()
@@ -303,8 +303,8 @@ func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 	return waited, len(d.waiting) > 0
 }
 
-// drive runs a transaction, and takes along the waiting statements after do has succeeded: the file is then locked, and no
-// statement needs to wait. All share the outcome. The context of the driver ends only its own part.
+// drive runs do in a transaction. After do has succeeded, drive also runs the waiting statements, since the file is then
+// already locked. All share the outcome. ctx ends only do, and not the waiting statements.
 func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var along []*passenger
 	defer func() {
@@ -351,7 +351,8 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	})
 }
 
-// errShared is the error of the passengers of a driver whose own part was refused at COMMIT.
+// errShared is the error of the passengers if the writer's own part of the transaction was refused
+// at COMMIT.
 var errShared = errors.New("another writer's part of the shared transaction was refused: retry")
 
 // sqliteSession is a transaction, or the database if tx is nil.

@@ -17,9 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks run lease and commit and the floor in turns: a bare update of a counter's row and an insert, in one transaction. With
-// a row of the caller's own in the commit, the floor also has that row. "share" is the part of the floor's speed: the median of the rounds. "alone"
-// is a Lease and a Commit, "loop" a writer whose commit leases the next number, and "Do" and "DoAll" are the same through a Stream.
+// The benchmarks run lease and commit, and a floor, in turns. The floor is an update of a counter's row and an insert, in one
+// transaction. If the commit has a row of the caller's own, the floor also has that row. "share" is the speed relative to the
+// floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next number, and
+// "Do" and "DoAll" are the same through a Stream.
 
 func BenchmarkCommit_postgres(b *testing.B) {
 	p := newPool(b)
@@ -52,7 +53,7 @@ func benchmarkSqlite(b *testing.B, sync string) {
 	require.NoError(b, store.CreateStream(b.Context(), "bench"))
 	_, err = s.db.Exec("CREATE TABLE counter (n INTEGER); INSERT INTO counter VALUES (0); CREATE TABLE floor (n INTEGER PRIMARY KEY, payload BLOB)")
 	require.NoError(b, err)
-	turn := make(chan struct{}, 1) // as the store has it
+	turn := make(chan struct{}, 1) // like the store's
 	floor := func(ctx context.Context, write func(*sql.Tx) error) error {
 		turn <- struct{}{}
 		defer func() { <-turn }()
@@ -74,7 +75,7 @@ func benchmarkSqlite(b *testing.B, sync string) {
 	beside[*sql.Tx](b, store, s.Insert, floor)
 }
 
-// writing is a worker's part of a round: it writes as long as there is more.
+// writing is a worker's part of a round: it writes as long as more returns true.
 type writing func(ctx context.Context, more func() bool) error
 
 func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context, func(Tx) error) error) {
@@ -204,7 +205,7 @@ func median(all []float64) float64 {
 
 var operations atomic.Int64
 
-// timed has some workers do n rounds, and returns the seconds that it took.
+// timed lets workers make n commits in all, and returns the time in seconds.
 func timed(b *testing.B, workers, n int, work writing) float64 {
 	began, left := time.Now(), atomic.Int64{}
 	left.Store(int64(n))

@@ -34,7 +34,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 			}
 			if !ahead {
 				continue
-			} // commits hold the locks of the others
+			} // the remaining rows are locked by commits
 		}
 		if candidate == 0 {
 			return seqstore.Entry{}, false, nil
@@ -109,7 +109,8 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	})
 }
 
-// resolve applies the guard before all else: a cleaner whose claim has lapsed takes no number.
+// resolve checks the guard before it takes a number, so that a cleaner whose claim has lapsed is
+// refused.
 func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, left time.Duration, found bool, err error) {
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stepped is a dialect whose clock is as far ahead as a table of the test's own says.
+// stepped returns the dialect with a clock that is ahead by the time in a table of the test's own.
 func stepped(d dialect, table string) dialect {
 	d.now = "(" + d.now + " + (SELECT us FROM " + table + "))"
 	return d
@@ -61,7 +61,8 @@ func (p steppedPostgres) Step(ahead time.Duration) error {
 	return err
 }
 
-// The clock was ahead for a moment. A lease, a renewal, a claim or a pause of that moment is not prolonged by the step.
+// The clock was ahead for a moment. A lease, a renewal, a claim or a pause from that moment is not prolonged by the
+// step.
 func TestTrap_T200_TheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	s, p := newSteppedSqlite(t), newSteppedPostgres(t)
@@ -85,7 +86,7 @@ func clockWasAhead(t *testing.T, store sequence.Store[*sql.Tx], step func(time.D
 	cleaner, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[*sql.Tx]{})
 	require.NoError(t, err)
 	for _, left := range []string{"leased", "leased again", "renewed", "claimed", "extended", "failed", "renewed before the step back was seen"} {
-		// A cleaner's claims go in order, so each has a stream's end of its own.
+		// Claims go in order, so each case uses new numbers at the end of the stream.
 		require.NoError(t, step(0))
 		before := lease(left)
 		require.NoError(t, step(time.Hour))

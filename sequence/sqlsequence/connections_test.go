@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T164: the sessions of the application's pool only read, or the server has forgotten what the client has prepared. An attempt fails, and
-// the next one has a session that works.
+// T164: the sessions of the application's pool are read-only, or the server has lost the client's prepared statements. One
+// attempt fails, and the next attempt gets a session that works.
 func TestTrap_T164_ConnectionsOfNoUseAreClosed_postgres(t *testing.T) {
 	p := newPostgres(t)
 	p.Open(t)

@@ -11,18 +11,18 @@
 //
 // # What it promises
 //
-// The promises of package sequence, as long as the database loses no acknowledged commit. If it
-// does (synchronous_commit off, a failover to an asynchronous replica, or a power failure with
-// SQLite's synchronous "normal"), the latest numbers and all that was committed under them are
-// lost, and those numbers may be issued a second time. The same is true of a backup that is restored: stop all writers and cleaners,
-// restore, call Store.NewEpoch for each stream, and start writers and cleaners. Readers of the earlier epoch then get a
-// sequence.CheckpointError.
+// The promises of package sequence, as long as the database loses no acknowledged commit. If it loses one (synchronous_commit
+// off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the latest numbers and all
+// that was committed under them are lost, and those numbers may be issued a second time. The same is true after the restore of a
+// backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers and cleaners. Readers of
+// the earlier epoch then get a sequence.CheckpointError.
 //
 // Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
 // SQLite it is the host's clock in milliseconds, so a file belongs to the processes of one host.
 // A step of the clock can make a lease run out early or late. It can't change the order or admit a
 // late commit, since state and token decide these. When the clock goes back, the next claim moves each end that was set
-// by the clock that was ahead: the lease then lasts for its whole duration from that claim on. Store.Expire ends it at once.
+// while the clock was ahead: the lease then lasts for its whole duration from that claim on. Store.Expire ends the lease at
+// once.
 //
 // # How it works
 //
@@ -40,27 +40,28 @@
 //
 // Issuing a number is one statement, so on PostgreSQL the counter's row is locked only while the server
 // commits, and not for a round trip. Concurrent leases of a process share a statement. A commit locks its own
-// entry only, and a claim waits for it before it locks the counter. A commit that leases the next number takes
-// the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own write
-// runs, so keep the write short.
+// entry only, and a claim waits for that lock before it locks the counter. A commit that leases the next number
+// takes the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own
+// write runs, so keep the write short.
 //
-// A caller's write has the time that is left of its lease or claim, and at least three seconds; a fill has ten. Then the
-// context of the write ends, and nothing is committed. On PostgreSQL the server holds to the same limit when the process is
-// paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout, statement_timeout,
-// tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone. Before version 17 these
-// limits count from the last statement, so that a process which is paused late in its write stops the stream for up to
-// twice the lease. Other transactions have two seconds between two statements.
+// A caller's write has the time that is left of its lease or claim, and at least three seconds; a fill has ten. After that
+// time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same limit if the
+// process is paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout,
+// statement_timeout, tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone.
+// Before version 17 these limits count from the last statement, so that a process which is paused late in its write stops
+// the stream for up to twice the lease. Other transactions may be idle for two seconds between two
+// statements.
 //
-// On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until
-// it goes on, or ends: the lock is the operating system's, and no other process can break the lock. Requests of other processes
-// then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
+// On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until the
+// process continues or ends: the lock is the operating system's, and no other process can break the lock. Requests of other
+// processes then fail with leasing.ErrThrottled after their busy timeout. Keep writes short, and kill a process instead of
 // stopping it with a signal. The kernel frees the lock of a process that has ended.
 //
 // On SQLite the writers of a process take turns. Waiting single statements, like those of a lease, join the transaction of the writer
 // whose turn it is, after its last statement, and share its outcome.
 //
-// On PostgreSQL through pgx every closing notifies, on a channel of the tables, after it was
-// committed. Closings that come at the same time share a notification. One connection per store listens
+// On PostgreSQL through pgx every closing sends a notification after its commit, on a channel for these
+// tables. Closings that come at the same time share a notification. One connection per store listens
 // from the first wait on. On SQLite wake-ups work within a process; other processes poll, at least once
 // a second.
 //
@@ -70,7 +71,8 @@
 // with the statements to run. At run time SELECT, INSERT, UPDATE and DELETE on the tables are
 // enough.
 //
-// It is written for PostgreSQL 12 and later, and SQLite 3.38 and later. On PostgreSQL connections are in UTF8: others are
-// refused with leasing.ErrNotSetUp. Where pgx prepares no statements (QueryExecModeExec and QueryExecModeSimpleProtocol) they need
-// PostgreSQL's default of bytea_output, "hex". With "escape" no entry can be read there: requests fail with leasing.ErrUnavailable.
+// The package is written for PostgreSQL 12 and later, and SQLite 3.38 and later. On PostgreSQL connections must use UTF8: others
+// are refused with leasing.ErrNotSetUp. If pgx prepares no statements (QueryExecModeExec and QueryExecModeSimpleProtocol), they
+// also need PostgreSQL's default of bytea_output, "hex". With "escape" entries can't be read, and requests fail with
+// leasing.ErrUnavailable.
 package sqlsequence

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// failures judges the errors of one kind of database.
+// failures classifies the errors of one kind of database.
 type failures struct{ lite bool } // lite means SQLite
 
 // explain adds the matching sentinel to an error of the database. Errors of contexts keep their

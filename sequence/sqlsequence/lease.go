@@ -13,7 +13,7 @@ import (
 // lease is a request for a number. Concurrent requests share a statement if the store has a Batcher: the counter is
 // locked once for all of them, and the server syncs once.
 type lease struct {
-	N     int    `json:"n"` // its place in the statement, from 0
+	N     int    `json:"n"` // its index in the statement, from 0
 	Op    string `json:"op"`
 	Kind  string `json:"kind"`
 	Owner string `json:"owner"`
@@ -65,7 +65,8 @@ func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
 	return l.Err()
 }
 
-// issueAll issues numbers. If one operation already has a number, each request continues alone.
+// issueAll issues numbers. If one operation already has a number, each request gets a statement of
+// its own.
 func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 	streams := map[string][]*lease{}
 	for _, l := range all {

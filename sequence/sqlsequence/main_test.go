@@ -40,7 +40,7 @@ func postgresURL(t testing.TB) string {
 
 var schemas atomic.Int64
 
-// newSchema names a schema of the test's own, and drops it in the end.
+// newSchema returns the name of a new schema, and drops the schema at the end of the test.
 func newSchema(t testing.TB) string {
 	schema := fmt.Sprintf("seq_%d_%d_%d", os.Getpid(), time.Now().UnixMilli(), schemas.Add(1))
 	t.Cleanup(func() { execPostgres(t, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") })
@@ -58,7 +58,7 @@ func execPostgres(t testing.TB, statements ...string) {
 	}
 }
 
-// migrated makes the tables and closes the store in the end.
+// migrated makes the tables, and closes the store at the end of the test.
 func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 	t.Helper()
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func (p *postgres) Insert(ctx context.Context, tx *sql.Tx, row string) error {
 	return err
 }
 
-// pool is the same through a pool of pgx, where transactions are serializable by default.
+// pool is a postgres through a pool of pgx, where transactions are serializable by default.
 type pool struct {
 	*postgres
 	pool *pgxpool.Pool

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closedEntries returns statements that create so many closed numbers in stream "s".
+// closedEntries returns statements that create the given number of closed numbers in stream "s".
 func closedEntries(numbers int, table, counter, blob, series string) []string {
 	return []string{
 		fmt.Sprintf(`INSERT INTO %s (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, payload)
@@ -38,14 +38,14 @@ func closeEntries_postgres(t testing.TB, schema string, numbers int) {
 	execPostgres(t, `ANALYZE `+schema+`.sequence_entry`)
 }
 
-// asked is a statement, and an index that it must go by, unless that is the primary key.
+// asked is a statement, and the index that its plan must use; "" if that is the primary key.
 type asked struct {
 	statement string
 	args      []any
 	index     string
 }
 
-// hot are the statements that run all the time, by name.
+// hot returns the most frequent statements, by name.
 func hot[Tx any](s *Store[Tx]) map[string]asked {
 	q, lasts := s.sql, int64(time.Second/time.Microsecond)
 	gaps, _ := inStates([]sequence.State{sequence.Gap})
@@ -129,7 +129,7 @@ func planOf[Tx any](t *testing.T, s *Store[Tx], statement string, args []any, co
 }
 
 // The benchmarks run each request in turns on a stream of a thousand closed numbers and on one of a million, and report
-// the ratio of the medians: at 1.1 the million costs a tenth.
+// the ratio of the medians: 1.1 means that a request on the million takes a tenth longer.
 
 func BenchmarkAMillionClosed_postgres(b *testing.B) {
 	open := func(numbers int) sequence.Store[pgx.Tx] {

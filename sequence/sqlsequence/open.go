@@ -23,7 +23,8 @@ type Options struct {
 	// number is forgotten: see Store.Events. Migrate creates its table and triggers. The audit costs a row for
 	// each change.
 	Audit bool
-	// NoWakeups turns LISTEN and NOTIFY off, as behind a pooler by transaction. Waiters poll.
+	// NoWakeups turns LISTEN and NOTIFY off, for example behind a pooler that pools by transaction.
+	// Waiters then poll.
 	NoWakeups bool
 }
 

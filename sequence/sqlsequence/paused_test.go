@@ -18,7 +18,7 @@ import (
 
 // The server can't tell a write that does nothing from a process that is paused, or cut off.
 
-// stands is the time for which a stream may stand beyond its longest lease.
+// stands is the time for which a stream may stand still after its longest lease.
 const stands = 10 * time.Second
 
 // pausedIn runs a request whose write is paused by pause until the test has seen that the stream
@@ -65,7 +65,7 @@ func TestTrap_T196_APausedWriteStopsNoStream_postgres(t *testing.T) {
 			_, err := tx.Exec(context.Background(), "SELECT pg_sleep(60)")
 			return err
 		},
-		"reading": func(_ context.Context, tx pgx.Tx) error { // more than fits between the two
+		"reading": func(_ context.Context, tx pgx.Tx) error { // more than the buffers hold
 			_, err := tx.Query(context.Background(), "SELECT repeat('x', 1000000) FROM generate_series(1, 200)")
 			return err
 		},
@@ -109,7 +109,8 @@ func TestTrap_T196_APausedWriteStopsNoStream_postgres(t *testing.T) {
 	}
 }
 
-// A process that is paused between two statements of the store's own keeps their locks no longer.
+// A process that is paused between two statements of the store's own keeps their locks only until
+// the server's limit.
 func TestTrap_T196_APauseBetweenStatementsStopsNoStream_postgres(t *testing.T) {
 	t.Parallel()
 	p, q := newPostgres(t), newPool(t)

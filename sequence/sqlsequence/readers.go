@@ -47,7 +47,7 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 	return page, err
 }
 
-// known runs a statement that returns a row of a stream, its first argument, if the stream exists.
+// known runs a statement that returns a row if the stream exists. The stream is the first argument.
 func (s *Store[Tx]) known(ctx context.Context, statement string, args []any, dest ...any) error {
 	found := false
 	err := s.read(ctx, statement, args, func(scan scan) error {
@@ -74,7 +74,8 @@ func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (seqstore.Entry
 	return r.Entry, err
 }
 
-// Events returns the audit of some numbers. Without Options.Audit it is a leasing.ErrUnsupported.
+// Events returns the audit of some numbers. Without Options.Audit it returns a
+// leasing.ErrUnsupported.
 func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (all []seqstore.Event, err error) {
 	if !s.audit {
 		return nil, fmt.Errorf("sequence: events: %w without an audit: set Options.Audit, and call Migrate", leasing.ErrUnsupported)

@@ -21,7 +21,7 @@ import (
 // refusing are writes that the database refuses at COMMIT.
 type refusing[Tx any] map[string]sequence.Write[Tx]
 
-// executing is a way to run a statement of the application's own.
+// executing runs a statement of the application's own.
 type executing[Tx any] func(ctx context.Context, tx Tx, statement string) error
 
 func sqlExec(ctx context.Context, tx *sql.Tx, statement string) error {
@@ -34,7 +34,8 @@ func pgxExec(ctx context.Context, tx pgx.Tx, statement string) error {
 	return err
 }
 
-// tables of the application's own, with a deferred constraint, and on PostgreSQL with triggers that raise codes of their own.
+// refusingTables creates tables of the application's own, with a deferred constraint, and on PostgreSQL with triggers that
+// raise codes of their own.
 func (p *postgres) refusingTables(t *testing.T) {
 	execPostgres(t,
 		"CREATE TABLE "+p.schema+".child (parent TEXT REFERENCES "+p.schema+".own DEFERRABLE INITIALLY DEFERRED)",
@@ -121,7 +122,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusing[Tx
 		_, err = store.Fill(ctx, sequence.FillRequest{Stream: "s", Seq: e.Seq, Op: name}, write)
 		require.ErrorIs(t, err, sequence.ErrRefused, name)
 
-		// A page whose commit leases the next number.
+		// The same in DoAll, whose commit leases the next number.
 		done, err := s.DoAll(ctx, []sequence.Operation{{ID: name + " 1", Duration: time.Hour}, {ID: name + " 2", Duration: time.Hour}}, func(ctx context.Context, n *sequence.Number[Tx]) error {
 			return n.Commit(ctx, []byte("x"), write)
 		})
@@ -156,7 +157,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusing[Tx
 	require.Zero(t, status.Open)
 }
 
-// A write that has committed by itself is found.
+// The store notices that a write has committed by itself.
 func TestAWriteThatCommitsByItselfIsFound_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -216,7 +217,8 @@ func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 	require.NoError(t, lease(), "it is asked again")
 }
 
-// A connection that is cut inside the write is an unknown outcome, regardless of the write's error.
+// If the connection is cut inside the write, the outcome is unknown, regardless of the write's
+// error.
 func TestTrap_T203_AConnectionIsCutInsideTheWrite_postgres(t *testing.T) {
 	t.Parallel()
 	own := errors.New("the write's own words")
@@ -289,7 +291,8 @@ func cutInside[Tx any](t *testing.T, store sequence.Store[Tx], rows func(testing
 	require.ElementsMatch(t, []string{"told", "silent", "lost"}, rows(t))
 }
 
-// The application's own timeout is its own error, although it closes the connection.
+// A timeout of the application's own write is returned unchanged, although it closes the
+// connection.
 func TestAnOwnTimeoutIsReturned_postgres(t *testing.T) {
 	p := newPool(t)
 	store := p.Open(t)

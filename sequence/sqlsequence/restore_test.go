@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backedUp are the tables of a backup, with the application's own. Triggers write the audit while the others are restored, so it comes last.
+// backedUp are the tables of a backup, with the application's own. Triggers write the audit while the other tables are restored,
+// so its table comes last.
 var backedUp = []string{"sequence_stream", "sequence_entry", "sequence_manual", "own", "sequence_event"}
 
-// tortured is a database with all troubles: a clock that is stepped, a constraint that is deferred, and a backup.
+// The databases below have a clock that can be stepped, a deferred constraint, and a backup.
 
-// torturedSqlite is one on SQLite.
+// torturedSqlite is such a database on SQLite.
 type torturedSqlite struct{ steppedSqlite }
 
 func newTorturedSqlite(t testing.TB) torturedSqlite {
@@ -41,7 +42,7 @@ func (s torturedSqlite) Backup() (restore func() error, err error) {
 		saves = append(saves, "DROP TABLE IF EXISTS backup_"+table, "CREATE TABLE backup_"+table+" AS SELECT * FROM "+table)
 		restores = append(restores, "DELETE FROM "+table, "INSERT INTO "+table+" SELECT * FROM backup_"+table)
 	}
-	// Triggers have counted, and have written an audit of their own.
+	// The inserts above have run the triggers, which have changed the counter and the audit.
 	restores = append(restores, "DELETE FROM sequence_event", "INSERT INTO sequence_event SELECT * FROM backup_sequence_event",
 		"DELETE FROM sequence_stream", "INSERT INTO sequence_stream SELECT * FROM backup_sequence_stream")
 	run := func(statements []string) error {
@@ -60,7 +61,7 @@ func (s torturedSqlite) Backup() (restore func() error, err error) {
 	return func() error { return run(restores) }, run(saves)
 }
 
-// torturedPostgres is one on PostgreSQL, through a pool of its own.
+// torturedPostgres is such a database on PostgreSQL, through a pool of its own.
 type torturedPostgres struct {
 	*pool
 }

@@ -33,7 +33,7 @@ func timeOf(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// micros rounds up: never early.
+// micros rounds up, so that nothing ends early.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 // one runs a statement that returns at most one entry.
@@ -45,7 +45,7 @@ func one(ctx context.Context, on session, statement string, args ...any) (r row,
 	return r, found, err
 }
 
-// stream is a stream's row.
+// streamRow is a stream's row.
 type streamRow struct {
 	next, sealed int64
 	recovery     time.Time

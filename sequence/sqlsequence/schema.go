@@ -45,8 +45,8 @@ func (s *Store[Tx]) Statements() []string {
 
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
 // release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
-// needs no right to create. Several processes may call it at a time. Tables of another application, of a later release, and of
-// before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// needs no right to create. Several processes may call it at the same time. Tables of another application, of a later release,
+// and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
@@ -101,7 +101,8 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 }
 
 // missing returns the statements that create the missing tables. It checks that existing tables have the version of this code,
-// and that connections use UTF8, since one operation in two encodings would become two. SQL_ASCII passes UTF-8 on unchanged.
+// and that connections use UTF8, since an operation's ID in two encodings would be two operations. SQL_ASCII passes UTF-8 on
+// unchanged.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
 	if !s.lite {
 		err := on.query(ctx, pgkit.Settings, nil, func(scan scan) error {

@@ -133,7 +133,8 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A commit whose write takes long, past its lease, blocks no lease while a cleaner waits for the commit.
+// A commit whose write outlasts its lease blocks no lease of another number while a cleaner waits for
+// the commit.
 func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -215,7 +216,8 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	<-done
 }
 
-// leasesAlong makes a commit without a write of the caller's own, and returns what it has leased.
+// leasesAlong makes a commit without a write of the caller's own, and returns the number that it
+// has leased.
 func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "last", Duration: time.Minute})
 	require.NoError(t, err)
@@ -224,8 +226,8 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	return leased
 }
 
-// The statement that claims checks the number a second time after its wait for the row: the number may have
-// been committed during the wait.
+// After its wait for the row, the claiming statement checks the number a second time, since the number may
+// have been committed during the wait.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -247,7 +249,7 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	require.False(t, <-claimed, "a number that was committed was claimed")
 }
 
-// A file that another process has locked is refused temporarily.
+// If another process has locked the file, a request fails with ErrThrottled.
 func TestALockedFileIsThrottled_sqlite(t *testing.T) {
 	s := newSqlite(t)
 	store := s.Open(t).(*Store[*sql.Tx])

@@ -26,7 +26,7 @@ func connectWith(t *testing.T, parameter, value string) *sql.DB {
 	return db
 }
 
-// Where client_encoding differs, one operation would have two numbers.
+// If client_encoding could differ, one operation would have two numbers.
 func TestTrap_T104_OperationsAreInOneEncoding_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -47,7 +47,8 @@ func TestTrap_T104_OperationsAreInOneEncoding_postgres(t *testing.T) {
 	}
 }
 
-// Processes that meet at a row wait for each other, however strict transactions are by default.
+// Processes that change the same row wait for each other, even if transactions are serializable by
+// default.
 func TestSerializableByDefault_postgres(t *testing.T) {
 	p := newPostgres(t)
 	require.NoError(t, p.Open(t).CreateStream(t.Context(), "s"))

@@ -12,28 +12,29 @@ import (
 
 // dialect holds the differences between PostgreSQL and SQLite. All other text is shared.
 type dialect struct {
-	now      string // the database's clock in microseconds, read at that place in the statement
+	now      string // the database's clock in microseconds, read where the statement uses it
 	max, min string // of two values
 	param    string // the prefix of a parameter's number: to SQLite, $1 would be a name
-	lite     bool   // SQLite's
+	lite     bool   // SQLite
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
-	// bound is a condition that always holds, and makes the server end the transaction if its process leaves it idle for
-	// some milliseconds; nil if the database has no such limit.
+	// bound returns a condition that is always true, and makes the server end the transaction if the process leaves it
+	// idle for ms milliseconds; nil if the database has no such limit.
 	bound func(ms string) string
 	skip  string // ends a sub-select that skips rows locked by others
 	lease string // issues a number
 	// leaseIfFree issues a number unless the counter is locked: a transaction that has an entry locked must not wait for the
 	// counter.
 	leaseIfFree string
-	// andLease makes one statement of a commit and leaseIfFree; nil if two statements are needed.
+	// andLease combines a commit and leaseIfFree in one statement; nil if two statements are
+	// needed.
 	andLease func(commit string) string
 	leases   string            // issues many numbers in one statement; "" where single statements share a transaction
 	tables   string            // names of tables after a prefix
 	types    *strings.Replacer // of the words in CREATE TABLE
 	create   []string
 	audit    []string
-	// steps bring tables up to date: the first one those of version 1 to version 2, and so on. Release 0.1.0 has version 1. A step
-	// keeps the tables usable for open programs of the version before. They can't use a column without a default, for example.
+	// steps bring tables up to date: the first step from version 1 to version 2, and so on. Release 0.1.0 has version 1. A step
+	// must keep the tables usable for open programs of the previous version. For example, a new column needs a default.
 	steps [][]string
 }
 
@@ -51,7 +52,7 @@ const (
 	open      = `state IN ('leased', 'recovering')`
 	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_id, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
 	issued    = `seq, leased_us, expires_us`                                     // the columns of an issued number that are not in its request
-	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a number committed in time that are not in its request: no cleaner has claimed it
+	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a committed number that are not in its request; a number committed in time has no claim
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
 	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
 	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, the clock has gone
@@ -60,7 +61,8 @@ const (
 	claims = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
 
-// granted is the granted duration of a requested lease at a time: see seqstore.Granted. s is the stream's row.
+// granted returns the SQL of the duration that is granted at the time now: see seqstore.Granted. s is the
+// stream's row.
 func granted(asked, now string) string {
 	return fmt.Sprintf("CASE WHEN s.recovery_until_us > %[2]s THEN {{max}}(%[1]s, {{min}}(2 * %[1]s, {{cap}})) ELSE %[1]s END", asked, now)
 }
@@ -193,8 +195,8 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		place: fill(`SELECT s.sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, s.next_seq - 1), s.next_seq - 1, s.epoch,
 	coalesce(b.op_id, ''), coalesce(b.origin_seq, 0), coalesce(b.leased_us, 0), coalesce(b.closed_us, 0)
 FROM {{stream}} s LEFT JOIN {{entry}} b ON b.stream = s.stream AND b.seq = $2 WHERE s.stream = $1`),
-		// Sub-selects hide the numbers from PostgreSQL's planner: if the planner sees few numbers of a million, it
-		// makes a plan for every page, which takes longer than to read the page.
+		// Sub-selects hide the bounds from PostgreSQL's planner: if it sees that they select few of a million
+		// rows, it makes a new plan for every page, which takes longer than reading the page.
 		entries: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= (SELECT CAST($2 AS BIGINT)) AND seq <= (SELECT CAST($3 AS BIGINT))
 ORDER BY seq LIMIT (SELECT CAST($4 AS BIGINT))`),
 		selected: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND {{condition}} ORDER BY seq LIMIT $3`),
@@ -299,8 +301,8 @@ const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
 // postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
 // ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux
-// gives up a window of zero, too), and from version 17 on the whole transaction. Shorter limits of the application are
-// kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
+// also gives up at a window of zero), and from version 17 on the whole transaction. Shorter limits of the application
+// are kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
 func postgresBound(ms string) string {
 	set := func(name, current string) string {
 		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)
@@ -344,7 +346,7 @@ var sqliteDialect = dialect{
 	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
 	types:  strings.NewReplacer("NUMBER", "INTEGER", "FLAG", "INTEGER", "ID_KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"),
 	create: append(slices.Clip(createTables),
-		// So a number is issued in one statement, which is its own transaction.
+		// With this trigger a number is issued in one statement, which is its own transaction.
 		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
 	audit: []string{
 		eventTable, eventIndex,

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// options are those of a short run, of one of two minutes with LEASING_TEST_SLOW, or of one of as long as
-// LEASING_TEST_TORTURE says.
+// options returns the options of a run of 8 seconds, of 2 minutes with LEASING_TEST_SLOW, or of the
+// time in LEASING_TEST_TORTURE.
 func options() sequencetest.TortureOptions {
 	o := sequencetest.TortureOptions{
 		For: 8 * time.Second, Writers: 12, Cleaners: 6, Readers: 3, Rounds: 3, Lease: 300 * time.Millisecond, Pause: 600 * time.Millisecond, Seed: uint64(time.Now().UnixNano()),
@@ -82,16 +82,16 @@ func terminate(ctx context.Context, t *testing.T, schema string) {
 	}
 }
 
-// The server crashes under all clients, and restarts.
+// The server crashes while all clients work, and restarts.
 func TestTorture_postgres_restarts(t *testing.T) {
 	servertest.Long(t)
 	server := servertest.NewPostgres(t)
 	t.Setenv("LEASING_TEST_POSTGRES", server.URL)
 	o, crashes := options(), 0
-	o.Writers, o.Rounds = 16, 1 // elsewhere four of them are processes
+	o.Writers, o.Rounds = 16, 1 // in the other runs, four writers are processes
 	p := newPool(t)
 	o.Beside = func(ctx context.Context, _ sequencetest.Acknowledge) {
-		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs it
+		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs the server
 		defer cancel()
 		for wait(ctx, 500*time.Millisecond+rand.N(time.Second)) {
 			assert.NoError(t, server.Crash(context.WithoutCancel(ctx)))
@@ -139,8 +139,8 @@ func asWriter() {
 	}
 }
 
-// writerMain is the main function of a process: it prints each result that it gets, and is killed in
-// the end.
+// writerMain is the main function of a process: it prints each result that it gets, until the test
+// kills the process.
 func writerMain(text string) error {
 	var p process
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -181,8 +181,8 @@ func live[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Con
 
 var lives atomic.Int64
 
-// killProcesses runs four writers and a cleaner at a time, each a process, until ctx ends, and kills each after a while. Some were
-// paused before, past their leases. It returns how many writers it has killed.
+// killProcesses runs four writers and a cleaner at a time, each in a process of its own, until ctx ends, and kills each after a
+// while. Before that, it pauses some of them past their leases. It returns how many writers it has killed.
 func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -244,12 +244,12 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 			}
 		}
 	}()
-	var cleaner <-chan time.Time // says nothing
+	var cleaner <-chan time.Time // for a writer it is nil, and never receives
 	if p.Name == "" {
 		cleaner = time.After(time.Second)
 	}
 	select {
-	case <-first: // then it is in the midst of its work
+	case <-first: // the process is at work now
 	case <-read:
 	case <-ctx.Done():
 	case <-cleaner:

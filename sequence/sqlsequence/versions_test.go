@@ -25,7 +25,7 @@ type place struct {
 	open func(t *testing.T, steps ...[]string) *Store[*sql.Tx]
 }
 
-// places are the databases of a test. The store that open returns is of the release whose dialect has the steps.
+// places are the databases of a test. open returns the store of the release whose dialect has the given steps.
 func places(t *testing.T) map[string]place {
 	s, p := newSqlite(t), newPostgres(t)
 	release := func(t *testing.T, on backend[*sql.Tx], d dialect, o Options, steps [][]string) *Store[*sql.Tx] {
@@ -46,7 +46,7 @@ func places(t *testing.T) map[string]place {
 	}
 }
 
-// Two later releases: version 2 has a column more, and version 3 has it under another name.
+// Two later releases: version 2 adds a column, and version 3 renames the column.
 var (
 	toVersion2 = []string{`ALTER TABLE {{entry}} ADD COLUMN note TEXT NOT NULL DEFAULT ''`, `UPDATE {{entry}} SET note = 'of version 1'`}
 	toVersion3 = []string{`ALTER TABLE {{entry}} RENAME COLUMN note TO remark`}
@@ -105,7 +105,7 @@ func versions(t *testing.T, at place) (all []string) {
 	return all
 }
 
-// Tables that are made at once are of the version that steps lead to.
+// New tables have the version to which the steps lead.
 func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
 	for name, at := range places(t) {
 		newer := at.open(t, toVersion2, toVersion3)
@@ -127,7 +127,7 @@ func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// Tables of before release 0.1.0 record their version in another table. They are refused and left
+// Tables from before release 0.1.0 record their version in another table. They are refused and left
 // unchanged.
 func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 	for name, at := range places(t) {

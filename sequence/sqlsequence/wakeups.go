@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// wakeups notifies other processes of closed numbers, and listens for their notifications. Both are
-// hints: a lost notification costs a poll.
+// wakeups notifies other processes of closed numbers, and listens for their notifications. A
+// notification may be lost; waiters then poll.
 type wakeups struct {
 	hub     *watch.Hub
 	on      session
@@ -38,7 +38,7 @@ type wakeups struct {
 
 const (
 	notifyTimeout = 5 * time.Second
-	notifyPause   = 5 * time.Millisecond // closings during the pause share the next notification, which waits for no sync
+	notifyPause   = 5 * time.Millisecond // closings during the pause share the next notification, whose transaction waits for no sync
 )
 
 func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {

@@ -21,7 +21,7 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	s.leasing.Add(1)
 	defer s.leasing.Add(-1)
 	l := newLease(req)
-	if err := s.issue(ctx, l); err != nil { // the request may still be under way, and then l is not ours
+	if err := s.issue(ctx, l); err != nil { // the request may still be under way, and then it still uses l
 		return seqstore.Entry{}, err
 	}
 	if l.entry.Seq != 0 {
@@ -234,7 +234,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		return err
 	})
 	var ending *commitError
-	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // unless the write has committed by itself
+	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // the write may have committed by itself
 		if s.within(ctx, false, func(on session, _ Tx) error { return look(on) }) == nil {
 			err = nil
 		}
