@@ -71,8 +71,8 @@ func grantsTellServerTimeAndExpiry(t *testing.T, d Database) {
 	})
 }
 
-// Exactly checks that the claim lasts its TTL: not less, and by no more than
-// the databases' unit.
+// Exactly checks that the claim lasts for its TTL, or for less than a microsecond
+// longer.
 func Exactly(t testing.TB, ttl time.Duration, claim abstractions.Grant) {
 	t.Helper()
 	serverTime, expiresAt, ok := sqllease.Times(claim)
