@@ -71,9 +71,9 @@ func validateGitHub() error {
 
 const gitHubJob = "the token of the GitHub Actions job"
 
-// gitHubToken asks for a job's token
-// (docs.github.com/actions/reference/security/oidc, "Methods for requesting the
-// OIDC token"). The variables are valid for the whole job, and read each time.
+// gitHubToken requests a job's token (docs.github.com/actions/reference/security/oidc,
+// "Methods for requesting the OIDC token"). The variables are valid for the whole job,
+// and are read for each request.
 func (o Options) gitHubToken() tokenFunc {
 	pipeline, audience := o.pipeline(), o.audience()
 	return func(ctx context.Context) (string, error) {

@@ -21,13 +21,13 @@ type signIn struct {
 
 var _ redisauth.Credentials = (*signIn)(nil)
 
-// BasicAuth is for AUTH.
+// BasicAuth returns the arguments of AUTH.
 func (s *signIn) BasicAuth() (username, password string) { return s.user, s.token }
 
-// RawCredentials is the token.
+// RawCredentials returns the token.
 func (s *signIn) RawCredentials() string { return s.token }
 
-// Format shows the user.
+// Format prints the user, and not the token.
 func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }
