@@ -1,7 +1,7 @@
 // Package leasingtest helps to test code that holds leases. It has two kinds of managers.
 //
-// A [Fake] is for unit tests: it has no clock and no renewals, and the test takes and ends leases by name, also inside of Do
-// where the test has no lease.
+// A [Fake] is for unit tests: it has no clock and no renewals. The test takes and ends leases by name, even those that the
+// code under test holds inside Do.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		fake := leasingtest.NewFake("worker-1")
