@@ -17,8 +17,8 @@ import (
 // tokenFunc returns another issuer's token, to present to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before the token in it expires, by
-// Kubernetes at 80 percent of its lifetime.
+// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before its token expires:
+// Kubernetes does so at 80 percent of the token's lifetime.
 func fileToken(path string) tokenFunc {
 	newest := livefile.NewText(path, nil)
 	return func(context.Context) (string, error) {

@@ -84,13 +84,13 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	return azcore.AccessToken{}, failed
 }
 
-// tokenTimeout bounds a request for a token: as long as azidentity 1.15.0 allows the
-// slowest of its credentials, those that run a program (cliTimeout).
+// tokenTimeout bounds a request for a token. It is the timeout of azidentity 1.15.0 for
+// its slowest credentials, those that run a program (cliTimeout).
 const tokenTimeout = 10 * time.Second
 
-// ForService returns a credential for the client of one service. Its errors are
-// *providerkit.CredentialError, which say nothing about the service, and match ErrDenied as
-// Refused reports. A panic of the credential becomes such an error.
+// ForService returns a credential for the client of one service. Its errors are of type
+// *providerkit.CredentialError. They say nothing about the service, and match ErrDenied if
+// Refused reports true. A panic of the credential becomes such an error.
 //
 // Unless scope is "", it requests tokens only for that scope, and ignores the scope that the
 // client requests. A client of Azure Storage reads the scope from any 401 answer, so

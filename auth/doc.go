@@ -70,7 +70,7 @@
 //
 // Tokens are renewed automatically. A token is valid for an hour or a day. azidentity
 // caches it until 5 minutes before its end. From then on Azure's clients request the
-// next one, at most every 30 s, and use the old token until the new token arrives. So
+// next token, at most every 30 s, and use the old token until the new token arrives. So
 // leases survive an outage of Entra ID of less than 5 minutes, or longer if the token
 // is fresh. A token file is read again when it changes.
 //
@@ -93,7 +93,7 @@
 //
 // # What is not supported
 //
-// Names and passwords of users, device codes and browsers, which no unattended
-// program can use; the sign-in of Visual Studio and VS Code, which azidentity for
-// Go does not support; a cache on disk.
+// Users' names and passwords, device codes and browsers are not supported, since no
+// unattended program can use them; nor is the sign-in of Visual Studio and VS Code,
+// which azidentity for Go does not support; nor is a cache on disk.
 package auth

@@ -189,7 +189,7 @@ var (
 	secretVariables = []string{envClientSecret, envCertificatePassword, envGitHubToken, "IDENTITY_HEADER", "MSI_SECRET"}
 )
 
-// redact hides what may be a secret in a text.
+// redact hides possible secrets in a text.
 func redact(text, secret string) string {
 	secrets := []string{secret}
 	for _, name := range secretVariables {

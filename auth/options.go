@@ -20,7 +20,7 @@ type Mode string
 // The modes. The table in the package's documentation lists the settings of each mode and their
 // sources.
 const (
-	// Auto tries what the environment offers, in a fixed order: see Explain.
+	// Auto tries the sources of tokens that the environment has, in a fixed order: see Explain.
 	Auto Mode = "Auto"
 	// ManagedIdentity is the identity that Azure assigns to a machine, an app service,
 	// a function, a container app or a cluster's node.
@@ -62,9 +62,10 @@ type Options struct {
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
 	Cloud string `json:"cloud"`
 	// AuthorityHost is the address of Entra ID, which begins with https://. Default:
-	// the variable AZURE_AUTHORITY_HOST, unless Cloud is set, else the cloud's. A host
-	// that belongs to none of these clouds is trusted without a check. It must be empty
-	// for ManagedIdentity and Development, which send no request to an authority.
+	// the variable AZURE_AUTHORITY_HOST, unless Cloud is set, or else the cloud's
+	// address. A host that belongs to none of these clouds is trusted without a check.
+	// It must be empty for ManagedIdentity and Development, which send no request to an
+	// authority.
 	AuthorityHost string `json:"authority_host"`
 	// Environment says where the program runs, for Auto and Development: "production"
 	// (or "prod"), "staging" (or "stage"), in upper or lower case, or any other word.
@@ -95,8 +96,8 @@ type WorkloadIdentityOptions struct {
 	// TokenFilePath is the file with the service account's token, which
 	// Kubernetes renews. Default: AZURE_FEDERATED_TOKEN_FILE.
 	TokenFilePath string `json:"token_file_path"`
-	// Audience is the audience of a GitHub Actions job's tokens; it has to be the
-	// one in the identity's federated credential. Default: the cloud's,
+	// Audience is the audience of a GitHub Actions job's tokens. It must be the
+	// audience in the identity's federated credential. Default: the cloud's audience,
 	// api://AzureADTokenExchange in AzurePublic.
 	Audience string `json:"audience"`
 }

@@ -36,7 +36,8 @@ var ownClient = sync.OnceValue(func() *http.Client {
 })
 
 // aliases are the hosts of each cloud's Entra ID, whose tenants are the same:
-// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is below one of these hosts.
+// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is a subdomain of one of
+// these hosts.
 var aliases = [][]string{
 	{"login.microsoftonline.com", "login.windows.net", "login.microsoft.com", "sts.windows.net"},
 	{"login.microsoftonline.us", "login.usgovcloudapi.net"},

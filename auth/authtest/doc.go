@@ -16,10 +16,10 @@
 //   - For client secrets, certificates and the tokens of other issuers: the
 //     OpenID configuration of a tenant, and its token endpoint, which checks
 //     secrets, signatures and assertions, over TLS.
-//   - For managed identities: the endpoint of an app service, by the variables
-//     IDENTITY_ENDPOINT and IDENTITY_HEADER.
-//   - For GitHub Actions: the endpoint for a job's tokens, by the variables
-//     ACTIONS_ID_TOKEN_REQUEST_URL and ACTIONS_ID_TOKEN_REQUEST_TOKEN.
+//   - For managed identities: the endpoint of an app service, which the variables
+//     IDENTITY_ENDPOINT and IDENTITY_HEADER describe.
+//   - For GitHub Actions: the endpoint for a job's tokens, which the variables
+//     ACTIONS_ID_TOKEN_REQUEST_URL and ACTIONS_ID_TOKEN_REQUEST_TOKEN describe.
 //   - For developers' tools: a program az at the head of PATH (a script for sh).
 //
 // Methods that set variables do so for the test (testing.TB.Setenv), which then

@@ -29,9 +29,9 @@ const (
 )
 
 // go-redis-entraid 1.0.7 can't replace Credentials. Between a token's renewal time and its end, each new connection sends a
-// request to Entra ID and fails with it, and meanwhile blocks all others (GetToken in manager/entraid_manager.go). If the
-// first request after a time without connections fails, all later requests block forever (Subscribe in
-// credentials_provider.go).
+// request to Entra ID, fails if the request fails, and meanwhile blocks all others (GetToken in
+// manager/entraid_manager.go). If the first request after a time without connections fails, all later requests block
+// forever (Subscribe in credentials_provider.go).
 
 // Credentials sign connections in. They are safe for concurrent use.
 type Credentials struct {

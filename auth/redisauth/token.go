@@ -12,7 +12,7 @@ import (
 	redisauth "github.com/redis/go-redis/v9/auth"
 )
 
-// signIn is a user and a token in the form that go-redis expects. It does not print its token.
+// signIn is a user and a token in the form that go-redis expects. Printing it does not show the token.
 type signIn struct {
 	user, token string
 	expires     time.Time
