@@ -34,7 +34,7 @@ type item struct {
 	result abstractions.RenewResult
 }
 
-// is reports whether a fault of the kind happens to the item, besides delays.
+// is reports whether the item's main fault, which is no delay, is of the kind.
 func (i *item) is(kind FaultKind) bool { return i.main != nil && i.main.kind() == kind }
 
 // isSent reports whether the item is sent with the batch.
@@ -187,8 +187,8 @@ func (p *Provider) endItem(ctx context.Context, i *item) {
 	}
 }
 
-// hideAnswers fails the items whose answers are lost. If all answers are lost, the batch takes the
-// longest wait.
+// hideAnswers fails the items whose answers are lost. If all answers are lost, the batch takes as
+// long as the longest wait.
 func (p *Provider) hideAnswers(ctx context.Context, items []*item) {
 	lost := slices.DeleteFunc(slices.Clone(items), func(i *item) bool { return i.main == nil || i.main.hasAnswer() })
 	if len(lost) == len(items) {

@@ -54,11 +54,11 @@ type intercepted = providerkit.Intercepted
 //
 // A fault may happen to a batch of renewals as a whole (OpRenewBatch), or to its items
 // (OpRenew), which are answered together. A batch takes as long as the longest
-// FaultDelay of its items. An item that would otherwise wait for its failure gets an
-// unknown outcome as soon as the others are answered, so that it delays no other item.
-// If no item of the batch is sent, the batch takes as long as its longest wait. An item
-// with a FaultCustom leaves the batch, and is renewed by a separate Renew. The batch
-// waits for this fault as it does for a FaultDelay.
+// FaultDelay of its items. An item whose fault would wait before it fails gets an
+// unknown outcome as soon as the other items are answered, so that it does not delay
+// them. If no item of the batch is sent, the batch takes as long as the longest such
+// wait. An item with a FaultCustom leaves the batch, and is renewed by a separate
+// Renew. The batch waits for this fault as it does for a FaultDelay.
 type Provider struct {
 	*intercepted
 	inner      abstractions.Provider
@@ -133,9 +133,8 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 // Reset returns the wrapper to its state after Wrap: counters, attempts, budgets, rates,
 // the report, the answers for stale reads, the rules that are disabled, and the plan's
 // time. The same operations then have the same faults as before. Pending late deliveries
-// still arrive, so call Settle before Reset. The owners of claims are kept. A
-// CustomFault or CustomPolicy that counts by itself is not reset. Reset is safe for
-// concurrent use.
+// still arrive, so call Settle before Reset. The owners of claims are kept. A count that
+// a CustomFault or CustomPolicy keeps is not reset. Reset is safe for concurrent use.
 func (p *Provider) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

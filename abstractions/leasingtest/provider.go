@@ -37,10 +37,10 @@ type Call struct {
 	N    int       // the number of the call among those of its Op, from 1
 }
 
-// Handler decides the outcome of a call. It calls apply, at most once, to let
-// the call take effect, and returns the caller's error: apply's or another.
-// Like a request that has reached its server, apply ignores ctx. If a handler
-// returns nil without apply, the caller gets zero values.
+// Handler decides the outcome of a call. It calls apply, at most once, to let the call
+// take effect, and returns the error for the caller: that of apply, or another one.
+// Like a request that has reached its server, apply ignores ctx. If a handler returns
+// nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
 // calls are the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override
@@ -79,7 +79,7 @@ func NewProvider() *Provider {
 	return p
 }
 
-// Use adds a handler, which runs before the present ones, until remove is called.
+// Use adds a handler, which runs before the earlier ones, until remove is called.
 func (p *Provider) Use(h Handler) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

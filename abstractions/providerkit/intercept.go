@@ -27,8 +27,8 @@ const (
 // Exchange is one call of a provider, on its way through Intercept.
 type Exchange struct {
 	Method  Method
-	Name    string // of the lease; "" for a RenewBatch, a List and a Ping
-	ID      string // of the claim; "" if the method has no claim, and for a RenewBatch
+	Name    string // the name of the lease; "" for a RenewBatch, a List and a Ping
+	ID      string // the ID of the claim; "" if the method has no claim, and for a RenewBatch
 	Request any    // an abstractions.AcquireRequest, for example; struct{}{} for a Ping
 	// Send makes the call with a request of that type. The reply is a value, such as an abstractions.Grant, even with an
 	// error. For a Release and a Ping it is struct{}{}. Send may be used again, concurrently, and after the call has

@@ -94,7 +94,7 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 // queueing is the pause between two waiters of a manager, so that the order of their arrival is known.
 const queueing = 20 * time.Millisecond
 
-// together acquires several names at once, and holds each for a while.
+// together acquires several names concurrently, and holds each for a while.
 func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
 	for n, i := range names {
@@ -245,7 +245,7 @@ func (w *worker) checkManager() {
 		return
 	}
 	pause(context.Background(), settling(w.options))
-	most := 4 // the manager's own, and this one
+	most := 4 // the manager's own goroutines, and this one
 	if !w.lender.Capabilities().HeedsContext {
 		most += 20 // some goroutines remain for the next request
 	}

@@ -48,7 +48,7 @@ type holdRecorder struct {
 	mu    sync.Mutex
 	hold  history.Hold
 	lease *leasing.Lease // nil before the acquire has returned
-	heard time.Duration  // the end of the lease's context; 0 before
+	heard time.Duration  // when the lease's context ended; 0 until then
 }
 
 // observe is the lease's observer.

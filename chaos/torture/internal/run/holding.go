@@ -189,7 +189,7 @@ func (w *worker) write(l *leasing.Lease) {
 }
 
 // change usually sets new metadata, and then inspects the lease. It inspects the backend below
-// the faults, because data that a fault hides from a manager is no error of the backend.
+// the faults, because data that a fault hides from a manager is not an error of the backend.
 func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.7 {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))

@@ -9,16 +9,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// wired makes a request below the manager, which does not notice it, like a network that repeats requests, or like an operator.
+// wired makes a request below the manager, which does not notice the request: like a network that repeats requests, or like an
+// operator.
 func (w *worker) wired(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.options.Patience+time.Second)
 	defer cancel()
 	ask(ctx)
 }
 
-// copyAcquire delivers a late copy of an acquire, with a shorter TTL. It comes while the lease is
-// held, or right after its release, while the backend still remembers the released claim. If the
-// copy is granted after the release, copyAcquire releases that lease.
+// copyAcquire delivers a late copy of an acquire, with a shorter TTL. The copy arrives while the
+// lease is held, or right after its release, while the backend still remembers the released
+// claim. If the copy is granted after the release, copyAcquire releases that lease.
 func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
@@ -36,7 +37,7 @@ func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
 }
 
 // copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, and the copy must not
-// shorten it: the copy is not among the manager's requests, so these would not explain an earlier end.
+// shorten it: the recorded requests of the manager do not include the copy, and so would not explain an earlier end.
 func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
 	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend

@@ -91,7 +91,7 @@ func (l *lender) handle(ctx context.Context, x *providerkit.Exchange) (any, erro
 
 func (l *lender) acquire(ctx context.Context, x *providerkit.Exchange, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	asked := l.clock.now()
-	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL
+	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL has passed
 		within, cancel := context.WithTimeout(ctx, ttl*9/10)
 		defer cancel()
 		ctx, req.TTL = within, ttl

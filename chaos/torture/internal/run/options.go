@@ -19,10 +19,10 @@ import (
 
 // Options configure a run. Only Open is required.
 type Options struct {
-	// Open opens a client of the backend. It is called once for each worker, once
-	// at the start to check that the backend works, and once at the end to check
-	// that all names are free. Each client is closed. See Share for a provider
-	// that is its own backend.
+	// Open opens a client of the backend. It is called once for each worker, once at
+	// the start for a check that the backend works, and once at the end for a check
+	// that all names are free. Each client is closed. See Share for a provider that is
+	// its own backend.
 	Open func(ctx context.Context) (leasing.Provider, error) `json:"-"`
 	// Plan says which faults happen. It applies to each worker separately,
 	// including its budgets and counts. The workers are the owners "worker-0",
@@ -186,8 +186,8 @@ func (o *Options) Limits(lateness leasing.Lateness, pushes bool) check.Limits {
 	return l
 }
 
-// closeTimeout returns a longer time than a manager may take to close: it releases its leases
-// within a TTL.
+// closeTimeout returns a longer time than a manager may take to close: a manager releases its
+// leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }

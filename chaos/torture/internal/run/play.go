@@ -59,7 +59,7 @@ func (r *run) play(ctx context.Context) error {
 }
 
 // checkBackend acquires a lease before any fault. If that fails, the run would be
-// meaningless. It also sets the options that depend on the provider.
+// meaningless. checkBackend also sets the options that depend on the provider.
 func (r *run) checkBackend(ctx context.Context) (err error) {
 	provider, err := r.options.open(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ type run struct {
 	slots []*slot
 }
 
-// runner is a worker with its client, in this process or in its own.
+// runner is a worker with its client, in this process or in another one.
 type runner interface {
 	run(ctx context.Context) error
 	endFaults()
@@ -158,7 +158,7 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill stops and kills worker processes, one at a time, until the context until ends. Their
+// stopAndKill pauses or kills worker processes, one at a time, until the context until ends. Their
 // successors work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))

@@ -15,8 +15,8 @@ type usage struct {
 	forgetful bool // the lease is not renewed
 	manual    bool // the worker also renews by hand
 	crash     bool
-	most      int                // the most renewals; 0: no limit
-	leaves    bool               // the caller of Do cancels its context, in the middle of the work
+	most      int                // the maximum number of renewals; 0: no limit
+	leaves    bool               // the caller of Do cancels its context during the work
 	leave     context.CancelFunc // cancels that context
 	lingers   time.Duration      // the time from the end of Do's context to the end of Do's function
 	hasty     bool               // the context of the release ends before the call

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// worker is a competitor for leases. It has its own client, and uses one manager after
-// another on this client, like a service that is restarted.
+// worker competes for leases. It has its own client, and uses one manager after another
+// on this client, like a service that is restarted.
 type worker struct {
 	*client
 	index    int

@@ -209,7 +209,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	}
 }
 
-// A worker remembers its past leases, for the check of memory.
+// A worker keeps weak pointers to its past leases, for the check of memory.
 func TestWorkerRemembersItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := new(history.Recording), &clock{start: time.Now()}
