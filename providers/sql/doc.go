@@ -1,5 +1,6 @@
 // Package sqllease is the common part of the providers over SQL databases: their type [Provider], [SetupError] and [Times].
-// It opens no database. Applications open one with the package for it, each in a module that links only that client:
+// It opens no database. Applications open one with the package of its dialect. Each is in a module that links only that
+// database's client:
 //
 //   - package postgreslease of module providers/sql/postgres;
 //   - package sqlitelease of module providers/sql/sqlite;
@@ -10,7 +11,7 @@
 //
 // The promises of package leasing, as long as the database loses no acknowledged commit:
 //
-//   - The database's clock alone decides when a lease has run out. On SQLite it is the host's.
+//   - The database's clock alone decides when a lease has run out. On SQLite this is the host's clock.
 //   - Each change is atomic.
 //   - Waiters are served in order, within a process and across processes. When a name becomes
 //     free only the first waiter is woken, and the name is reserved for it for 200 ms. A
@@ -18,8 +19,9 @@
 //   - Concurrent changes of a process may share a transaction and its sync. Each caller
 //     still has its own answer and its own context: see package providerkit/batch. A
 //     single caller is not delayed.
-//   - Others can take a name one microsecond after the lease's TTL, and no sooner. A
-//     claim that has run out is lost, even if the name has been free since then.
+//   - Other claims can acquire a name one microsecond after the lease's TTL, and no
+//     sooner. A claim that has run out is lost, even if the name has been free since
+//     then.
 //   - The fencing token is max(stored + 1, the database's clock in microseconds). It
 //     rises across releases, expiries, breaks, restarts and deletions of names.
 //   - A released or broken ID is refused from then on. Each name remembers the

@@ -14,9 +14,9 @@ import (
 
 type shell = providerkit.Provider
 
-// Provider is a leasing provider over tables. Package postgreslease, sqlitelease, mysqllease or sqlserverlease opens it for a database. It is
-// safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
-// leases and reports their loss. See also [Times].
+// Provider is a leasing provider over tables. Package postgreslease, sqlitelease, mysqllease or sqlserverlease opens one for its
+// database. It is safe for concurrent use. Each method makes one attempt; a leasing.Manager renews leases and reports their loss.
+// See also [Times].
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
 // Waiter and WaiterLister, and also HistoryReader if the option History is set.

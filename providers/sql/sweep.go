@@ -69,8 +69,8 @@ func (d *driver) trimSome(ctx context.Context, written int) {
 }
 
 // sweepSome is called by every release. Some calls, at random, sweep, so that processes that
-// release once and end also do their part. A release may be delayed, since no trust depends on
-// it. Errors are dropped; a later sweep may succeed.
+// release once and end also take part. The delay does no harm, since no trust runs during a
+// release. Errors are dropped; a later sweep may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
 		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)

@@ -74,8 +74,8 @@ func (r *Row) kept() (left time.Duration, ok bool) {
 	return left, left > 0 && left < longestTurn
 }
 
-// longestTurn is longer than any reservation. A row with more time left was written before the
-// clock was set back.
+// longestTurn is longer than any reservation. A longer time left means that the clock was set
+// back after the row was written.
 const longestTurn = time.Minute
 
 // Encode fills in the columns that a rule has changed, and returns the row's previous version.

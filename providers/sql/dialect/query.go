@@ -57,7 +57,7 @@ type Limited struct {
 }
 
 // LimitedTo reserves one of the connections for renewals, which bypass the limit. So acquires that wait for row locks, or come
-// in a burst, can't make leases run out. There is no limit if connections is 1, or 0 for no bound.
+// in a burst, can't make leases run out. There is no limit if connections is 1, or is 0 because the connections are unbounded.
 func LimitedTo(connections int, on Statements) Limited {
 	most := int64(connections - 1)
 	if most < 1 {

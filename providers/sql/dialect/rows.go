@@ -56,9 +56,9 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 	return done, err
 }
 
-// admit applies the rule of an acquire, but refuses the claim while the name is reserved for another one. A waiting claim
-// joins the queue when it is refused, and leaves the queue when it acquires the name. A first waiter that has missed its
-// turn then leaves the queue too.
+// admit applies the rule of an acquire, but refuses the claim while the name is reserved for another claim. A waiting
+// claim joins the queue when it is refused, and leaves the queue when it acquires the name. A first waiter that has
+// missed its turn then leaves the queue too.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)

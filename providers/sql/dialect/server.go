@@ -66,7 +66,7 @@ func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerSto
 	return r
 }
 
-// Lives returns true, since it is unknown whether a process lives.
+// Lives returns true, since it is unknown whether the process is alive.
 func (s *ServerStore) Lives(string) bool { return true }
 
 // Change implements [RowDialect].
@@ -146,7 +146,7 @@ func (s *ServerStore) renewMany(ctx context.Context, on Statements, reqs []abstr
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all batches lock rows in this order
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // so that all batches lock rows in the same order
 	results, renewed := make([]abstractions.RenewResult, len(reqs)), []Write{}
 	for _, i := range order {
 		r := rows[reqs[i].Name]

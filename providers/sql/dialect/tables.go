@@ -26,7 +26,7 @@ const (
 type Tables struct {
 	Schema, Table string   // schema is "" except on PostgreSQL and SQL Server
 	quote         string   // the first and the last mark of a quoted name
-	Suffixes      []string // of these tables, except the table of versions
+	Suffixes      []string // the suffixes of these tables, except the table of versions
 	Create        []string // the statements that make the tables
 	// All statements, by name. exists reports whether a table exists, and version returns the version of our tables. history and
 	// newest return a page of a name's history, from its beginning and from its end. step_2 brings tables of version 1 to version

@@ -97,8 +97,8 @@ func (w *Wakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return w.Register(ctx, req.Name, WaiterOf(req.ID))
 }
 
-// Message parses the text "waiter delay": the waiter should retry after that many milliseconds. It returns the waiter if it should
-// retry now, and "" otherwise, which wakes no waiter.
+// Message parses the text "waiter delay": the waiter should retry after that many milliseconds. It returns the waiter if that time
+// has come, and otherwise "", which wakes no waiter.
 func (w *Wakeups) Message(text string) (now string) {
 	id, delay, _ := strings.Cut(text, " ")
 	after, err := strconv.Atoi(delay)

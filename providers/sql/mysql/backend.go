@@ -93,8 +93,8 @@ func (m *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err
 	return count(ctx, m, m.SQL["trim"], limit, m.Record.Retention.Microseconds())
 }
 
-// Version also checks that SYSDATE is not the same as NOW: otherwise settleAgain would move a deadline to before the end of its
-// holder's trust.
+// Version also checks that SYSDATE is not the same as NOW: otherwise settleAgain would move a deadline to a time before the end
+// of its holder's trust.
 func (m *backend) Version(ctx context.Context) (int, error) {
 	var stands bool
 	err := m.Query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan dialect.Scan) error { return scan(new(int), &stands) })
@@ -142,7 +142,8 @@ func (m *backend) Close() error {
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf fills in the statements for one table. Times are in microseconds since 1970: sessions are in UTC.
+// tablesOf fills in the statements for one table. Times are in microseconds since 1970, which NOW and SYSDATE give
+// because sessions are in UTC.
 func tablesOf(table string) dialect.Tables {
 	return dialect.NewTables("", table, "`", map[string]string{
 		// The start of the statement, and the time of the evaluation.

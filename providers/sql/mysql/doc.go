@@ -18,6 +18,6 @@
 // The server must not lose acknowledged commits. With innodb_flush_log_at_trx_commit other than 1 a crash of the host may lose the last
 // grants, and so may a failover with asynchronous replication. Two holders then trust one name for up to a TTL.
 //
-// It is tested on MariaDB 10.11. The statements use only features that MySQL 8 shares, but have not been run on MySQL. Galera
-// clusters and proxies that send reads to replicas are not supported. See docs/providers/mariadb.md.
+// It is tested on MariaDB 10.11. The statements use only features that MySQL 8 also has, but have not been run on MySQL.
+// Galera clusters and proxies that send reads to replicas are not supported. See docs/providers/mariadb.md.
 package mysqllease

@@ -27,7 +27,7 @@ type Options struct {
 	// Connector is your own connector of go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams set.
 	// The connections belong to the provider, which sets up their sessions.
 	Connector sqldriver.Connector `json:"-"`
-	// MaxConns is the most connections at a time, 2 or more. One of them is for renewals. Default 8.
+	// MaxConns is the maximum number of connections, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`
 
 	// Table is the table of leases, and the prefix of the other tables'

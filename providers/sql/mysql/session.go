@@ -18,8 +18,8 @@ import (
 // sessionSettings has the settings that statements rely on. SET NAMES comes first: the server or its init_connect may give a
 // session another character set, in which the backslash that escapes a quote may be read as part of the character before. The
 // settings are in ASCII, which all character sets of clients read alike. A session waits at most 2 s for a lock, even for that of a
-// table that is being altered, since the server does not notice that its client has left. With chained transactions one would
-// always be open. Safe updates would refuse a join that updates many rows.
+// table that is being altered, since the server does not notice that its client has left. With chained transactions, a transaction
+// would always be open. Safe updates would refuse a join that updates many rows.
 const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;

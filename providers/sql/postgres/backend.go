@@ -119,8 +119,8 @@ func (p *postgres) Close() error {
 }
 
 // pending is an acquire or a release that most likely meets no obstacle. Concurrent
-// requests for different names share a statement: see package batch. It makes its change
-// or none, and never waits for a row that others have locked unless it is alone in its
+// requests for different names share a statement: see package batch. A request makes its
+// change or none. It waits for a row that others have locked only if it is alone in its
 // statement.
 type pending struct {
 	N        int    `json:"n"`
@@ -175,8 +175,9 @@ func (p *postgres) releaseMany(ctx context.Context, all []*pending, direct bool)
 	p.send(ctx, all, direct, p.SQL["releases"], p.SQL["release"], q.Name, q.ID, q.Hash)
 }
 
-// send runs the statement one of a single change, with its parameters, or the statement many. A single
-// change may wait for a row, so its caller sends directly, and the wait ends with that caller.
+// send runs the statement of a single change (one, with its args), or the statement of several changes
+// (many). A single change may wait for a row, so its caller sends directly, and the wait ends with
+// that caller.
 func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {

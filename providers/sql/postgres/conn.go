@@ -23,16 +23,16 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pgDatabase is the connection to PostgreSQL: our own pool, or one of the application.
+// pgDatabase is the connection to PostgreSQL: our own pool, or a pool or database of the application.
 type pgDatabase struct {
 	dialect.Querier // of db
 	db              *sql.DB
 	pool            *pgxpool.Pool                            // the application's, behind db; otherwise nil
 	native          bool                                     // the driver is pgx
-	hooked          bool                                     // the pool is the application's, whose hooks may get passwords
+	hooked          bool                                     // the pool is the application's, whose hooks may fetch passwords
 	size            int                                      // the most connections at a time; 0 if there is no bound
 	listen          func(context.Context) (*pgx.Conn, error) // opens a connection outside the pool; nil if the driver can't
-	field           string                                   // of Options, if the pool is the application's
+	field           string                                   // the field of Options, if the pool is the application's
 	full            func() bool                              // all connections of the application's pool are in use; nil if the pool is our own
 	drop            func(context.Context)                    // closes the idle connections
 	close           func()                                   // closes our own pool

@@ -14,13 +14,12 @@
 //
 // # What it assumes
 //
-// PostgreSQL loses no commit it has acknowledged. With synchronous_commit off a
-// crash of the server may lose the last grants, and so may a failover to an
-// asynchronous replica. Two holders may then trust the same name for up to one
-// TTL. The later one's token is still greater, unless the servers' clocks
-// differ by more than the time that was lost. Use synchronous replication where
-// this matters, and make sure that nothing writes to the former primary after a
-// failover.
+// PostgreSQL loses no commit it has acknowledged. With synchronous_commit off a crash
+// of the server may lose the last grants, and so may a failover to an asynchronous
+// replica. Two holders may then trust the same name for up to one TTL. The later
+// holder's token is still greater, unless the servers' clocks differ by more than the
+// time that was lost. Use synchronous replication where this matters, and make sure
+// that nothing writes to the former primary after a failover.
 //
 // PostgreSQL's wall clock makes no large steps. A step forward by more than the margin
 // of trust (leasing.Tuning.DriftFactor) frees names early. After a step back a lease
@@ -37,9 +36,9 @@
 // for many names locks their rows in order of name, and skips rows that another transaction
 // has locked. A skipped acquire or release is then sent alone, and a skipped renewal is
 // reported as unknown. The pool reserves one connection for renewals. If it has only one
-// connection, requests don't wait for a locked row, but fail with leasing.ErrThrottled. If the
-// database defaults to serializable transactions, each transaction overrides that if the
-// driver is pgx.
+// connection, requests don't wait for a locked row, but fail with leasing.ErrThrottled. With
+// pgx each transaction overrides the default isolation level of a database that is stricter
+// than READ COMMITTED.
 //
 // A registered waiter that is refused joins the queue in the name's row; that commit does not wait
 // for a sync. Release and Break notify the channel of the first waiter's process. They also send

@@ -26,7 +26,7 @@ type sqliteDatabase struct {
 	oneHost bool                                         // no other host uses the file
 	open    func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on an application's database
 	lock    *semaphore.Weighted                          // has one place. Goroutines queue here, at no cost, since the lock of the file can only be polled
-	writer  sqliteWriter                                 // guarded by lock; nil until needed, and on an application's database
+	writer  sqliteWriter                                 // guarded by lock; nil until needed, and always nil on an application's database
 	burst   writeBurst
 	opened  atomic.Pointer[sqliteFile] // nil until the file is found
 }
@@ -103,7 +103,7 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do or COMMIT fails, write rolls the transaction back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) error) error {
-	if !d.lock.TryAcquire(1) { // only Acquire needs the context's channel
+	if !d.lock.TryAcquire(1) { // TryAcquire first: unlike Acquire it does not make ctx allocate its channel
 		if err := d.lock.Acquire(ctx, 1); err != nil {
 			return err
 		}

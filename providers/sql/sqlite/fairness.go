@@ -17,13 +17,13 @@ import (
 const (
 	longestBurst = 4 * time.Millisecond
 	burstGap     = 500 * time.Microsecond // ends a burst
-	otherSeen    = 100 * time.Millisecond // others count as waiting for so long after their lock was found
+	otherSeen    = 100 * time.Millisecond // after their lock was found, others count as waiting for this long
 )
 
 // writeBurst is the time for which this process has been writing without a gap.
 type writeBurst struct {
 	start, last time.Time    // guarded by sqliteDatabase.lock
-	contended   atomic.Int64 // when another's lock was last found; Unix nanoseconds
+	contended   atomic.Int64 // when another process's lock was last found; Unix nanoseconds
 }
 
 // begin is called before a transaction, and pauses to give others a chance.

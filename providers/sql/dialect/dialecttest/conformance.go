@@ -16,7 +16,7 @@ import (
 // Harness returns the conformance suite's harness for a database. Each provider has its own tables, and is opened with these query
 // parameters, each a name and a value.
 func (d Database) Harness(unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
-	var tables sync.Map // how to open another client, by provider
+	var tables sync.Map // the function that opens another client, by provider
 	return providertest.Harness{
 		New: func(t testing.TB) abstractions.Provider {
 			open := d.New(t)

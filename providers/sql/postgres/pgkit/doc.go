@@ -5,7 +5,7 @@
 // application's, since they lead to the same server. [AcquireChecked] and [ConnChecked] check a connection that was idle for
 // longer than [sqlkit.Idle]. [Session] checks the settings of a session, which an application may have changed.
 //
-// [ListenAs] and [ListenLike] connect outside a pool to listen. [Sticks] finds out whether a
-// connection that listens keeps its server process. Behind PgBouncer in transaction mode it does not:
-// no message arrives, and LISTEN stays on a process that serves other clients.
+// [ListenAs] and [ListenLike] connect outside a pool to listen. [Sticks] checks whether a connection
+// that listens keeps its server process. Behind PgBouncer in transaction mode the connection does
+// not: no message arrives, and LISTEN stays on a process that serves other clients.
 package pgkit

@@ -76,7 +76,7 @@ func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 }
 
 // AcquireChecked takes a connection from a pool whose connections may have been idle for a long time. If the first one does not
