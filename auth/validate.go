@@ -169,8 +169,8 @@ const (
 	wantID     = "a client ID: a GUID"
 )
 
-// identity completes the tenant and the client ID. All modes that send their own requests
-// to Entra ID need them.
+// identity completes the tenant and the client ID, for all modes that send their own
+// requests to Entra ID.
 func identity(mode string, tenantID, clientID *string) error {
 	defaultToVariable(tenantID, envTenantID)
 	defaultToVariable(clientID, envClientID)

@@ -56,8 +56,8 @@ type intercepted = providerkit.Intercepted
 // (OpRenew), which are answered together. A batch takes as long as the longest
 // FaultDelay of its items. An item whose fault would wait before it fails gets an
 // unknown outcome as soon as the other items are answered, so that it does not delay
-// them. If no item of the batch is sent, the batch takes as long as the longest such
-// wait. An item with a FaultCustom leaves the batch, and is renewed by a separate
+// the batch. If no item of the batch is sent, the batch takes as long as the longest
+// such wait. An item with a FaultCustom leaves the batch, and is renewed by a separate
 // Renew. The batch waits for this fault as it does for a FaultDelay.
 type Provider struct {
 	*intercepted
@@ -172,8 +172,8 @@ func (p Plan) complete() Plan {
 	return p
 }
 
-// As reports the optional abilities of package abstractions that the wrapped provider
-// has. It hides other abilities, since no fault would happen to their calls.
+// As reports the wrapped provider's optional abilities from package abstractions. It
+// hides other abilities, since no fault would happen to their calls.
 func (p *Provider) As(target any) bool { return providerkit.Lend(p, p.inner, target) }
 
 // Capabilities returns the capabilities of the wrapped provider. Fault.Heedless and FaultStaleRead

@@ -1,7 +1,7 @@
 // Package leasingtest helps to test code that holds leases. It has two kinds of managers.
 //
-// A [Fake] is for unit tests: it has no clock and no renewals. The test takes names and ends leases by name, even
-// leases that the code under test holds inside Do.
+// A [Fake] is for unit tests: it has no clock and no renewals. The test takes names, and ends leases by name,
+// even inside Do, where the test has no lease at hand.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		fake := leasingtest.NewFake("worker-1")

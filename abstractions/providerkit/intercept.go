@@ -72,7 +72,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the request or the reply of a call that has none.
+// nothing is the request of a call without a request, and the reply of a call without a reply.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.

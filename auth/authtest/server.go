@@ -135,9 +135,9 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// Rotate replaces the other issuer's tokens: those in files (like Kubernetes) and those of
-// the function. The first call also replaces the client's certificate. Entra ID then refuses
-// the old tokens and the old certificate.
+// Rotate replaces the other issuer's tokens, in the files (like Kubernetes) and in the
+// function. The first call also replaces the client's certificate. Entra ID then refuses the
+// old tokens and the old certificate.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()

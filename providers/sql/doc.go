@@ -20,8 +20,8 @@
 //     still has its own answer and its own context: see package providerkit/batch. A
 //     single caller is not delayed.
 //   - Other claims can acquire a name one microsecond after the lease's TTL, and no
-//     sooner. A claim that has run out is lost, even if the name has been free since
-//     then.
+//     sooner. A claim that has run out is lost, even if no other claim has acquired the
+//     name.
 //   - The fencing token is max(stored + 1, the database's clock in microseconds). It
 //     rises across releases, expiries, breaks, restarts and deletions of names.
 //   - A released or broken ID is refused from then on. Each name remembers the
@@ -39,8 +39,8 @@
 // tables and the position of the sweep. The option Table replaces "lease" in these names.
 //
 // The first sweep that deletes a name makes the row of the empty name, which belongs to no lease. Its token is
-// the highest token deleted so far, and the tokens of new names begin above it. So tokens rise even if the
-// database's clock was ahead for a while.
+// the highest token deleted so far, and the tokens of new names begin above this token. So tokens rise even if
+// the database's clock was ahead for a while.
 //
 // A name is held while its id is not empty and its expiry is in the future, or infinite. If the id is
 // empty, the name is reserved until that time for the first entry of the column waiters.

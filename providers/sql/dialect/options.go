@@ -42,7 +42,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 type Store struct {
 	Tables
 	Record    Recording
-	Retention time.Duration   // 0 for ever
+	Retention time.Duration   // 0 means no end
 	Random    func(n int) int // from 0 to n-1
 }
 
@@ -56,7 +56,7 @@ func NewStore(o Options, t Tables) *Store {
 	}
 }
 
-// Finite turns abstractions.Infinite into 0, which stands for ever in a [Store].
+// Finite turns abstractions.Infinite into 0, which means no end in a [Store].
 func Finite(d time.Duration) time.Duration {
 	if d == abstractions.Infinite {
 		return 0

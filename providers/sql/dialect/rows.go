@@ -57,8 +57,8 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 }
 
 // admit applies the rule of an acquire, but refuses the claim while the name is reserved for another claim. A waiting
-// claim joins the queue when it is refused, and leaves the queue when it acquires the name. A first waiter that has
-// missed its turn then leaves the queue too.
+// claim joins the queue when it is refused, and leaves the queue when it acquires the name. At that time a first
+// waiter that has missed its turn also leaves the queue.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)

@@ -41,7 +41,7 @@ type Wakeups struct {
 
 // Turns are the requests of Wakeups to the database.
 type Turns interface {
-	// Turns returns the waiters whose turn it is. It is for polling.
+	// Turns returns the waiters whose turn has come. It is for polling.
 	Turns(ctx context.Context, all []Turn) (ids []string, err error)
 	// Dequeue removes a waiter from a name's queue.
 	Dequeue(ctx context.Context, name, id string) error

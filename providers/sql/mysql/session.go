@@ -52,7 +52,7 @@ func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return &checkedConn{session, time.Now()}, nil
 }
 
-// driverConn is a connection that runs statements without preparing them.
+// driverConn is a connection that can run a statement without a Prepare.
 type driverConn interface {
 	sqldriver.Conn
 	sqldriver.QueryerContext
@@ -99,8 +99,7 @@ func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// quoting queries how the session reads quoted texts. quoted is the result if the session reads them as the client library writes
-// them.
+// quoting queries how the session reads quoted texts. quoted is the result if this agrees with the quotes of the client library.
 const (
 	quoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
 	quoted  = "utf8mb4 utf8mb4 0"
@@ -133,7 +132,7 @@ func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
 	return conn, cmp.Or(err, answer)
 }
 
-// ofConnection reports whether an error is of the connection itself.
+// ofConnection reports whether an error concerns the connection itself.
 func ofConnection(err error) bool {
 	var network net.Error
 	var untrusted *tls.CertificateVerificationError

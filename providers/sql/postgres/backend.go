@@ -120,8 +120,8 @@ func (p *postgres) Close() error {
 
 // pending is an acquire or a release that most likely meets no obstacle. Concurrent
 // requests for different names share a statement: see package batch. A request makes its
-// change or none. It waits for a row that others have locked only if it is alone in its
-// statement.
+// whole change or no change. It waits for a row that others have locked only if it is
+// alone in its statement.
 type pending struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
@@ -186,7 +186,7 @@ func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, 
 		}))
 		return
 	}
-	// After a refusal each change runs alone, since the cause may be one of them.
+	// After a refusal each change runs alone, since a single change may be the cause.
 	err := p.together(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return

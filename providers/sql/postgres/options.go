@@ -29,7 +29,7 @@ type Options struct {
 	// characters are escaped. The query may set the fields below that have a tag, from Schema on. New
 	// connections use the newest valid contents of sslrootcert, sslcert, sslkey and passfile. The
 	// passfile must have one password for all hosts of the URL: pgx sends the first host's password to
-	// all of them.
+	// all hosts.
 	URL string `json:"url" option:"secret"`
 	// DSN is pgx's data source name in keywords and values, "host=db user=app": see pgconn.ParseConfig.
 	DSN string `json:"dsn" option:"secret"`

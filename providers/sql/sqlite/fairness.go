@@ -53,9 +53,9 @@ const (
 )
 
 // busy decides after count pauses whether to poll the lock of the file once more. SQLite's
-// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely while
-// newcomers overtake them. Here every waiter polls at the same short, random intervals for
-// as long as its context lasts.
+// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely, and
+// newcomers overtake the oldest. Here every waiter polls at the same short, random
+// intervals for as long as its context lasts.
 func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	b.contended.Store(time.Now().UnixNano())
 	return (ctx.Done() != nil || count < mostBusy) && dialect.Pause(ctx, pollLeast+rand.N(pollMost-pollLeast))

@@ -52,7 +52,7 @@ func verifyDisk(path string, oneHost bool) error {
 }
 
 // verify refuses a file that is no longer at its path, or to which the given path no longer leads: other processes
-// may find another file there. A later hard link does no harm, since no process opens the link.
+// may find another file at that path. A later hard link does no harm, since no process opens the link.
 func (f *sqliteFile) verify() error {
 	if f == nil {
 		return nil

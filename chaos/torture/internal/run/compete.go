@@ -182,7 +182,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	return crashed
 }
 
-// do calls work in the function of a Do, and records the result of Do.
+// do calls Manager.Do with work in its function, and records the result.
 func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	var l *leasing.Lease
 	var returned time.Duration

@@ -13,7 +13,7 @@ import (
 )
 
 // lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals without
-// the state of the latest grant. A stingy lender requests a shorter TTL than the manager does.
+// the state of the latest grant. A stingy lender requests a shorter TTL than its manager.
 type lender struct {
 	*providerkit.Intercepted
 	stingy   bool

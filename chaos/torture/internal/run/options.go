@@ -57,9 +57,9 @@ type Options struct {
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb disturbs servers, networks and processes, which a plan can't do. It runs
-	// alongside the workers and reports its actions for the timeline. When ctx ends it
-	// must undo its faults and return.
+	// Disturb disturbs servers, networks and processes, which are out of a plan's
+	// reach. It runs alongside the workers and reports its actions for the timeline.
+	// When ctx ends it must undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
 	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
 	// provider, such as that a server keeps its leases: see the documentation of package torture.

@@ -26,14 +26,14 @@ type run struct {
 	slots []*slot
 }
 
-// runner is a worker with its client, in this process or in another one.
+// runner is a worker with its client, in this process or in another process.
 type runner interface {
 	run(ctx context.Context) error
 	endFaults()
 	Close() error
 }
 
-// slot is a running worker. After a kill, the slot of a successor replaces it.
+// slot is a running worker. After a kill, the slot of a successor replaces this slot.
 type slot struct {
 	index  int
 	runner runner

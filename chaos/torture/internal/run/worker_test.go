@@ -189,7 +189,7 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 }
 
 // Up to a limit, leases may be in use or about to end. A garbage collection frees all other
-// leases, because the worker itself keeps none.
+// leases, because the worker itself keeps no lease.
 func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	for kept, bad := range map[int]bool{0: false, 20: false, 21: true} {
 		w, _, b := holder(nil)

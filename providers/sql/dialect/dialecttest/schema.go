@@ -97,7 +97,7 @@ func statementsCreateTheTables(t *testing.T, d Database) {
 	})
 }
 
-// T87: tables of another application are left alone, and later requests are refused too.
+// T87: tables of another application are left alone, and later requests also fail with ErrNotSetUp.
 func foreignTablesAreLeftAlone(t *testing.T, d Database) {
 	for _, taken := range []string{"lease", "lease_history"} {
 		d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {

@@ -79,7 +79,7 @@ var tests = []struct {
 	{"Trap_T161_ARowOfVersionZero", aRowOfVersionZero},
 }
 
-// New returns a function that opens providers on tables of the test's own. All these providers share the tables. The
+// New returns a function that opens providers on the test's own tables. All these providers share the tables. The
 // parameters are query parameters, each a name and a value. The tables are created unless the parameter create is
 // "false".
 func (d Database) New(t testing.TB) func(parameters ...string) *sqllease.Provider {

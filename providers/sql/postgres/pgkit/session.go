@@ -84,7 +84,7 @@ func Listen(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 // ErrPooled says that a pooler gives each transaction another server process, so LISTEN has no effect.
 var ErrPooled = errors.New("LISTEN has no effect behind a pooler that gives each transaction another session")
 
-// ServerProcess is the query for the server process that runs it.
+// ServerProcess is the query for the ID of the server process that runs the query.
 const ServerProcess = "SELECT pg_catalog.pg_backend_pid()"
 
 // Sticks checks whether a connection may listen. A standby refuses LISTEN until it is promoted; this check causes no errors
