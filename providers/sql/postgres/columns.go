@@ -14,7 +14,7 @@ func pgColumns(r *dialect.Row) []any {
 	return columns[:13]
 }
 
-// inHex holds bytes that are read as a text.
+// inHex holds bytes that are read as hexadecimal text.
 type inHex []byte
 
 // Scan reads a column.

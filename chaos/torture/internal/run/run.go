@@ -158,8 +158,8 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill pauses or kills worker processes, one at a time, until the context until ends. Their
-// successors work until ctx ends.
+// stopAndKill pauses or kills worker processes, one at a time, until the second context ends.
+// Their successors work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {
