@@ -17,8 +17,8 @@ import (
 // tokenFunc returns another issuer's token, to present to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before the token in it expires, by
-// Kubernetes at 80 percent of its lifetime.
+// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before its token expires:
+// Kubernetes does so at 80 percent of the token's lifetime.
 func fileToken(path string) tokenFunc {
 	newest := livefile.NewText(path, nil)
 	return func(context.Context) (string, error) {
@@ -71,9 +71,9 @@ func validateGitHub() error {
 
 const gitHubJob = "the token of the GitHub Actions job"
 
-// gitHubToken asks for a job's token
-// (docs.github.com/actions/reference/security/oidc, "Methods for requesting the
-// OIDC token"). The variables are valid for the whole job, and read each time.
+// gitHubToken requests a job's token (docs.github.com/actions/reference/security/oidc,
+// "Methods for requesting the OIDC token"). The variables are valid for the whole job,
+// and are read for each request.
 func (o Options) gitHubToken() tokenFunc {
 	pipeline, audience := o.pipeline(), o.audience()
 	return func(ctx context.Context) (string, error) {

@@ -21,7 +21,7 @@ const (
 	fieldPassword    = "auth.Options.ServicePrincipal.CertificatePassword"
 )
 
-// clientCertificate returns a credential that asks for tokens with the newest contents of a file. A new
+// clientCertificate returns a credential that requests tokens with the newest contents of a file. A new
 // certificate starts without the cached tokens of its predecessor.
 func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 	client, disableDiscovery := o.clientOptions()
@@ -59,7 +59,7 @@ func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 	}), nil
 }
 
-// readCertificate reads a certificate, its issuers' certificates, and its key, which PEM has without encryption.
+// readCertificate reads a certificate, its issuers' certificates, and its key. In PEM the key must not be encrypted.
 func readCertificate(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block == nil {
 		return readPKCS12(path, data, password)

@@ -71,9 +71,9 @@ func (o Options) audience() string {
 }
 
 // clientOptions returns the options of clients that send requests to Entra ID.
-// Discovery is disabled for a host that belongs to no known cloud: discovery asks
-// Microsoft's public cloud about the host, and a disconnected or private cloud
-// can't reach that service.
+// Discovery is disabled for a host that belongs to no known cloud: discovery sends a
+// request about the host to Microsoft's public cloud, which a disconnected or private
+// cloud can't reach.
 func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool) {
 	client = o.Client
 	client.Cloud, _ = o.CloudConfiguration() // complete had no error
@@ -88,10 +88,10 @@ func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery 
 	return client, disableDiscovery
 }
 
-// retries returns the set options, and by default a single attempt. A request
-// for a token is part of a request to a service, which package leasing repeats.
-// azcore's three retries would take 9 s of that request, every 30 s while Entra
-// ID is unreachable, although the cached token is still valid.
+// retries returns the options that are set, or by default those of a single attempt. A
+// request for a token is part of a request to a service, which package leasing repeats.
+// azcore's three retries would take 9 s of that request, every 30 s while Entra ID is
+// unreachable, although the cached token is still valid.
 func retries(set policy.RetryOptions) policy.RetryOptions {
 	if reflect.ValueOf(set).IsZero() {
 		return policy.RetryOptions{MaxRetries: -1}

@@ -50,7 +50,7 @@ type credential struct {
 	found atomic.Pointer[link]
 }
 
-// Format shows the mode.
+// Format prints the mode.
 func (c *credential) Format(f fmt.State, _ rune) { fmt.Fprint(f, "auth.New("+string(c.mode)+")") }
 
 func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -84,17 +84,17 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	return azcore.AccessToken{}, failed
 }
 
-// tokenTimeout bounds a request for a token: as long as azidentity 1.15.0 allows the
-// slowest of its credentials, those that run a program (cliTimeout).
+// tokenTimeout bounds a request for a token. It is the timeout of azidentity 1.15.0 for
+// its slowest credentials, those that run a program (cliTimeout).
 const tokenTimeout = 10 * time.Second
 
-// ForService returns a credential for the client of one service. Its errors are
-// *providerkit.CredentialError, which say nothing about the service, and match ErrDenied as
-// Refused reports. A panic of the credential becomes such an error.
+// ForService returns a credential for the client of one service. Its errors are of type
+// *providerkit.CredentialError. They say nothing about the service, and match ErrDenied if
+// Refused reports true. A panic of the credential becomes such an error.
 //
 // Unless scope is "", it requests tokens only for that scope, and ignores the scope that the
-// client requests. A client of Azure Storage takes a scope from any 401 answer, so a server
-// could otherwise obtain a token for another service by such an answer.
+// client requests. A client of Azure Storage reads the scope from any 401 answer, so
+// otherwise a server could obtain a token for another service.
 //
 // A request for a token takes at most 10 seconds, and ends with lifetime. The clients of Azure's
 // services make all callers wait for a single request, whose context may have no end, so a
@@ -117,7 +117,7 @@ func ForService(lifetime context.Context, c azcore.TokenCredential, scope string
 	})
 }
 
-// credentialFunc is a credential that has only its method.
+// credentialFunc is a function that serves as a credential.
 type credentialFunc func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error)
 
 func (f credentialFunc) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -130,7 +130,7 @@ type Explanation struct {
 	Mode Mode
 	// Authority is the address of Entra ID, for the modes that send requests to Entra ID.
 	Authority string
-	// Used links are tried in this order, until one has a token.
+	// Links are tried in this order if they are used, until one returns a token.
 	Links []Link
 	// Err is the error that New would return. If it is not nil, Links may be empty.
 	Err error
@@ -141,7 +141,7 @@ type Link struct {
 	Name string
 	// Used is false for a link that is left out.
 	Used bool
-	// Why names the identity and its proof, or the reason for leaving the link out.
+	// Why is the identity and its proof, or the reason for leaving the link out.
 	Why string
 }
 

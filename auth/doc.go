@@ -36,12 +36,12 @@
 //
 //  1. A service principal whose secret or certificate is in the environment.
 //  2. A workload identity, if all its variables are set.
-//  3. A managed identity. If only the metadata service could have it, and
-//     does not answer within 1 s, the link is skipped.
+//  3. A managed identity. If only the metadata service could provide it, and that
+//     service does not answer within 1 s, the link is skipped.
 //  4. Developers' tools, unless the environment says production or staging.
 //
-// Explain says which links Auto, or any mode, finds in the environment. In production
-// name the mode: Auto may find a different identity than the one you meant.
+// Explain reports which links Auto, or any mode, finds in the environment. In
+// production, name the mode: Auto may find a different identity from the one you meant.
 //
 // # Variables
 //
@@ -68,33 +68,32 @@
 //
 // # Renewal
 //
-// Tokens are renewed automatically. A token is valid for an hour or a day.
-// azidentity caches it until 5 minutes before its end. From then on Azure's clients
-// request the next one, at most every 30 s, and use the old token until the new
-// token arrives. So leases survive an outage of Entra ID of less than 5 minutes,
-// and a longer one if the token is fresh. A token file is read again when it
-// changes.
+// Tokens are renewed automatically. A token is valid for an hour or a day. azidentity
+// caches it until 5 minutes before its end. From then on Azure's clients request the
+// next token, at most every 30 s, and use the old token until the new token arrives. So
+// leases survive an outage of Entra ID of less than 5 minutes, or longer if the token
+// is fresh. A token file is read again when it changes.
 //
 // # Where secrets go
 //
-// No redirect is followed, also where Options.Client.Transport is an *http.Client. A secret or
-// an assertion goes only to hosts of the authority, regardless of its metadata. Requests to
-// the metadata service use no proxy.
+// No redirect is followed, even if Options.Client.Transport is an *http.Client. A secret or an
+// assertion goes only to hosts of the authority, regardless of its metadata. Requests to the
+// metadata service use no proxy.
 //
 // ForService makes a credential for the client of one service. Its errors say nothing about
-// that service. A metadata service that does not answer within 1 s is leasing.ErrUnavailable:
-// it may be slow.
+// that service. If the metadata service does not answer within 1 s, the error matches
+// leasing.ErrUnavailable: the service may be slow.
 //
 // # Certificates
 //
-// A certificate file is read again when it changes. Unusable contents replace
-// nothing. A file is PKCS#12, with or without a password, as written by OpenSSL 1
-// and 3, Windows and Key Vault, or PEM with an unencrypted key. The key must be
-// RSA.
+// A certificate file is read again when it changes. If the new contents are unusable,
+// the old ones stay in use. A file is PKCS#12, with or without a password, as written
+// by OpenSSL 1 and 3, Windows and Key Vault, or PEM with an unencrypted key. The key
+// must be RSA.
 //
 // # What is not supported
 //
-// Names and passwords of users, device codes and browsers, which no unattended
-// program can use; the sign-in of Visual Studio and VS Code, which azidentity for
-// Go does not support; a cache on disk.
+// Users' names and passwords, device codes and browsers are not supported, since no
+// unattended program can use them; nor is the sign-in of Visual Studio and VS Code,
+// which azidentity for Go does not support; nor is a cache on disk.
 package auth

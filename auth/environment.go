@@ -36,9 +36,9 @@ func EnvironmentVariables() []string {
 	}
 }
 
-// FromEnvironment reads options from the environment: see the table of the
-// package's documentation. Without LEASING_AUTH_MODE the mode is Auto. A
-// missing or wrong variable is a *leasing.InvalidError.
+// FromEnvironment reads options from the environment: see the table of the package's
+// documentation. Without LEASING_AUTH_MODE the mode is Auto. A missing or wrong
+// variable is reported as a *leasing.InvalidError.
 func FromEnvironment() (Options, error) {
 	o := Options{Mode: Auto, Cloud: os.Getenv(envCloud)}
 	if text := os.Getenv(envMode); text != "" {
@@ -75,7 +75,7 @@ const (
 	production
 )
 
-// stage reads Environment, or else all of the variables; the strictest value counts. from names the
+// stage reads Environment, or else all of the variables; the strictest value counts. from is the
 // source of the result, such as "ENVIRONMENT=Production".
 func (o Options) stage() (strictest stage, from string) {
 	stages := map[string]stage{"production": production, "prod": production, "staging": staging, "stage": staging}

@@ -20,15 +20,15 @@ import (
 )
 
 // Error is a failure to get a token. It matches leasing.ErrDenied if Entra ID, or
-// another source of tokens, refused the identity or has none;
-// leasing.ErrThrottled if it refused temporarily; leasing.ErrUnavailable if it
-// did not or could not answer. It also matches the error of a context that has
-// ended. No request was sent to the service that the token was for.
+// another source of tokens, refused the identity or has none; leasing.ErrThrottled if
+// the source refused temporarily; leasing.ErrUnavailable if the source did not answer.
+// It also matches the error of a context that has ended. No request was sent to the
+// service that the token was for.
 //
 // Its text has no secrets.
 type Error struct {
 	Mode Mode
-	// Err is azidentity's, or that of a token function.
+	// Err is the error of azidentity, or of a token function.
 	Err error
 
 	kind error // of package leasing
@@ -41,9 +41,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() []error { return []error{e.kind, e.Err} }
 
-// kindOf returns the error of package leasing for an error of azidentity, whose
-// retries have ended. An optional link's error means that the link has no
-// identity. Otherwise the response's status decides.
+// kindOf returns the error of package leasing for an error that azidentity returned
+// after its retries. An optional link's error means that the link has no identity.
+// Otherwise the response's status decides.
 func kindOf(ctx context.Context, err error, optional bool) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ended)
@@ -64,8 +64,8 @@ func kindOf(ctx context.Context, err error, optional bool) error {
 	return leasing.ErrUnavailable
 }
 
-// Refused reports whether an error of a credential says that its source has refused the
-// identity. It knows the errors of this package, of azidentity and of azcore.
+// Refused reports whether an error of a credential means that its source has refused
+// the identity. It recognizes the errors of this package, of azidentity and of azcore.
 func Refused(err error) bool {
 	if errors.Is(err, leasing.ErrDenied) {
 		return true
@@ -82,9 +82,9 @@ func Refused(err error) bool {
 	return r != nil && refuses(r)
 }
 
-// refuses reports whether a source of tokens refuses the identity. A 400 is a refusal if its
-// error code is OAuth's (RFC 6749, 5.2) or a managed identity endpoint's: a proxy may also
-// answer 400, and so may Entra ID for a while ("temporarily_unavailable").
+// refuses reports whether a source of tokens refuses the identity. A 400 is a refusal only
+// if it has an error code of OAuth (RFC 6749, 5.2) or of a managed identity endpoint, since
+// a proxy may also answer 400. Entra ID's "temporarily_unavailable" is no refusal.
 func refuses(r *http.Response) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -116,8 +116,8 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// brief returns the essence of an error, in one line: azidentity's errors show a whole response
-// over many lines.
+// brief returns the main part of an error in one line: the text of azidentity's errors is a
+// whole response in many lines.
 func brief(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
 		return asserted.Error()
@@ -156,7 +156,7 @@ type saying struct {
 	Message     string `json:"message"`
 }
 
-// saidBy reads a response. own is false if the text is not that of a source of tokens.
+// saidBy reads a response. own is false if the response is not from a source of tokens.
 func saidBy(r *http.Response) (said saying, own bool) {
 	body, err := runtime.Payload(r)
 	own = err == nil && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Description+said.Message != "")
@@ -165,9 +165,9 @@ func saidBy(r *http.Response) (said saying, own bool) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// withoutBody is azidentity's error for a response whose body may not be shown; nil
-// without such a response. It keeps the parts that decide about a retry and about a refusal of the
-// identity.
+// withoutBody returns azidentity's error for a response whose body must not be shown. r is nil if
+// there is no response. The error keeps the parts that determine whether to retry and whether the
+// identity was refused.
 func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}
@@ -189,7 +189,7 @@ var (
 	secretVariables = []string{envClientSecret, envCertificatePassword, envGitHubToken, "IDENTITY_HEADER", "MSI_SECRET"}
 )
 
-// redact hides what may be a secret in a text.
+// redact hides possible secrets in a text.
 func redact(text, secret string) string {
 	secrets := []string{secret}
 	for _, name := range secretVariables {

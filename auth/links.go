@@ -8,14 +8,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// link is one way to get tokens, out of those that a mode tries in turn.
+// link is one of the ways to get tokens that a mode tries in turn.
 type link struct {
 	name string
 	why  string // the proof of the identity; or the reason for leaving the link out
 	make func() (azcore.TokenCredential, error)
-	// optional: after any failure of this link, the next link is asked.
+	// optional: after any failure of this link, the next link is tried.
 	optional bool
-	secret   string                 // must not be in an error
+	secret   string                 // must not appear in an error
 	source   azcore.TokenCredential // the result of make
 }
 
@@ -38,7 +38,8 @@ func (o Options) links() ([]link, error) {
 	}
 	// azidentity.NewDefaultAzureCredential 1.15.0 can't make Auto's links (default_azure_credential.go): half a service
 	// principal is skipped (line 150), an identity comes from AZURE_CLIENT_ID alone (173), and only AZURE_TOKEN_CREDENTIALS
-	// leaves developer tools out (109). It has no GitHub job's tokens, and takes a silent metadata service for a refusal.
+	// leaves developer tools out (109). It has no tokens of GitHub jobs, and treats a metadata service that does not answer
+	// as a refusal.
 	environment, err := o.fromEnvironment()
 	if err != nil {
 		return nil, err

@@ -20,10 +20,10 @@ type Mode string
 // The modes. The table in the package's documentation lists the settings of each mode and their
 // sources.
 const (
-	// Auto tries what the environment offers, in a fixed order: see Explain.
+	// Auto tries the sources of tokens that the environment has, in a fixed order: see Explain.
 	Auto Mode = "Auto"
-	// ManagedIdentity is the identity that Azure gives a machine, an app
-	// service, a function, a container app, a cluster's node.
+	// ManagedIdentity is the identity that Azure assigns to a machine, an app service,
+	// a function, a container app or a cluster's node.
 	ManagedIdentity Mode = "ManagedIdentity"
 	// WorkloadIdentity is a Kubernetes service account, or a GitHub Actions job,
 	// that an application or a managed identity in Entra ID trusts.
@@ -41,9 +41,9 @@ const (
 
 // Options select the source of tokens. The zero Options name no mode: see IsZero.
 //
-// In JSON the fields have the names in their tags, in upper or lower case. Fields
-// that are not known, and settings of a mode other than Mode, are errors. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// In JSON the fields have the names in their tags, in upper or lower case. Unknown
+// fields, and settings of a mode other than Mode, are errors. Printing options, logging
+// them and writing them as JSON show no secret.
 type Options struct {
 	// Mode is required.
 	Mode Mode `json:"mode"`
@@ -52,7 +52,7 @@ type Options struct {
 	ManagedIdentity ManagedIdentityOptions `json:"managed_identity"`
 	// WorkloadIdentity is for its mode, and for Auto.
 	WorkloadIdentity WorkloadIdentityOptions `json:"workload_identity"`
-	// ServicePrincipal is for its mode. Auto takes it from the environment.
+	// ServicePrincipal is for its mode. Auto reads these settings from the environment.
 	ServicePrincipal ServicePrincipalOptions `json:"service_principal"`
 	// FederatedCredential is for its mode.
 	FederatedCredential FederatedCredentialOptions `json:"federated_credential"`
@@ -61,20 +61,20 @@ type Options struct {
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
 	Cloud string `json:"cloud"`
-	// AuthorityHost is the address of Entra ID, which begins with https://.
-	// Default: the variable AZURE_AUTHORITY_HOST, unless Cloud is set, else the
-	// cloud's. A host that is none of these clouds' is trusted without a check.
-	// Not for ManagedIdentity and Development, which ask no authority.
+	// AuthorityHost is the address of Entra ID, which begins with https://. Default:
+	// the variable AZURE_AUTHORITY_HOST, unless Cloud is set, or else the cloud's
+	// address. A host that belongs to none of these clouds is trusted without a check.
+	// It must be empty for ManagedIdentity and Development, which send no request to an
+	// authority.
 	AuthorityHost string `json:"authority_host"`
-	// Environment says where the program runs, for Auto and Development:
-	// "production" (or "prod"), "staging" (or "stage"), in upper or lower case, or
-	// any other word. Default: the variables of EnvironmentVariables, the stricter
-	// of two that differ.
+	// Environment says where the program runs, for Auto and Development: "production"
+	// (or "prod"), "staging" (or "stage"), in upper or lower case, or any other word.
+	// Default: the strictest value among the variables of EnvironmentVariables.
 	Environment string `json:"environment"`
-	// Client configures the requests for tokens: transport, retries, logging.
-	// Without Retry there is one attempt; for managed identities there are those
-	// of azidentity. Client.Cloud is for clouds that Cloud can't name; it excludes
-	// Cloud and AuthorityHost.
+	// Client configures the requests for tokens: transport, retries, logging. Without
+	// Retry there is one attempt, or azidentity's number of attempts for managed
+	// identities. Client.Cloud is for clouds that Cloud can't name; it excludes Cloud
+	// and AuthorityHost.
 	Client policy.ClientOptions `json:"-"`
 }
 
@@ -91,13 +91,13 @@ type ManagedIdentityOptions struct {
 type WorkloadIdentityOptions struct {
 	// TenantID is the directory of the identity. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
-	// ClientID is that of the application or managed identity. Default: AZURE_CLIENT_ID.
+	// ClientID is the client ID of the application or managed identity. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 	// TokenFilePath is the file with the service account's token, which
 	// Kubernetes renews. Default: AZURE_FEDERATED_TOKEN_FILE.
 	TokenFilePath string `json:"token_file_path"`
-	// Audience is the audience of a GitHub Actions job's tokens; it has to be the
-	// one in the identity's federated credential. Default: the cloud's,
+	// Audience is the audience of a GitHub Actions job's tokens. It must be the
+	// audience in the identity's federated credential. Default: the cloud's audience,
 	// api://AzureADTokenExchange in AzurePublic.
 	Audience string `json:"audience"`
 }
@@ -114,8 +114,8 @@ type ServicePrincipalOptions struct {
 	// CertificatePath is a file with a certificate and its private key, as PEM
 	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. It is read by New.
 	CertificatePath string `json:"certificate_path"`
-	// CertificatePassword is that of a PKCS#12 file. Default, if CertificatePath is
-	// empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
+	// CertificatePassword is the password of a PKCS#12 file. Default, if
+	// CertificatePath is empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
 	CertificatePassword string `json:"certificate_password" option:"secret"`
 	// SendCertificateChain lets Entra ID check the certificate by subject and
 	// issuer, so that a renewed certificate needs no registration.
@@ -129,17 +129,17 @@ type FederatedCredentialOptions struct {
 	TenantID string `json:"tenant_id"`
 	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
-	// TokenFilePath is a file with the other issuer's token. It is read each
-	// time that Entra ID is asked for a token.
+	// TokenFilePath is a file with the other issuer's token. It is read for each
+	// request to Entra ID.
 	TokenFilePath string `json:"token_file_path"`
-	// Token returns the other issuer's token. It is called each time that Entra
-	// ID is asked for a token, also by several goroutines at once.
+	// Token returns the other issuer's token. It is called for each request to Entra
+	// ID, also by several goroutines at once.
 	Token func(context.Context) (string, error) `json:"-"`
 }
 
 // DevelopmentOptions are for mode Development.
 type DevelopmentOptions struct {
-	// TenantID is a directory. Default: the one that the tool is signed in to.
+	// TenantID is a directory. Default: the directory that the tool is signed in to.
 	TenantID string `json:"tenant_id"`
 }
 
@@ -175,7 +175,7 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 // completely.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o.shown()) }
 
-// Format shows the fields that are set, and no secret, for all verbs of package fmt.
+// Format prints the fields that are set, without secrets, for all verbs of package fmt.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o.shown()) }
 
 // shown returns the options without an address that may contain a password.

@@ -18,13 +18,13 @@ const (
 	// metadataAddress is the same on every machine in Azure
 	// (learn.microsoft.com/azure/virtual-machines/instance-metadata-service).
 	metadataAddress = "http://169.254.169.254/metadata/identity/oauth2/token"
-	// probeTimeout is azidentity's, in its DefaultAzureCredential.
+	// probeTimeout is that of azidentity's DefaultAzureCredential.
 	probeTimeout = time.Second
 )
 
-// probedIdentity is the managed identity in Auto. If only the metadata service
-// could provide it, a probe first checks that the service exists: outside of
-// Azure, azidentity's attempts to reach the service take minutes, and only its
+// probedIdentity is the managed identity in Auto. If only the metadata service could
+// provide the identity, a probe first checks that the service exists: outside of Azure,
+// azidentity's attempts to reach the service take minutes, and only its
 // DefaultAzureCredential probes.
 func (o Options) probedIdentity() link {
 	defaultToVariable(&o.ManagedIdentity.ClientID, envClientID)
@@ -62,7 +62,7 @@ func (o Options) probedIdentity() link {
 }
 
 // errSilent reports that the metadata service has not answered. The service may be slow or
-// absent, so the error ends no wait, and the next link is asked.
+// absent, so the error does not end a wait, and the next link is tried.
 var errSilent = azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer")
 
 // probe sends a request that the service refuses for lack of its header. Any

@@ -13,7 +13,7 @@ import (
 )
 
 // withoutRedirects returns a client that follows no redirect: a redirect would send a secret, an
-// assertion or a managed identity's header to the host that an answer names. A transporter that is
+// assertion or a managed identity's header to any host named in the answer. A transporter that is
 // not an *http.Client is returned unchanged. nil stands for a client of our own, which has no
 // proxy for link-local addresses.
 func withoutRedirects(t policy.Transporter) policy.Transporter {
@@ -36,15 +36,16 @@ var ownClient = sync.OnceValue(func() *http.Client {
 })
 
 // aliases are the hosts of each cloud's Entra ID, whose tenants are the same:
-// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is below one of these hosts.
+// login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is a subdomain of one of
+// these hosts.
 var aliases = [][]string{
 	{"login.microsoftonline.com", "login.windows.net", "login.microsoft.com", "sts.windows.net"},
 	{"login.microsoftonline.us", "login.usgovcloudapi.net"},
 	{"login.partner.microsoftonline.cn", "login.chinacloudapi.cn"},
 }
 
-// ownAuthority is a policy that sends secrets and assertions to the authority alone. The
-// authority's metadata, or another answer in its place, may name other hosts.
+// ownAuthority is a policy that sends secrets and assertions only to the authority. The
+// authority's metadata, or a forged answer, may name other hosts.
 type ownAuthority struct{ address string }
 
 func (a ownAuthority) Do(req *policy.Request) (*http.Response, error) {

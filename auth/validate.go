@@ -18,14 +18,14 @@ var modes = []Mode{Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, Fe
 
 const wantMode = "Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential or Development"
 
-// invalid is an error about a field of Options, or of one of its structs, or a
-// variable.
+// invalid returns an error about a field of Options or of one of its structs, or about
+// a variable.
 func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// Validate reports what New would refuse, except for faults of the files that the
-// options name, which it does not open. The error is a *leasing.InvalidError.
+// Validate returns the error that New would return for the options. It does not open
+// the files that they name. The error is a *leasing.InvalidError.
 func (o Options) Validate() error {
 	_, err := o.complete()
 	return err
@@ -63,7 +63,7 @@ func (o Options) complete() (Options, error) {
 		return o, invalid("auth.Options.Mode", string(o.Mode), "another mode in production: "+from)
 	}
 	for _, s := range settings {
-		// Auto reads what the environment has when its links are made.
+		// Auto reads the other settings from the environment when its links are made.
 		if s.mode == o.Mode || o.Mode == Auto && isSet(s.settings) {
 			if err := s.settings.complete(); err != nil {
 				return o, err
@@ -114,8 +114,8 @@ func (s *ServicePrincipalOptions) complete() error {
 		"ClientSecret or CertificatePath; or "+envClientSecret+" or "+envCertificatePath)
 }
 
-// fromVariables takes the secret, or else the certificate, from the environment.
-// If both are set, it takes the secret, like azidentity.
+// fromVariables reads the secret, or else the certificate, from the environment. If
+// both are set, it uses the secret, like azidentity.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
 		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value without a CertificatePath")
@@ -160,7 +160,7 @@ func exactlyOne(mode string, first, second bool, want string) error {
 var (
 	// tenant matches a tenant as azidentity accepts it: a GUID or a domain.
 	tenant = regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
-	// id matches text without blanks and line ends, which a pasted GUID may contain.
+	// id matches text without blanks and line ends, which may slip in when a GUID is pasted.
 	id = regexp.MustCompile(`^[!-~]+$`)
 )
 
@@ -169,7 +169,7 @@ const (
 	wantID     = "a client ID: a GUID"
 )
 
-// identity completes the tenant and the client ID, which all modes need that send their own
+// identity completes the tenant and the client ID, for all modes that send their own
 // requests to Entra ID.
 func identity(mode string, tenantID, clientID *string) error {
 	defaultToVariable(tenantID, envTenantID)

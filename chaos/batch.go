@@ -34,10 +34,10 @@ type item struct {
 	result abstractions.RenewResult
 }
 
-// is reports whether a fault of the kind happens to the item, besides delays.
+// is reports whether the item's main fault, which is no delay, is of the kind.
 func (i *item) is(kind FaultKind) bool { return i.main != nil && i.main.kind() == kind }
 
-// isSent reports whether the item is sent in the batch.
+// isSent reports whether the item is sent with the batch.
 func (i *item) isSent() bool {
 	return i.main == nil || (i.main.hasAnswer() || i.main.appliesFirst()) && !i.is(FaultCustom)
 }
@@ -86,9 +86,9 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 	return results, failed
 }
 
-// beginItem applies the part of the fault before the effect.
+// beginItem applies the part of the fault that comes before the effect.
 func (p *Provider) beginItem(ctx context.Context, i *item) {
-	if i.main == nil || i.is(FaultCustom) { // which customItems begins
+	if i.main == nil || i.is(FaultCustom) { // customItems begins this fault
 		return
 	}
 	p.note(ctx, i.operation, i.main)
@@ -100,8 +100,8 @@ func (p *Provider) beginItem(ctx context.Context, i *item) {
 	}
 }
 
-// customItems runs the CustomFaults of some items, all at a time. join waits for the faults, and
-// repeats a panic of the provider.
+// customItems runs the CustomFaults of some items concurrently. join waits for the faults, and
+// panics again if one of them panicked.
 func (p *Provider) customItems(ctx context.Context, items []*item) (join func()) {
 	if len(items) == 0 {
 		return func() {}
@@ -129,8 +129,8 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 	}
 }
 
-// sendItems renews some items in one request. An item without an answer keeps none, and the error
-// of the request replaces the missing answer.
+// sendItems renews some items in one request, and returns the error of the request. An item
+// without an answer gets the zero result.
 func (p *Provider) sendItems(ctx context.Context, items []*item, send send) error {
 	if len(items) == 0 {
 		return nil
@@ -172,8 +172,8 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item, send send) er
 	return err
 }
 
-// endItem applies the part of the fault after the effect. The reply to an item is lost if a
-// partition has begun.
+// endItem applies the part of the fault that comes after the effect. The reply to an item
+// is lost if a partition has begun.
 func (p *Provider) endItem(ctx context.Context, i *item) {
 	if i.is(FaultBroken) && i.main.after() {
 		p.breakLease(ctx, i.name, i.main.fault())
@@ -187,8 +187,8 @@ func (p *Provider) endItem(ctx context.Context, i *item) {
 	}
 }
 
-// hideAnswers fails the items whose answers are lost. If all answers are lost, the batch takes the
-// longest wait.
+// hideAnswers fails the items whose answers are lost. If all answers are lost, the batch takes as
+// long as the longest wait.
 func (p *Provider) hideAnswers(ctx context.Context, items []*item) {
 	lost := slices.DeleteFunc(slices.Clone(items), func(i *item) bool { return i.main == nil || i.main.hasAnswer() })
 	if len(lost) == len(items) {

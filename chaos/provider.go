@@ -20,10 +20,9 @@ import (
 
 // Options configure a wrapper. The zero value is ready to use.
 type Options struct {
-	// Owner stands for the owner of requests that don't name one, if all of
-	// them come from the same owner. Rules match this owner, and random choices
-	// depend on its name. If several wrappers have the same plan, give each a
-	// different Owner.
+	// Owner is the owner to assume for requests that don't name one, if all of them
+	// come from the same owner. Rules match this owner, and random choices depend on
+	// its name. If several wrappers have the same plan, give each a different Owner.
 	Owner string
 	// KeepOpen makes Close leave the wrapped provider open.
 	KeepOpen bool
@@ -32,9 +31,9 @@ type Options struct {
 	// call the wrapper.
 	Observer func(Injection)
 	// OnDecision is called with the decision of each rule about each operation, on the
-	// goroutine of the request, before a fault happens. Rules that skip the operation
-	// say why. It must be fast and safe for concurrent use, and must not call the
-	// wrapper. Default: no decisions are reported.
+	// goroutine of the request, before a fault happens. The decision of a rule that
+	// skips the operation has the reason. It must be fast and safe for concurrent use,
+	// and must not call the wrapper. Default: no decisions are reported.
 	OnDecision func(Decision)
 	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
@@ -53,20 +52,20 @@ type intercepted = providerkit.Intercepted
 // into their requests. Look for them with abstractions.As: all methods always
 // exist, but return leasing.ErrUnsupported without the ability.
 //
-// Faults happen to a batch of renewals as a whole (OpRenewBatch), and to its items
+// A fault may happen to a batch of renewals as a whole (OpRenewBatch), or to its items
 // (OpRenew), which are answered together. A batch takes as long as the longest
-// FaultDelay of its items. An item that would otherwise wait for its failure
-// gets an unknown outcome as soon as the others are answered, so that it delays no
-// other item. If no item of the batch is sent, the batch takes as long as its
-// longest wait. An item with a FaultCustom leaves the batch, and its effect is a
-// Renew of its own. The batch waits for the fault as it does for a FaultDelay.
+// FaultDelay of its items. An item whose fault would wait before it fails gets an
+// unknown outcome as soon as the other items are answered, so that it does not delay
+// the batch. If no item of the batch is sent, the batch takes as long as the longest
+// such wait. An item with a FaultCustom leaves the batch, and is renewed by a separate
+// Renew. The batch waits for this fault as it does for a FaultDelay.
 type Provider struct {
 	*intercepted
 	inner      abstractions.Provider
 	caps       abstractions.Capabilities
 	plan       Plan
 	options    Options
-	partitions bool // whether the plan has partitions
+	partitions bool // the plan has partitions
 	injected   metric.Int64Counter
 
 	inactive atomic.Bool // no fault may happen
@@ -133,10 +132,9 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 
 // Reset returns the wrapper to its state after Wrap: counters, attempts, budgets, rates,
 // the report, the answers for stale reads, the rules that are disabled, and the plan's
-// time. The same operations then meet the same faults as before. Pending late deliveries
-// still arrive, so call Settle before Reset. The owners of claims stay known. A
-// CustomFault or CustomPolicy that counts by itself is not reset. Reset is safe for
-// concurrent use.
+// time. The same operations then have the same faults as before. Pending late deliveries
+// still arrive, so call Settle before Reset. The owners of claims are kept. A count that
+// a CustomFault or CustomPolicy keeps is not reset. Reset is safe for concurrent use.
 func (p *Provider) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,12 +172,12 @@ func (p Plan) complete() Plan {
 	return p
 }
 
-// As answers for the optional abilities that the wrapped provider has, and
-// hides its other abilities, to which faults would not happen.
+// As reports the wrapped provider's optional abilities from package abstractions. It
+// hides other abilities, since no fault would happen to their calls.
 func (p *Provider) As(target any) bool { return providerkit.Lend(p, p.inner, target) }
 
 // Capabilities returns the capabilities of the wrapped provider. Fault.Heedless and FaultStaleRead
-// change them: with a rule of the latter kind reads may lag.
+// change them: with FaultStaleRead, reads may lag.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Plan returns the plan with the names of all its rules, including default names.
@@ -233,8 +231,8 @@ func (p *Provider) spawn(work func()) bool {
 	return true
 }
 
-// Disable stops the named rules, or without names the whole plan, which then
-// also counts nothing. Pending late deliveries still arrive: see Settle. An
+// Disable stops the named rules. Without names it stops the whole plan, which then no
+// longer counts operations. Pending late deliveries still arrive: see Settle. An
 // unknown name is an error.
 func (p *Provider) Disable(rules ...string) error { return p.setDisabled(true, rules) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Acquire is the wrapped provider's, with the plan's faults.
+// Acquire calls the wrapped provider, with the plan's faults.
 func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if p.inactive.Load() {
 		p.register(req)
@@ -31,8 +31,8 @@ func renewal(req abstractions.RenewRequest) operation {
 	return operation{op: OpRenew, name: req.Name, id: req.ID}
 }
 
-// passes reports whether a call goes to the wrapped provider at once. A Wait does not while the plan has partitions, since
-// one may begin while the registration lasts.
+// passes reports whether a call goes directly to the wrapped provider. If the plan has partitions, a Wait does not, since
+// a partition may begin while the registration lasts.
 func (p *Provider) passes(method providerkit.Method) bool {
 	return p.inactive.Load() && !p.closed.Load() && (method != providerkit.MethodWait || !p.partitions)
 }
@@ -57,7 +57,7 @@ func (p *Provider) handle(ctx context.Context, x *providerkit.Exchange) (any, er
 	if slices.Contains(reads, o.op) {
 		o.owner, o.read = p.options.Owner, x.Request
 	}
-	req := own(x.Request) // it may be sent after the call has returned
+	req := own(x.Request) // the request may be sent after the call has returned
 	answer, err := p.perform(ctx, o, func(ctx context.Context) (any, error) {
 		answer, err := x.Send(ctx, req)
 		if err == nil && o.read != nil {

@@ -1,13 +1,13 @@
 // Package leasingtest helps to test code that holds leases. It has two kinds of managers.
 //
-// A [Fake] is for unit tests: it has no clock and no renewals, and the test takes and ends leases by name, also inside of Do
-// where the test has no lease.
+// A [Fake] is for unit tests: it has no clock and no renewals. The test takes names, and ends leases by name,
+// even inside Do, where the test has no lease at hand.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		fake := leasingtest.NewFake("worker-1")
 //		go work(t.Context(), fake.Manager()) // acquires "jobs/report"
 //		...
-//		fake.Lose("jobs/report", leasing.LostTaken) // and now: does the work stop?
+//		fake.Lose("jobs/report", leasing.LostTaken) // now check that the work stops
 //	}
 //
 // [NewManager] makes a real manager over a provider in memory, whose answers the test scripts: requests fail, hang, or

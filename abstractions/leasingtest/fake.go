@@ -21,7 +21,7 @@ import (
 //
 //	fake := leasingtest.NewFake("worker-1")
 //	worker := NewWorker(fake.Manager())
-//	fake.Take("jobs/report", "worker-2") // another process has the name
+//	fake.Take("jobs/report", "worker-2") // another process holds the name
 //	...
 //	fake.Lose("jobs/report", leasing.LostExpired)
 //
@@ -54,8 +54,7 @@ func NewFake(owner string) *Fake {
 // Manager returns the manager to give to the code under test.
 func (f *Fake) Manager() *leasing.Manager { return leasing.ManagerOf(f) }
 
-// Take makes another process the holder of name, which must be free, until Free. It panics if
-// the name is taken.
+// Take makes another process the holder of name until Free. It panics if the name is taken.
 func (f *Fake) Take(name, owner string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +64,7 @@ func (f *Fake) Take(name, owner string) {
 	f.hold(context.Background(), name, owner, leasing.AcquireOptions{})
 }
 
-// Free ends the lease that Take has made. It panics if the code under test has the name.
+// Free ends the lease that Take has made. It panics if the code under test holds the name.
 func (f *Fake) Free(name string) {
 	f.mu.Lock()
 	l := f.held[name]
@@ -76,13 +75,13 @@ func (f *Fake) Free(name string) {
 	f.finish(name, leasing.ErrReleased)
 }
 
-// Lose takes the lease of name away from the code under test: its context ends, with a
+// Lose ends the lease of name in the code under test: the lease's context ends with a
 // *leasing.LostError as its cause, and the name is free. It does nothing if the name is free.
 func (f *Fake) Lose(name string, reason leasing.LostReason) {
 	f.finish(name, &leasing.LostError{Reason: reason})
 }
 
-// Fail makes the next Acquire, TryAcquire, Adopt or Renew return err. Several calls add up.
+// Fail makes the next Acquire, TryAcquire, Adopt or Renew return err. Each call adds one failure.
 func (f *Fake) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +114,7 @@ func (f *Fake) change() {
 	f.changed = make(chan struct{})
 }
 
-// fails returns the failure that Fail has ordered. Caller holds mu.
+// fails returns the next error that Fail has queued. Caller holds mu.
 func (f *Fake) fails() (err error) {
 	if f.closed {
 		return leasing.ErrClosed
@@ -163,7 +162,7 @@ func (f *Fake) notify(l *FakeLease, e leasing.Event) {
 	}
 }
 
-// TryAcquire makes a lease of a free name. The error matches ErrHeld otherwise.
+// TryAcquire makes a lease of a free name. If the name is held, the error matches ErrHeld.
 func (f *Fake) TryAcquire(ctx context.Context, name string, options leasing.AcquireOptions) (abstractions.Lease, error) {
 	l, err := f.try(ctx, name, options)
 	if err != nil {
@@ -299,7 +298,7 @@ func (f *Fake) Subscribe(observer leasing.Observer) (unsubscribe func()) {
 	}
 }
 
-// Health is healthy until Close.
+// Health reports Healthy until Close.
 func (f *Fake) Health(context.Context) leasing.Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -310,7 +309,7 @@ func (f *Fake) Health(context.Context) leasing.Health {
 	return h
 }
 
-// Capabilities allow every TTL.
+// Capabilities returns capabilities that allow every TTL.
 func (f *Fake) Capabilities() leasing.Capabilities {
 	return leasing.Capabilities{Provider: "fake", Infinite: true, Clock: "none"}
 }
@@ -375,7 +374,7 @@ func (l *FakeLease) ID() string { return l.id }
 // Owner returns the owner of the Fake.
 func (l *FakeLease) Owner() string { return l.owner }
 
-// Token returns 1 for the first lease of the name, and counts up.
+// Token returns 1 for the first lease of the name, and one more for each later lease.
 func (l *FakeLease) Token() int64 { return l.token }
 
 // TTL returns AcquireOptions.TTL, or 30 s.
@@ -416,7 +415,7 @@ func (l *FakeLease) Context() context.Context { return l.ctx }
 // Err returns the cause of Context.
 func (l *FakeLease) Err() error { return context.Cause(l.ctx) }
 
-// Renew returns the error of Fake.Fail, or that of a lease that has ended.
+// Renew returns the error set by Fake.Fail, or the cause of the lease's end.
 func (l *FakeLease) Renew(context.Context) error {
 	return l.renew(func() {})
 }
@@ -454,7 +453,7 @@ func (l *FakeLease) Release(context.Context) error {
 	return l.end("release", leasing.ErrReleased)
 }
 
-// HandOver frees the name in the fake, for Adopt.
+// HandOver frees the name in the fake, so that Adopt can take it over.
 func (l *FakeLease) HandOver(context.Context) (leasing.Handover, error) {
 	return leasing.Handover{Name: l.name, ID: l.id, Token: l.token}, l.end("hand over", leasing.ErrHandedOver)
 }

@@ -37,13 +37,14 @@ type Call struct {
 	N    int       // the number of the call among those of its Op, from 1
 }
 
-// Handler decides the outcome of a call. It calls apply, at most once, to let
-// the call take effect, and returns the caller's error: apply's or another.
-// Like a request that has reached its server, apply ignores ctx. If a handler
+// Handler decides the outcome of a call. It calls apply, at most once, to let the call
+// take effect, and returns the error for the caller: the error of apply, or another
+// error. Like a request that has reached its server, apply ignores ctx. If a handler
 // returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
-// calls are the methods of a Provider. It has no method As, so that a type that embeds a Provider may override an ability.
+// calls are the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override
+// an ability.
 type calls interface {
 	abstractions.Provider
 	abstractions.BatchRenewer
@@ -53,9 +54,9 @@ type calls interface {
 	abstractions.Pinger
 }
 
-// Provider is a leasing.Provider that keeps its leases in memory and lets
-// handlers decide the outcome of each call. It has all optional abilities.
-// The handlers get a batch of renewals lease by lease.
+// Provider is a leasing.Provider that keeps its leases in memory and lets handlers
+// decide the outcome of each call. It has all optional abilities. The handlers receive
+// a batch of renewals as one Renew per lease.
 type Provider struct {
 	calls
 	backend *memlease.Provider
@@ -78,7 +79,7 @@ func NewProvider() *Provider {
 	return p
 }
 
-// Use adds a handler, which runs before the present ones, until remove is called.
+// Use adds a handler, which runs before the earlier ones, until remove is called.
 func (p *Provider) Use(h Handler) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +99,7 @@ func (p *Provider) Clear() {
 	p.handlers = nil
 }
 
-// Calls returns the calls so far, in the order in which they came.
+// Calls returns the calls so far, in the order of their arrival.
 func (p *Provider) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,12 +135,12 @@ func (p *Provider) handle(ctx context.Context, x *providerkit.Exchange) (reply a
 		next = func() error { return (*h)(ctx, call, inner) }
 	}
 	if err := next(); err != nil {
-		return nil, err // never with a result that was applied
+		return nil, err // without a result, even if the call was applied
 	}
 	return reply, nil
 }
 
-// note counts a call, and returns it with the handlers of the moment.
+// note counts a call, and returns it with the current handlers.
 func (p *Provider) note(x *providerkit.Exchange) (Call, []*Handler) {
 	call := Call{Op: Op(x.Method), Name: x.Name, ID: x.ID, At: time.Now()}
 	switch req := x.Request.(type) {
@@ -156,8 +157,8 @@ func (p *Provider) note(x *providerkit.Exchange) (Call, []*Handler) {
 	return call, p.handlers
 }
 
-// apply makes a call whose request has reached its server: it no longer ends with ctx. It refuses to renew a lease that
-// Lose has taken away.
+// apply makes the call on the memory provider. Like a request that has reached its server, it does not end with ctx. It
+// refuses to renew a lease that Lose has ended.
 func (p *Provider) apply(ctx context.Context, x *providerkit.Exchange) (any, error) {
 	if req, ok := x.Request.(abstractions.RenewRequest); ok {
 		p.mu.Lock()
@@ -167,7 +168,7 @@ func (p *Provider) apply(ctx context.Context, x *providerkit.Exchange) (any, err
 			return nil, &abstractions.LostError{Reason: reason}
 		}
 	}
-	if x.Method != providerkit.MethodWait { // whose registration ends with its context
+	if x.Method != providerkit.MethodWait { // a registration ends with its context
 		ctx = context.WithoutCancel(ctx)
 	}
 	return x.Send(ctx, x.Request)

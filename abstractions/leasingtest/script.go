@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always means every call, as a number of times.
+// Always is a number of times that stands for every call.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.
@@ -19,8 +19,8 @@ func Fail(op Op, times int, err error) Handler {
 	return script(op, times, func(context.Context, func() error) error { return err })
 }
 
-// LoseReply lets the next calls of op take effect and then returns err
-// instead of the answer: the case that a lock library must get right.
+// LoseReply lets the next calls of op take effect and then returns err instead of the
+// answer, so that the caller does not know the outcome.
 func LoseReply(op Op, times int, err error) Handler {
 	return script(op, times, func(_ context.Context, apply func() error) error {
 		_ = apply()
@@ -28,7 +28,7 @@ func LoseReply(op Op, times int, err error) Handler {
 	})
 }
 
-// Hang holds the next calls of op, without effect, until their context ends.
+// Hang blocks the next calls of op, without effect, until their context ends.
 func Hang(op Op, times int) Handler {
 	return script(op, times, func(ctx context.Context, _ func() error) error {
 		<-ctx.Done()
@@ -70,9 +70,9 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 	}
 }
 
-// NewManager returns a manager over a new scripted provider. Both are closed
-// at the end of the test; a lease that the test has not released fails it,
-// since in production Close would wait for the holder as well.
+// NewManager returns a manager over a new scripted provider. Both are closed at the end
+// of the test; a lease that is not released by then fails the test, since in production
+// Close would wait for the holder.
 func NewManager(t testing.TB, options leasing.Options) (*leasing.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()
@@ -101,12 +101,12 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 	return m
 }
 
-// closeBound is the time that the holders of a test get to release their leases
-// at its end.
+// closeBound is the time that the holders have to release their leases at the end of a
+// test.
 const closeBound = 2 * time.Second
 
-// Lose takes a lease away, like another holder or an operator, and returns
-// after the loss has reached the lease: its context has ended and its Err is a
+// Lose makes a lease lost, as if to another holder or an operator, and returns after
+// the lease has noticed the loss: its context has ended and its Err is a
 // *leasing.LostError with the given reason.
 func Lose(t testing.TB, p *Provider, lease abstractions.Lease, reason abstractions.LostReason) {
 	t.Helper()

@@ -27,15 +27,16 @@ const (
 // Exchange is one call of a provider, on its way through Intercept.
 type Exchange struct {
 	Method  Method
-	Name    string // of the lease; "" for a RenewBatch, a List and a Ping
-	ID      string // of the claim; "" if the method has no claim, and for a RenewBatch
+	Name    string // the name of the lease; "" for a RenewBatch, a List and a Ping
+	ID      string // the ID of the claim; "" if the method has no claim, and for a RenewBatch
 	Request any    // an abstractions.AcquireRequest, for example; struct{}{} for a Ping
-	// Send makes the call with a request of that type. The reply is a value, such as an abstractions.Grant, also with an
-	// error, and struct{}{} for a Release and a Ping. Send may be used again, concurrently, and after the call has returned.
+	// Send makes the call with a request of that type. The reply is a value, such as an abstractions.Grant, even with an
+	// error. For a Release and a Ping it is struct{}{}. Send may be used again, concurrently, and after the call has
+	// returned.
 	Send func(ctx context.Context, req any) (reply any, err error)
 }
 
-// Handler makes a call in place of the provider. A nil reply is the zero value. Handlers may be called concurrently.
+// Handler handles a call in place of the provider. A nil reply is the zero value. Handlers may be called concurrently.
 type Handler func(ctx context.Context, x *Exchange) (reply any, err error)
 
 // Intercepted is a provider whose calls pass a handler: see Intercept. Capabilities and Close are the provider's own.
@@ -52,14 +53,14 @@ type Intercepted struct {
 	historian abstractions.HistoryReader
 }
 
-// Intercept returns a provider with the abilities of p, whose calls, also those of abilities, pass the handler. A call
-// of an ability that p lacks returns abstractions.ErrUnsupported.
+// Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass the handler. A
+// call of an ability that p lacks returns abstractions.ErrUnsupported.
 func Intercept(p abstractions.Provider, handle Handler) *Intercepted {
 	return InterceptUnless(p, func(Method) bool { return false }, handle)
 }
 
-// InterceptUnless is Intercept for a handler that is idle at times. A call for which passes returns true goes to the
-// provider, and allocates nothing.
+// InterceptUnless is Intercept for a handler that is not always needed. If passes returns true, the call goes
+// directly to the provider, and allocates nothing.
 func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle Handler) *Intercepted {
 	i := &Intercepted{inner: p, passes: passes, handle: handle}
 	i.batcher, _ = abstractions.As[abstractions.BatchRenewer](p)
@@ -71,7 +72,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the request of a call without one, and the reply.
+// nothing is the request of a call without a request, and the reply of a call without a reply.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.
@@ -157,5 +158,5 @@ func (i *Intercepted) Capabilities() abstractions.Capabilities { return i.inner.
 
 func (i *Intercepted) Close() error { return i.inner.Close() }
 
-// As lends the abilities of the provider.
+// As reports the abilities of the provider: see Lend.
 func (i *Intercepted) As(target any) bool { return Lend(i, i.inner, target) }

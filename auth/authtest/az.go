@@ -53,6 +53,6 @@ func (s *Server) azLines(name string) []string {
 	if s.azDir == "" {
 		return nil
 	}
-	data, _ := os.ReadFile(filepath.Join(s.azDir, name)) // it has not run yet
+	data, _ := os.ReadFile(filepath.Join(s.azDir, name)) // missing until the program has run
 	return strings.Fields(string(data))
 }

@@ -20,7 +20,7 @@ type keyPair struct {
 	file []byte
 }
 
-// The pairs before and after Rotate, of all servers of a process.
+// The pairs before and after Rotate. All servers of a process share the two pairs.
 var pair, nextPair = sync.OnceValues(newPair), sync.OnceValues(newPair)
 
 func newPair() (keyPair, error) {

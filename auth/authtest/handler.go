@@ -18,8 +18,9 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// configuration is learn.microsoft.com/entra/identity-platform/v2-protocols-oidc,
-// "Fetch the OpenID configuration document", reduced to the fields that MSAL reads.
+// configuration implements
+// learn.microsoft.com/entra/identity-platform/v2-protocols-oidc, "Fetch the OpenID
+// configuration document", reduced to the fields that MSAL reads.
 func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	tenant := s.base + "/" + r.PathValue("tenant")
 	answer(w, http.StatusOK, map[string]any{
@@ -29,7 +30,7 @@ func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// counted counts a request, and answers it after Fail. The handler runs under mu.
+// counted counts a request, and answers with an error after Fail. The handler runs under mu.
 func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -48,7 +49,7 @@ func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// token is learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
+// token implements learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil || r.PathValue("tenant") != TenantID || r.Form.Get("client_id") != ClientID {
 		refuse(w, http.StatusBadRequest, "unauthorized_client", "AADSTS700016: Application was not found in the directory.")
@@ -70,8 +71,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// managedIdentity is learn.microsoft.com/azure/app-service/overview-managed-identity,
-// "REST endpoint reference".
+// managedIdentity implements
+// learn.microsoft.com/azure/app-service/overview-managed-identity, "REST endpoint
+// reference".
 func (s *Server) managedIdentity(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	switch {
@@ -89,7 +91,7 @@ func (s *Server) managedIdentity(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// jobToken is docs.github.com/actions/reference/security/oidc.
+// jobToken implements docs.github.com/actions/reference/security/oidc.
 func (s *Server) jobToken(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+s.job {
 		refuse(w, http.StatusUnauthorized, "unauthorized", "the job's token is wrong")
@@ -109,5 +111,5 @@ func refuse(w http.ResponseWriter, status int, code, description string) {
 func answer(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has gone
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Each runs a test in each mode of package auth, with a server of its own on
-// loopback. It sets variables: neither the test nor one above it can be parallel.
+// Each runs a test in each mode of package auth, each with its own server on loopback.
+// It sets variables, so neither the test nor a parent test can be parallel.
 func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
 	t.Helper()
 	for _, mode := range []struct {
@@ -32,7 +32,7 @@ func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Opti
 	}
 }
 
-// EachFile runs a test in each mode that has a file: see Rotate.
+// EachFile runs a test in each mode that reads a file: see Rotate.
 func EachFile(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
 	t.Helper()
 	for name, options := range map[string]func(*Server) auth.Options{
@@ -64,21 +64,21 @@ func (s *Server) Certificate() auth.Options {
 	return o
 }
 
-// ManagedIdentity is its mode, with a user-assigned identity of an app service.
-// It sets variables.
+// ManagedIdentity is the mode of that name, with a user-assigned identity of an app
+// service. It sets variables.
 func (s *Server) ManagedIdentity() auth.Options {
 	s.t.Helper()
 	s.t.Setenv("IDENTITY_ENDPOINT", s.base+"/identity")
 	s.t.Setenv("IDENTITY_HEADER", s.header)
-	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // that would be Service Fabric
+	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // otherwise azidentity assumes Service Fabric
 	o := s.options(auth.ManagedIdentity)
-	o.AuthorityHost = "" // it is not asked
+	o.AuthorityHost = "" // the mode sends it no request
 	o.ManagedIdentity.ClientID = s.identity
 	return o
 }
 
-// WorkloadIdentity is its mode, with a token in a file as in Kubernetes: see
-// Rotate.
+// WorkloadIdentity is the mode of that name, with a token in a file as in Kubernetes:
+// see Rotate.
 func (s *Server) WorkloadIdentity() auth.Options {
 	s.t.Helper()
 	o := s.options(auth.WorkloadIdentity)

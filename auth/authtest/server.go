@@ -27,7 +27,7 @@ const DefaultLifetime = time.Hour
 // goroutines, except for the methods that set variables.
 type Server struct {
 	t         testing.TB
-	base      string // of all addresses
+	base      string // the common part of all addresses
 	transport policy.Transporter
 	secret    string // of the client
 	header    string // of the managed identity
@@ -38,12 +38,12 @@ type Server struct {
 
 	mu       sync.Mutex
 	lifetime time.Duration
-	status   int // of failures; 0: none
+	status   int // the status of failures; 0: no failures
 	requests int
 	issued   []string
 	subjects map[string]bool          // tokens of another issuer that are trusted
 	pair     func() (keyPair, error)  // of the client
-	files    map[string]func() string // the contents of the files with such a token or the pair
+	files    map[string]func() string // the contents of the files with such a token or with the pair
 }
 
 // Start starts a server on loopback, which stops when the test ends.
@@ -75,7 +75,7 @@ func newServer(t testing.TB) *Server {
 	}
 }
 
-// inMemory is a transport.
+// inMemory is a transport that calls a handler.
 type inMemory struct{ handler http.Handler }
 
 func (m inMemory) Do(request *http.Request) (*http.Response, error) {
@@ -110,7 +110,7 @@ func (s *Server) Fail(status int) {
 // server has its own.
 func (s *Server) ObjectID() string { return s.object }
 
-// Requests counts the requests for tokens, also those that failed.
+// Requests counts the requests for tokens, including those that failed.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,9 +135,9 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// Rotate replaces the other issuer's tokens, in files (like Kubernetes) and of the function.
-// The first call also replaces the client's certificate. Entra ID then refuses the old tokens
-// and the old certificate.
+// Rotate replaces the other issuer's tokens, in the files (like Kubernetes) and in the
+// function. The first call also replaces the client's certificate. Entra ID then refuses the
+// old tokens and the old certificate.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -149,7 +149,7 @@ func (s *Server) Rotate() {
 	}
 }
 
-// RotateInUse is Rotate, and returns after a call of use has got a token that was issued after the rotation.
+// RotateInUse calls Rotate, and returns once a call of use has received a token that was issued after the rotation.
 func (s *Server) RotateInUse(use func(context.Context) error) {
 	s.t.Helper()
 	s.Rotate()

@@ -50,5 +50,5 @@ func (s *Server) Check(token, audience string) error {
 	return nil
 }
 
-// random is a secret that a test can look for.
+// random returns a secret that a test can search for.
 func random(name string) string { return "authtest-" + name + "-" + strings.ToLower(rand.Text()) }

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry are the pauses after the first failure in a row,
-	// and after many: they double. Entra ID asks clients to wait longer each
-	// time (learn.microsoft.com/entra/identity-platform/reference-error-codes).
+	// firstRetry is the pause after the first failure in a row. The pause doubles with
+	// each failure, up to lastRetry. Entra ID requires clients to wait longer each time
+	// (learn.microsoft.com/entra/identity-platform/reference-error-codes).
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 	// shortest is the least pause before a token is replaced, even if the token expires at once.
 	shortest = 10 * time.Millisecond
 )
 
-// go-redis-entraid 1.0.7 can't replace Credentials. Between the time of renewal and the end of a token it asks Entra ID for
-// each new connection and fails with it, and meanwhile blocks all others (GetToken in manager/entraid_manager.go). If the
-// first request after a time without connections fails, all later ones block forever (Subscribe in credentials_provider.go).
+// go-redis-entraid 1.0.7 can't replace Credentials. Between a token's renewal time and its end, each new connection sends a
+// request to Entra ID, fails if the request fails, and meanwhile blocks all others (GetToken in
+// manager/entraid_manager.go). If the first request after a time without connections fails, all later requests block
+// forever (Subscribe in credentials_provider.go).
 
-// Credentials sign connections in. It is safe for concurrent use.
+// Credentials sign connections in. They are safe for concurrent use.
 type Credentials struct {
 	options Options
 	ctx     context.Context // ends with Close
@@ -46,13 +47,13 @@ type Credentials struct {
 	current   *signIn
 	listeners map[redisauth.CredentialsListener]struct{}
 	renewing  bool
-	changed   chan struct{} // another token has arrived, or the first listener
+	changed   chan struct{} // signals another token, or the first listener
 }
 
 var _ redisauth.StreamingCredentialsProvider = (*Credentials)(nil)
 
 // New makes credentials for redis.Options.StreamingCredentialsProvider. It sends
-// nothing. Options that can't work are a *leasing.InvalidError.
+// nothing. For invalid options it returns a *leasing.InvalidError.
 func New(options Options) (*Credentials, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -65,12 +66,12 @@ func New(options Options) (*Credentials, error) {
 	}, nil
 }
 
-// Format shows no token.
+// Format prints no token.
 func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Credentials") }
 
-// Close ends the replacing of tokens and waits until that has ended. Close the
-// clients first: their connections stay signed in only until their token's end,
-// and they get no new ones. It returns nil. A second Close does nothing.
+// Close stops the replacement of tokens and waits for it to end. Close the clients
+// first: their connections stay signed in only until their token expires, and they get
+// no new tokens. It returns nil. A second Close does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
 	c.stop() // under mu: subscribe starts nothing afterwards
@@ -79,9 +80,9 @@ func (c *Credentials) Close() error {
 	return nil
 }
 
-// Subscribe is called by go-redis for each connection that it opens. Without a
-// valid token it waits for one, at most Options.Timeout. The listener receives each
-// later token, but no error, because go-redis closes a connection on an error.
+// Subscribe is called by go-redis for each connection that it opens. Without a valid
+// token it waits for one, for at most Options.Timeout. The listener receives each later
+// token, but no error, because go-redis closes a connection on an error.
 func (c *Credentials) Subscribe(listener redisauth.CredentialsListener) (redisauth.Credentials, redisauth.UnsubscribeFunc, error) {
 	for {
 		if found, err := c.subscribe(listener); err != nil {
@@ -123,8 +124,8 @@ func (c *Credentials) unsubscribe(listener redisauth.CredentialsListener) {
 	delete(c.listeners, listener)
 }
 
-// replace gets another token and gives it to all listeners. Concurrent calls wait for the same
-// token.
+// replace requests another token and passes it to all listeners. Concurrent calls wait for the
+// same token.
 func (c *Credentials) replace() error {
 	_, err, _ := c.replacing.Do("", func() (any, error) {
 		next, err := c.token()
@@ -195,7 +196,7 @@ func (c *Credentials) renew() error {
 		if pause, _ = c.left(); pause > 0 { // the listeners have gone, or a connection has replaced the token
 			continue
 		}
-		failures++ // until changed: a credential may return its old token once more
+		failures++ // reset by changed: a credential may return its old token once more
 		if err := c.replace(); err != nil && c.ctx.Err() == nil {
 			_, valid := c.left()
 			c.options.Logger.Warn("redisauth: the token could not be replaced", "left", valid, "error", err)
@@ -203,8 +204,8 @@ func (c *Credentials) renew() error {
 	}
 }
 
-// left returns how long it is until the token must be replaced, forever without listeners, and how
-// long the token is valid. Locks mu.
+// left returns the time until the token must be replaced, which is infinite without listeners, and
+// the time for which the token is valid. Locks mu.
 func (c *Credentials) left() (pause, valid time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@
 //	...
 //	provider.Close(); credentials.Close() // in this order
 //
-// or with a client of your own, which is closed between the two:
+// or with a client of your own, which you close after the provider and before the credentials:
 //
 //	client := redis.NewClient(&redis.Options{
 //		Addr:                         "name.region.redis.azure.net:10000",
@@ -28,14 +28,14 @@
 //
 // # How it works
 //
-//   - New sends nothing. The first connection requests a token; all others use
-//     the same token. The user is the token's claim "oid": the object ID of the
-//     identity, by which Azure names its users
+//   - New sends nothing. The first connection requests a token; all others use the same
+//     token. The user name is the token's claim "oid": the object ID of the identity,
+//     by which Azure names its users
 //     (learn.microsoft.com/azure/redis/entra-for-authentication).
-//   - A token is replaced when Entra ID suggests so (refresh_in), else 5 minutes
-//     before its end, or with a quarter of its life left if that is less.
-//     Failures are retried, at first after a second, then at most half a minute
-//     apart, until Close. The old token is used until it expires.
+//   - A token is replaced when Entra ID suggests it (refresh_in), or else 5 minutes
+//     before its end, or when a quarter of its lifetime is left if that is less.
+//     Failures are retried, at first after a second, then at most half a minute apart,
+//     until Close. The old token is used until it expires.
 //   - go-redis sends AUTH with the new token on each pooled connection when it is
 //     next idle. Subscription connections are not pooled: Azure closes them when
 //     their token expires, and go-redis reconnects.

@@ -31,11 +31,11 @@ type Options struct {
 	Scope string `json:"scope" option:"default=https://redis.azure.com/.default"`
 	// User is the user's name in Redis. Default: the token's claim "oid".
 	User string `json:"user"`
-	// Timeout bounds a request for a token: go-redis gives no context. 1 ms to
-	// 10 min, which is more than a managed identity's attempts take.
-	// Default DefaultTimeout.
+	// Timeout bounds a request for a token: go-redis passes no context. It is 1 ms to
+	// 10 min, which is more than a managed identity's attempts take. Default
+	// DefaultTimeout.
 	Timeout time.Duration `json:"-" option:"default=10s,min=1ms,max=10m"`
-	// Logger gets a warning when a token can't be replaced. nil is silent.
+	// Logger logs a warning when a token can't be replaced. nil logs nothing.
 	Logger *slog.Logger `json:"-"`
 }
 
@@ -46,7 +46,7 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 // completely.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
-// Format shows the fields that are set, and no secret, for all verbs of package fmt.
+// Format prints the fields that are set, without secrets, for all verbs of package fmt.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
 var printable = regexp.MustCompile(`^[!-~]*$`)

@@ -12,7 +12,7 @@ import (
 	redisauth "github.com/redis/go-redis/v9/auth"
 )
 
-// signIn is a user and a token in the form that go-redis expects. It does not print its token.
+// signIn is a user and a token in the form that go-redis expects. Printing it does not show the token.
 type signIn struct {
 	user, token string
 	expires     time.Time
@@ -21,13 +21,13 @@ type signIn struct {
 
 var _ redisauth.Credentials = (*signIn)(nil)
 
-// BasicAuth is for AUTH.
+// BasicAuth returns the arguments of AUTH.
 func (s *signIn) BasicAuth() (username, password string) { return s.user, s.token }
 
-// RawCredentials is the token.
+// RawCredentials returns the token.
 func (s *signIn) RawCredentials() string { return s.token }
 
-// Format shows the user.
+// Format prints the user, and not the token.
 func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }

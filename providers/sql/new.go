@@ -17,8 +17,8 @@ type Config struct {
 	Options      dialect.Options
 }
 
-// New makes a provider, and with Options.Create its tables. It is for dialects: applications call the Open of a dialect. If
-// the tables can't be made New closes the backend.
+// New makes a provider, and creates its tables if Options.Create is set. It is for dialects: applications call the Open of
+// a dialect. If the tables can't be created, New closes the backend.
 func New(ctx context.Context, c Config) (*Provider, error) {
 	d := &driver{Store: c.Store, backend: c.Backend, caps: c.Capabilities}
 	able := providerkit.Driver(d)

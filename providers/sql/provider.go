@@ -14,12 +14,12 @@ import (
 
 type shell = providerkit.Provider
 
-// Provider is a leasing provider over tables. Package postgreslease, sqlitelease, mysqllease or sqlserverlease opens it for a database. It is
-// safe for concurrent use. Each method makes one attempt; a leasing.Manager renews
-// leases and reports their loss. See also [Times].
+// Provider is a leasing provider over tables. Package postgreslease, sqlitelease, mysqllease or sqlserverlease opens one for its
+// database. It is safe for concurrent use. Each method makes one attempt; a leasing.Manager renews leases and reports their loss.
+// See also [Times].
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
-// Waiter and WaiterLister; and HistoryReader if the option History is set.
+// Waiter and WaiterLister, and also HistoryReader if the option History is set.
 type Provider struct {
 	*shell
 	driver *driver
@@ -39,11 +39,11 @@ func init() {
 	seam.Checked = func(provider any) *atomic.Int64 { return &provider.(*Provider).driver.checked }
 }
 
-// checkAgain is the time for which tables that were found to be of our version are not
-// checked, although a newer release may have migrated them in between.
+// checkAgain is the time from a check of the tables' version to the next. A newer
+// release may migrate the tables in between.
 const checkAgain = 10 * time.Second
 
-// check makes sure, now and then, that the tables exist and are of our version.
+// check verifies that the tables exist and are of our version, unless the last check was less than checkAgain ago.
 func (d *driver) check(ctx context.Context) error {
 	now, last := time.Now().UnixNano(), d.checked.Load()
 	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks

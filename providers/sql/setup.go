@@ -15,7 +15,7 @@ import (
 // SetupError is returned by Migrate if the role may not create the tables, and
 // matches leasing.ErrNotSetUp. A role with that right has to run Statements once.
 type SetupError struct {
-	Role       string // of the database that lacks the right; "" on SQLite
+	Role       string // the database role that lacks the right; "" on SQLite
 	Statements []string
 	Err        error // of the client library
 }
@@ -36,9 +36,9 @@ func (e *SetupError) Unwrap() error { return e.Err }
 // Migrate creates the tables, or brings those of an earlier release up to date and keeps their rows. Open processes of the
 // earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they extend no lease.
 //
-// It does nothing if the tables are of this release's version, needs rights to create only otherwise, and may be called by
-// several processes at a time. Tables of another application, of a later release, and of before release 0.1.0 are left unchanged.
-// For these the error matches leasing.ErrNotSetUp.
+// It does nothing if the tables are of this release's version. Otherwise it needs the right to create tables. Several processes
+// may call it at a time. Tables of another application, of a later release, and of before release 0.1.0 are left unchanged. For
+// these the error matches leasing.ErrNotSetUp.
 func (p *Provider) Migrate(ctx context.Context) error {
 	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
 }

@@ -9,8 +9,8 @@ import (
 // sweepBatch is the number of rows that one sweeping transaction looks at.
 const sweepBatch = 500
 
-// sweepEvery is the number of releases, on average, after which a batch is swept, and the
-// number of new entries after which the history is swept. A batch is more than they can leave behind.
+// sweepEvery is the number of releases, on average, after which a batch is swept, and the number of
+// new entries after which the history is swept. A batch is larger, so that sweeping keeps up.
 const sweepEvery = 250
 
 // Sweep deletes the names that have been free and unused for longer than
@@ -59,18 +59,18 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 	return forgotten, next, err
 }
 
-// trimSome is called by every request that may write so many entries. Some calls, at random, delete entries of the
-// history that are too old. On average they look at more entries than are written, so that the history does not outgrow
-// its retention, even with several writers.
+// trimSome is called by every request that may have written entries to the history; written is their number. Some
+// calls, at random, delete entries of the history that are too old. On average they look at more entries than are
+// written, so that the history does not outgrow its retention, even with several writers.
 func (d *driver) trimSome(ctx context.Context, written int) {
 	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {
 		_, _ = d.backend.SweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }
 
-// sweepSome is called by every release. Some calls, at random, sweep, so that
-// processes that release once and end also do their part. No trust runs while a release waits.
-// Its error is dropped; a later share may succeed.
+// sweepSome is called by every release. Some calls, at random, sweep, so that processes that
+// release once and end also take part. The delay does no harm, since no trust runs during a
+// release. Errors are dropped; a later sweep may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
 		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)

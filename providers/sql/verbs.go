@@ -27,18 +27,18 @@ func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 	return dialect.Grant(&done.After, req.TTL), nil
 }
 
-// Times returns the database's clock when a grant of this provider was made, and
-// the time at which others may take the name unless the claim is renewed: zero for an infinite
-// lease. ok is false for a grant of another provider. (A record has both times as well.)
+// Times returns the database's time at a grant of this provider, and the time at which others
+// may acquire the name unless the claim is renewed. The latter is zero for an infinite lease.
+// ok is false for a grant of another provider. (A record has both times as well.)
 //
-// Both are the database's: never compare them with this machine's clock. A holder
-// counts the TTL from the instant before it sent the request.
+// Both are by the database's clock: never compare them with this machine's clock. A
+// holder counts the TTL from the instant before it sent the request.
 func Times(g abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
 	t, ok := g.State.(dialect.Times)
 	return t.Now, t.Expires, ok
 }
 
-// apply makes a change, if the tables are ours. The error may be the rule's answer.
+// apply makes a change, if the tables are ours. The error may come from the rule.
 func (d *driver) apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	if err := d.check(ctx); err != nil {
 		return dialect.Applied{}, err
@@ -92,8 +92,8 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
-// Break ends the lease that it has read, and not a lease that follows before its
-// write.
+// Break ends the lease that it has read. If another lease has replaced that one before
+// the write, Break leaves the new lease alone.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
 	var met int64 // the token of the lease to break, after a lost race
 	_, err = d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {

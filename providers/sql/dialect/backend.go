@@ -10,17 +10,17 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// Backend is a dialect at work: the requests that a database must serve. Package sqlkit has the
-// verdicts on errors.
+// Backend is the part of a provider that a dialect implements: the requests to the database.
+// Package sqlkit has the verdicts on errors.
 type Backend interface {
-	// Apply makes one change to one name, atomically: no other change is written between the read of the row
-	// that the rule sees and the write of the rule's change. New deadlines and tokens are computed from the database's clock, read
-	// no earlier than the row was locked for writing.
+	// Apply makes one change to one name, atomically: no other change is written between the read of the row that the rule sees
+	// and the write of the rule's change. New deadlines and tokens are computed from the database's clock, read while the row is
+	// locked for writing. A [ServerStore] holds no lock, and reads the clock before the row.
 	Apply(ctx context.Context, op Op) (Applied, error)
 
 	// Renew extends the claims that are live, in one transaction. With wait it waits
-	// for rows that others have locked; without it may leave them out, and their
-	// results are not known.
+	// for rows that others have locked. Without wait it may leave them out, and report
+	// their outcomes as unknown.
 	Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error)
 
 	// Read returns the record of a name, without its memory of ended IDs.
@@ -35,16 +35,16 @@ type Backend interface {
 	// Wait registers a waiter.
 	Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
 
-	// Sweep looks at the next limit names, in order, and deletes those that may be
-	// forgotten after so much idle time. It begins after a name, or at the end of the latest sweep without
-	// a start name, of any process. The last name is "" at the end of the table.
+	// Sweep checks the next limit names, in order, and deletes those that have been idle for that time and
+	// may be forgotten. It begins after the name *after. If after is nil, it begins where the latest such
+	// sweep of any process ended. The last name is "" at the end of the table.
 	Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
 	// WriteHistory appends all entries, or returns an error and appends no entry.
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
 	// SweepHistory deletes up to limit of the oldest entries, if they are too old.
 	SweepHistory(ctx context.Context, limit int) (deleted int, err error)
 
-	// Version returns the version of the tables, and 0 without tables.
+	// Version returns the version of the tables, or 0 without tables.
 	Version(ctx context.Context) (int, error)
 	// Migrate makes the tables, or brings them up to date, under a lock of the database: see Tables.Install.
 	Migrate(ctx context.Context) error
@@ -55,11 +55,11 @@ type Backend interface {
 	Close() error
 }
 
-// ErrGone is the error if other processes certainly find another database file at the path, or
-// make one there: the leases of this file are lost.
+// ErrGone reports that the open database file is no longer at its path. Other processes find
+// another file there, or create one, so the leases of this file are lost.
 var ErrGone = errors.New("the database file was deleted, moved or replaced while it was open")
 
-// maxTTL keeps deadlines within the range of both databases and Go.
+// maxTTL keeps deadlines within the ranges of the databases and of Go.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
 // Capabilities returns the capabilities that all dialects share. provider is the name of the dialect.
@@ -82,9 +82,9 @@ func Capabilities(provider, clock string, heedsContext bool) abstractions.Capabi
 type Op struct {
 	Name, ID string
 	Rule     func(*providerkit.Record) providerkit.Change
-	// Acquire and release, unless nil, are the requests behind the rule. A dialect
-	// may answer their commonest outcome in a cheaper way (an acquire of a
-	// free name, a release by its holder) and leave the rest to the rule.
+	// Acquire or Release, unless nil, is the request behind the rule. A dialect may
+	// serve the most common cases (an acquire of a free name, a release by its holder)
+	// in a cheaper way, and leave the rest to the rule.
 	Acquire *abstractions.AcquireRequest
 	Release *abstractions.ReleaseRequest
 }
@@ -95,7 +95,7 @@ type Applied struct {
 	After providerkit.Record // as written; as read if nothing was written
 }
 
-// Renewed is the answer to a renewal.
+// Renewed returns the result of a renewal.
 func (a *Applied) Renewed(ttl time.Duration) (result abstractions.RenewResult) {
 	if result.Err = a.Err; a.Err == nil {
 		result.Grant = Grant(&a.After, ttl)

@@ -13,20 +13,20 @@ import (
 type Row struct {
 	providerkit.Record
 	Version             int64          // rises with every change; 0 if there is no row
-	Memory              []byte         // of ended IDs; Record.Ended has the entries for the request: see ended.go
-	At                  hostclock.Time // of the read
+	Memory              []byte         // the stored ended IDs; Record.Ended has the entries for the request: see ended.go
+	At                  hostclock.Time // the time of the read
 	Ends                hostclock.Deadline
 	TTLMicros, acquired *int64
 	MetadataText        string
-	waiters             WaitList // except PostgreSQL's
+	waiters             WaitList // empty on PostgreSQL
 	Began, seen         int64    // a server's clock when the read began, and on MySQL when the row was read
 }
 
 // The row of the empty name, which no lease has, is the floor: its token is the highest forgotten token. A name whose
 // token is 0 may have been forgotten, so its next token is above the floor.
 
-// Columns returns the scan targets, the name and then the columns of the hole "row", and the parameters of statements. boot and boot_us
-// are for SQLite alone, and the clocks and the floor for MySQL.
+// Columns returns pointers to the columns: the name, and then those of the hole "row". They are scan targets, and also parameters
+// of statements. Only SQLite has boot and boot_us, and only the servers have the clocks and the floor.
 func (r *Row) Columns() []any {
 	return []any{
 		&r.Name, &r.Version, &r.Token, &r.ID, &r.Owner, &r.TTLMicros, &r.MetadataText, &r.acquired, &r.Ends.Wall, &r.Breaking, &r.BrokenBy, &r.BreakReason,
@@ -34,7 +34,7 @@ func (r *Row) Columns() []any {
 	}
 }
 
-// Settle completes the record for a request of an ID.
+// Settle completes the record for a request with an ID.
 func (r *Row) Settle(id string) {
 	if r.Began != 0 {
 		r.At.Wall = time.UnixMicro(r.Began)
@@ -53,8 +53,8 @@ func (r *Row) Settle(id string) {
 	}
 }
 
-// settleAgain is for a row that has more time left than its TTL: it may have been written after the read has begun, although no clock
-// has gone back. In that case its deadline stays.
+// settleAgain handles a row that has more time left than its TTL. If it was written after the read began, no clock has gone back,
+// and its deadline stays.
 func (r *Row) settleAgain() {
 	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false
@@ -74,11 +74,11 @@ func (r *Row) kept() (left time.Duration, ok bool) {
 	return left, left > 0 && left < longestTurn
 }
 
-// longestTurn is longer than any reservation: a longer reservation was written before a clock was
-// set back.
+// longestTurn is longer than any reservation. A longer time left means that the clock was set
+// back after the row was written.
 const longestTurn = time.Minute
 
-// Encode fills in the columns that a rule has changed, and returns the version of the row before.
+// Encode fills in the columns that a rule has changed, and returns the row's previous version.
 func (r *Row) Encode() (before int64) {
 	before, r.Version = r.Version, max(r.Version+1, r.At.Wall.UnixMicro())
 	r.TTLMicros, r.MetadataText, r.Memory, r.acquired = nil, EncodeMetadata(r.Metadata), EncodeEnded(r.Ended, r.Memory), nil
@@ -113,8 +113,8 @@ func decodeMetadata(text string) map[string]string {
 	return metadata
 }
 
-// Micros returns d in the unit of the databases, rounded up: never early. nil
-// stands for an infinite lease.
+// Micros returns d in microseconds, rounded up so that no lease ends early. nil stands
+// for an infinite lease.
 func Micros(d time.Duration) *int64 {
 	if d == abstractions.Infinite {
 		return nil

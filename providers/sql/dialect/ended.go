@@ -8,16 +8,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Each ID that a name refuses is stored in 13 bytes, the latest first: its hash, a
-// byte that is 1 if it was broken, and the second in which it ended. 64 of them are
-// 832 bytes, so that the row of a name that is always busy stays within its page, where
-// the IDs themselves would be 3 KB. One in 10^17 claims meets the hash of another.
+// Each ID that a name refuses is stored in 13 bytes, the latest first: its hash, a byte
+// that is 1 if it was broken, and the second in which it ended. 64 entries take 832
+// bytes, so the row of a name that is always busy fits into its page; the IDs
+// themselves would take 3 KB. One in 10^17 claims has the hash of another claim.
 const (
 	endedMark    = HashBytes     // the offset of the byte that marks a break
 	endedSecond  = endedMark + 1 // the offset of the second
 	EndedBytes   = endedSecond + 4
 	brokenByMark = 1
-	// EndedDropped entries are dropped at a time, once both are too old. So the memory of a name that was busy shrinks by one entry at a time.
+	// EndedDropped is the number of entries that a new entry replaces once they are too old. So the memory of a name that was busy
+	// shrinks by one entry at a time.
 	EndedDropped = 2
 )
 
@@ -31,7 +32,8 @@ func endedEntry(stored, hash []byte) []byte {
 	return nil
 }
 
-// decodeEnded returns the entries of the holder and of a request's ID in the memory of a row. The rules need no others.
+// decodeEnded returns the entries of the holder and of a request's ID in the memory of a row. The rules need no other
+// entries.
 func decodeEnded(stored []byte, holder, id string) (ended providerkit.Ended) {
 	if len(stored) == 0 {
 		return nil
@@ -50,7 +52,7 @@ func decodeEnded(stored []byte, holder, id string) (ended providerkit.Ended) {
 }
 
 // EncodeEnded adds the IDs that a rule has ended to the stored memory of a row, within the bounds of
-// providerkit.Ended. An ID that the memory has already is left out. The result is never nil.
+// providerkit.Ended. An ID that is stored already is left out. The result is never nil.
 func EncodeEnded(ended providerkit.Ended, stored []byte) []byte {
 	for i := range ended {
 		hash := HashOf(ended[i].ID)

@@ -10,7 +10,7 @@ func HashOf(id string) []byte { return AppendHash(nil, id) }
 
 // AppendHash appends the hash of an ID: see [HashOf].
 func AppendHash(to []byte, id string) []byte {
-	var text [64]byte // most IDs fit, and need no memory of their own
+	var text [64]byte // most IDs fit, and need no allocation
 	sum := sha256.Sum256(append(text[:0], id...))
 	return append(to, sum[:HashBytes]...)
 }

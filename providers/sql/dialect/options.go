@@ -20,7 +20,7 @@ type Options struct {
 	Timeout                  time.Duration
 }
 
-// Validate checks the rules that no tag of a field states.
+// Validate checks the rules that the fields' tags can't state.
 func (o Options) Validate() error {
 	if o.HistoryRenewals && !o.History {
 		return providerkit.BadOption("HistoryRenewals", true, "History as well")
@@ -28,7 +28,7 @@ func (o Options) Validate() error {
 	return CheckIdentifier("Table", o.Table)
 }
 
-// CheckIdentifier refuses the value of a field that a statement can't name.
+// CheckIdentifier refuses a value that can't be an identifier in a statement.
 func CheckIdentifier(field, value string) error {
 	if !identifier.MatchString(value) {
 		return providerkit.BadOption(field, value, "a letter or underscore, then letters, digits and underscores")
@@ -42,7 +42,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 type Store struct {
 	Tables
 	Record    Recording
-	Retention time.Duration   // 0 for ever
+	Retention time.Duration   // 0 means no end
 	Random    func(n int) int // from 0 to n-1
 }
 
@@ -56,7 +56,7 @@ func NewStore(o Options, t Tables) *Store {
 	}
 }
 
-// Finite turns abstractions.Infinite into 0, which stands for ever in a [Store].
+// Finite turns abstractions.Infinite into 0, which means no end in a [Store].
 func Finite(d time.Duration) time.Duration {
 	if d == abstractions.Infinite {
 		return 0

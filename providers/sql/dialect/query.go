@@ -16,9 +16,9 @@ type Querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// Statements runs statements, through package sql or through a client itself.
+// Statements runs statements, through package sql or directly through a client.
 type Statements interface {
-	// Query runs one statement, and hands over each of its rows.
+	// Query runs one statement, and calls each for each of its rows.
 	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error
 }
 
@@ -56,8 +56,8 @@ type Limited struct {
 	places *semaphore.Weighted
 }
 
-// LimitedTo leaves one of the connections to renewals, which bypass the limit: acquires that wait for row locks,
-// or a burst of acquires, can't make leases run out. There is no limit for one connection, nor for 0, which stands for no bound.
+// LimitedTo reserves one of the connections for renewals, which bypass the limit. So acquires that wait for row locks, or come
+// in a burst, can't make leases run out. There is no limit if connections is 1, or is 0 because the connections are unbounded.
 func LimitedTo(connections int, on Statements) Limited {
 	most := int64(connections - 1)
 	if most < 1 {

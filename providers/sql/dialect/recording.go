@@ -10,7 +10,7 @@ import (
 // Recording configures which changes go into the history table, and their retention.
 type Recording struct {
 	Changes, Renewals bool
-	Retention         time.Duration // 0 for ever
+	Retention         time.Duration // 0 means no end
 }
 
 // Kept returns the entries of a change for the history table.

@@ -14,18 +14,18 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
-// RowStore serves the requests that SQLite and MySQL serve in the same way. A row is read, the rules and the queue in the row
-// ([WaitList]) decide, and the row is written. PostgreSQL does most of this work within its statements.
+// RowStore serves the requests that SQLite, MySQL and SQL Server serve in the same way. A row is read, the rules and the
+// queue in the row ([WaitList]) decide, and the row is written. PostgreSQL does most of this work within its statements.
 type RowStore struct {
 	*Store
 	in    RowDialect
-	Clock func() hostclock.Time // zero where rows contain the time
+	Clock func() hostclock.Time // returns zero where rows contain the time
 	width int                   // number of Row.Columns that are read
 	*Wakeups
 }
 
-// NewRowStore returns the row store of a dialect. The clock is zero where rows bring the time along. columns is the number of
-// [Row.Columns] in a row. [NewWakeups] takes listen.
+// NewRowStore returns the row store of a dialect. clock returns zero where rows contain the time. columns is the number of
+// [Row.Columns] in a row. listen is for [NewWakeups].
 func NewRowStore(
 	s *Store, in RowDialect, clock func() hostclock.Time, columns int, listen func(context.Context, *Wakeups) (wakeup.Connection, error),
 ) *RowStore {
@@ -39,7 +39,7 @@ type RowDialect interface {
 	Statements // that only read
 	// Change makes a change of a row, atomically.
 	Change(ctx context.Context, name, id string, rule func(*Row) providerkit.Change) (Applied, error)
-	// Lives says whether the process behind a waiter's channel may be alive.
+	// Lives reports whether the process behind a waiter's channel may be alive.
 	Lives(channel string) bool
 }
 
@@ -56,9 +56,9 @@ func (s *RowStore) Apply(ctx context.Context, op Op) (Applied, error) {
 	return done, err
 }
 
-// admit applies the rule of an acquire, unless the name is kept for another claim, for the rest of a
-// reservation. A waiting claim joins the queue if it is refused, and leaves the queue when it gets the name. In that case
-// a first waiter that has missed its turn leaves with that claim.
+// admit applies the rule of an acquire, but refuses the claim while the name is reserved for another claim. A waiting
+// claim joins the queue when it is refused, and leaves the queue when it acquires the name. At that time a first
+// waiter that has missed its turn also leaves the queue.
 func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)
@@ -89,7 +89,7 @@ func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 }
 
 // Decide applies a rule to a row, and fills in the columns of the change. A name that has become free is reserved for its first
-// waiter, and freed is its queue. Waiters whose process is gone lose their places.
+// waiter, and its queue is returned as freed. Waiters whose process is gone lose their places.
 func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Applied, freed WaitList) {
 	done.Change = rule(r)
 	done.After = r.Record
@@ -115,7 +115,7 @@ func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Appl
 	return done, r.waiters
 }
 
-// Dequeue takes a claim out of a name's queue. A turn that the claim had passes to the next waiter.
+// Dequeue removes a claim from a name's queue. If it was the claim's turn, the turn passes to the next waiter.
 func (s *RowStore) Dequeue(ctx context.Context, name, waiter string) error {
 	_, err := s.in.Change(ctx, name, "", func(r *Row) providerkit.Change {
 		_, kept := r.kept()
@@ -124,7 +124,7 @@ func (s *RowStore) Dequeue(ctx context.Context, name, waiter string) error {
 	return err
 }
 
-// Find reads a row for a request of an ID.
+// Find reads a row for a request with an ID.
 func (s *RowStore) Find(ctx context.Context, on Statements, name, id string, now hostclock.Time) (*Row, error) {
 	r := &Row{At: now}
 	r.Name = name
@@ -149,7 +149,7 @@ func (s *RowStore) eachRow(ctx context.Context, on Statements, now hostclock.Tim
 	})
 }
 
-// Rows reads the existing rows of some names, some hundred at a time: SQLite bounds the parameters of a statement.
+// Rows reads the existing rows of some names, at most 500 at a time: SQLite bounds the parameters of a statement.
 func (s *RowStore) Rows(ctx context.Context, on Statements, names []any) (map[string]*Row, error) {
 	found := make(map[string]*Row, len(names))
 	for some := range slices.Chunk(names, 500) {
@@ -170,7 +170,7 @@ func (s *RowStore) List(ctx context.Context, req abstractions.ListRequest, limit
 	return records, err
 }
 
-// Waiting lists the waiters, except one that has missed its turn, and those whose process is gone.
+// Waiting lists the waiters. It leaves out a first waiter that has missed its turn, and waiters whose process is gone.
 func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
 	r, err := s.Find(ctx, s.in, name, "", s.Clock())
 	if _, kept := r.kept(); r.ID == "" && r.Ends.Wall != 0 && !kept {
@@ -179,7 +179,7 @@ func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Wai
 	return r.waiters.list(r.Now, s.in.Lives), err
 }
 
-// Turns finds the waiters that have their turn, or that meet no other claim.
+// Turns returns the waiters whose turn it is, and those whose name is free and not reserved.
 func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err error) {
 	names := make([]any, len(all))
 	for i := range all {
@@ -199,7 +199,7 @@ func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err
 	return waiters, err
 }
 
-// SweepPage looks at a page of rows, and hands over those that may be forgotten.
+// SweepPage reads a page of rows, and passes those that may be forgotten to forget.
 func (s *RowStore) SweepPage(
 	ctx context.Context, on Statements, after *string, limit int, idle time.Duration, forget func([]*Row) (int, error),
 ) (deleted int, last string, err error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// ServerStore is a [RowStore] over a server, for MySQL and SQL Server. A row is read, the rules decide, and one request writes the row
-// under the condition that it is still the same: no lock is held while the server waits for a client, which may be paused for good.
+// ServerStore is a [RowStore] over a server, for MySQL and SQL Server. A row is read, the rules decide, and one request writes the
+// row on condition that it has not changed. So no lock is held while the server waits for a client, which may never continue.
 //
-// A deadline counts from the read's clock reading, which is taken before the row is read. By the time of the write this reading
-// is in the past, which frees no name early: a lease that had run out at the reading is still over at the write.
+// A deadline counts from a clock reading that is taken before the row is read. By the time of the write this reading is in the
+// past. That frees no name early: a lease that had run out at the reading has also run out at the write.
 type ServerStore struct {
 	*RowStore
 	Limited // except for renewals
@@ -33,13 +33,14 @@ type ServerDialect interface {
 	Write(ctx context.Context, on Statements, w Write, notes []abstractions.NamedEntry) (n int, err error)
 	// WriteAll writes renewed rows, and returns the number of rows that had not changed. Fewer than all may be written.
 	WriteAll(ctx context.Context, on Statements, all []Write) (n int, err error)
-	// Raced reports whether the error of a write is that of a lost race, which has occurred so many times before.
+	// Raced reports whether the error of a write means a lost race. times is the number of earlier lost races of this
+	// request.
 	Raced(err error, times int) bool
-	// Verdict is that of a [Backend].
+	// Verdict judges an error, as in [Backend].
 	Verdict(err error) sqlkit.Verdict
 }
 
-// Write is a row to write, and the part of the row that was read on which the write depends. Version is 0 if there was no row.
+// Write is a row to write, and the values from the read that the write depends on. Version is 0 if there was no row.
 type Write struct {
 	Row                   *Row
 	Version, Token, Floor int64
@@ -56,7 +57,8 @@ const ServerColumns = 14
 // serverColumnsRead is the number of Row.Columns that a server returns.
 const serverColumnsRead = 19
 
-// NewServerStore returns the store of a server's dialect, whose waiters poll. Batches of more than most claims are renewed by halves.
+// NewServerStore returns the store of a server's dialect, whose waiters poll. Batches of more than most claims are renewed in
+// halves.
 func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerStore {
 	r := &ServerStore{Limited: on, in: in, most: most}
 	r.RowStore = NewRowStore(s, r, func() hostclock.Time { return hostclock.Time{} }, serverColumnsRead,
@@ -64,7 +66,7 @@ func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerSto
 	return r
 }
 
-// Lives returns true, since it is unknown whether a process lives.
+// Lives returns true, since it is unknown whether the process is alive.
 func (s *ServerStore) Lives(string) bool { return true }
 
 // Change implements [RowDialect].
@@ -97,7 +99,8 @@ func (s *ServerStore) changeOn(ctx context.Context, on Statements, name, id stri
 	return done, err
 }
 
-// writeOf is for a row that was read. A change of the holder's claim has to be written before the claim has run out.
+// writeOf returns the write of a row that was read. A change of the holder's claim has to be written before the claim
+// has run out.
 func writeOf(r *Row) Write {
 	w := Write{Row: r, Token: r.Token, Floor: r.Floor, ID: r.ID, Until: r.Ends.Wall}
 	if !r.Held() || r.Ends.Wall == 0 {
@@ -107,12 +110,12 @@ func writeOf(r *Row) Write {
 }
 
 // Renew reads all the rows and writes all renewals that the rules allow, in two requests. If a row is locked or has changed, each
-// half runs alone, which may renew some claims twice. If the history records renewals, each claim runs alone.
+// half is sent alone, which may renew some claims twice. If the history records renewals, each claim is sent alone.
 func (s *ServerStore) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
 	on := s.in.Renewing(wait)
 	if len(reqs) == 1 {
 		done, err := s.changeOn(ctx, on, reqs[0].Name, reqs[0].ID, func(r *Row) providerkit.Change { return r.Renew(reqs[0]) })
-		if err != nil { // it may have been rolled back
+		if err != nil { // the write may have been rolled back
 			return nil, err
 		}
 		return []abstractions.RenewResult{done.Renewed(reqs[0].TTL)}, nil
@@ -143,7 +146,7 @@ func (s *ServerStore) renewMany(ctx context.Context, on Statements, reqs []abstr
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // all batches lock rows in this order
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Name, reqs[b].Name) }) // so that all batches lock rows in the same order
 	results, renewed := make([]abstractions.RenewResult, len(reqs)), []Write{}
 	for _, i := range order {
 		r := rows[reqs[i].Name]

@@ -45,7 +45,7 @@ func StatementIn(files fs.FS, file string, holes map[string]string) string {
 			if !known {
 				panic("dialect: " + file + ": nothing for " + hole)
 			}
-			if takes { // otherwise it may have parameters
+			if takes { // without an argument, question marks are parameters
 				text = strings.ReplaceAll(text, "?", argument)
 			}
 			return text

@@ -26,18 +26,18 @@ const (
 type Tables struct {
 	Schema, Table string   // schema is "" except on PostgreSQL and SQL Server
 	quote         string   // the first and the last mark of a quoted name
-	Suffixes      []string // of these tables, except the table of versions
+	Suffixes      []string // the suffixes of these tables, except the table of versions
 	Create        []string // the statements that make the tables
-	// All statements. exists reports whether there is a table, and version returns the version of ours; history and newest are a page of a
-	// name's history, from its beginning and from its end.
-	// step_2 brings tables of version 1 to version 2, and so on: see Pending.
+	// All statements, by name. exists reports whether a table exists, and version returns the version of our tables. history and
+	// newest return a page of a name's history, from its beginning and from its end. step_2 brings tables of version 1 to version
+	// 2, and so on: see Pending.
 	SQL map[string]string
 	// Version is SchemaVersion unless a test sets another.
 	Version int
 }
 
-// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. A later file replaces an earlier
-// file of that name. quote is one mark, or two as in "[]". holes are those of the dialect.
+// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. A later file replaces an
+// earlier file of that name. quote is one mark, or two as in "[]". holes are the dialect's own.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
 	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{
@@ -78,10 +78,10 @@ func (t *Tables) there(ctx context.Context, on Statements, suffix string) (there
 	return there, err
 }
 
-// Pending returns the statements that bring tables of a version up to date. For version 0 these make the tables.
+// Pending returns the statements that bring tables of a version up to date. For version 0 they make the tables.
 //
 // A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, a step may
-// run twice: its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
+// run twice, so its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
 func (t *Tables) Pending(found int) (statements []string) {
 	if found == 0 {
 		return t.Create
@@ -105,7 +105,7 @@ func (t *Tables) Install(ctx context.Context, on Statements, create []string) er
 	case found > 0:
 		return runAll(ctx, on, t.Pending(found))
 	}
-	begun, err := t.there(ctx, on, SchemaSuffix) // where each statement is a transaction
+	begun, err := t.there(ctx, on, SchemaSuffix) // an earlier Install may have been cut off, where each statement is a transaction
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (q WaitList) Head() (waiter, channel string) {
 	return waiter, channel
 }
 
-// Rest returns the queue behind its first waiter.
+// Rest returns the queue without its first waiter.
 func (q WaitList) Rest() WaitList {
 	_, rest, _ := strings.Cut(string(q), "\n")
 	return WaitList(rest)
@@ -51,7 +51,7 @@ func (q WaitList) list(now time.Time, lives func(channel string) bool) (list []a
 	return list
 }
 
-// leave takes a waiter out. If the name is kept for that waiter, the turn passes to the next waiter.
+// leave removes a waiter from the queue. If the name is kept for that waiter, the turn passes to the next waiter.
 func (q *WaitList) leave(waiter string, kept bool) (c providerkit.Change) {
 	head, _ := q.Head()
 	turn := kept && head == waiter

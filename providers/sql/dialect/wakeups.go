@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/wakeup"
 )
 
-// The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its
-// process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. At most 1024 claims
-// wait; others poll. The waiters' identities are in the row too on SQLite (WaitList), and on PostgreSQL in a table of its own, which
-// no waiter needs to be served.
+// The row of a name has its waiters in the order of arrival: the hash of the claim, and the channel on which its process listens, 8
+// bytes each. So leaving, reserving and waking touch no other row and no index. At most 1024 claims wait; others poll. The waiters'
+// IDs and owners are in the row too (WaitList). On PostgreSQL they are in a table of their own, which is only for listing the
+// waiters.
 const (
 	WaiterBytes  = 2 * HashBytes
 	MostWaiters  = 1024
@@ -36,14 +36,14 @@ var Polled = hex.EncodeToString(unheard[:])
 type Wakeups struct {
 	*waitqueue.Queue[string]
 	ChannelBytes []byte
-	Polls        atomic.Bool // since nothing can wake this process
+	Polls        atomic.Bool // true if nothing can wake this process
 }
 
-// Turns are the requests of Wakeups to a database that can't be listened to.
+// Turns are the requests of Wakeups to the database.
 type Turns interface {
-	// Turns finds the waiters that have their turn.
+	// Turns returns the waiters whose turn has come. It is for polling.
 	Turns(ctx context.Context, all []Turn) (ids []string, err error)
-	// Dequeue takes a waiter out of a name's queue.
+	// Dequeue removes a waiter from a name's queue.
 	Dequeue(ctx context.Context, name, id string) error
 }
 
@@ -56,7 +56,8 @@ type Turn struct {
 // ErrPolls is the error of a process that nothing can wake.
 var ErrPolls = errors.New("waiters have to poll")
 
-// NewWakeups takes a function that connects to listen. The function fails with [ErrPolls] where no process can be woken.
+// NewWakeups returns the wake-ups of a provider. listen opens a connection that receives wake-ups, and fails with
+// [ErrPolls] where no process can be woken.
 func NewWakeups(in Turns, listen func(context.Context, *Wakeups) (wakeup.Connection, error)) *Wakeups {
 	w := &Wakeups{ChannelBytes: make([]byte, channelBytes)}
 	_, _ = rand.Read(w.ChannelBytes) // never fails
@@ -96,7 +97,8 @@ func (w *Wakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return w.Register(ctx, req.Name, WaiterOf(req.ID))
 }
 
-// Message parses "waiter delay": ask after so many milliseconds. It returns the waiter if it is to ask now, and "" otherwise, which wakes no waiter.
+// Message parses the text "waiter delay": the waiter should retry after that many milliseconds. It returns the waiter if that time
+// has come, and otherwise "", which wakes no waiter.
 func (w *Wakeups) Message(text string) (now string) {
 	id, delay, _ := strings.Cut(text, " ")
 	after, err := strconv.Atoi(delay)
@@ -106,13 +108,13 @@ func (w *Wakeups) Message(text string) (now string) {
 	return id
 }
 
-// Bounds of the pause between two questions of a poller. The longest is well within a reservation.
+// Bounds of the pause between two requests of a poller. The longest is well within a reservation.
 const (
 	turnsLeast = 5 * time.Millisecond
 	turnsMost  = 80 * time.Millisecond
 )
 
-// poller stands in for a listener. It asks the database which waiters have their turns, for all waiters of a provider at once.
+// poller replaces a listener. One query returns the turns of all waiters of a provider.
 type poller struct {
 	*Wakeups
 	in    Turns

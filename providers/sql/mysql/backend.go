@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// backend is the one on MariaDB and MySQL. The clock of a read is NOW(6), the start of a statement that waits for no row. The condition of
-// a write, which may have waited, uses SYSDATE(6), the time at which it is evaluated.
+// backend is the backend on MariaDB and MySQL. A read uses NOW(6), the start of the statement, since it waits for no row. A write
+// may wait, so its condition uses SYSDATE(6), the time of its evaluation.
 type backend struct {
 	*dialect.ServerStore
 	db database
@@ -41,12 +41,12 @@ func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Wr
 		statement, args = m.SQL["update"], append(args[1:], w.Row.Name, w.Version, w.Until)
 	}
 	if len(notes) == 0 {
-		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has met a row
+		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has found a row
 			n = 0
 		}
 		return n, err
 	}
-	// It is sent as a whole, and is one transaction: the server waits for no client before its end.
+	// The statements are sent together, as one transaction: the server does not wait for the client before its end.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -93,7 +93,8 @@ func (m *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err
 	return count(ctx, m, m.SQL["trim"], limit, m.Record.Retention.Microseconds())
 }
 
-// Version also checks that SYSDATE returns the time: if it is NOW, settleAgain would move a deadline to before its holder's trust ends.
+// Version also checks that SYSDATE is not the same as NOW: otherwise settleAgain would move a deadline to a time before the end
+// of its holder's trust.
 func (m *backend) Version(ctx context.Context) (int, error) {
 	var stands bool
 	err := m.Query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan dialect.Scan) error { return scan(new(int), &stands) })
@@ -106,7 +107,7 @@ func (m *backend) Version(ctx context.Context) (int, error) {
 	return m.Tables.Installed(ctx, m)
 }
 
-// Migrate holds a lock of the server, for as long as the connection lives, so that processes that start together migrate one after
+// Migrate holds a lock of the server, at most until its connection ends, so that processes that start together migrate one after
 // the other.
 func (m *backend) Migrate(ctx context.Context) error {
 	conn, err := m.db.Conn(ctx)
@@ -132,7 +133,7 @@ func (m *backend) Verdict(err error) sqlkit.Verdict { return verdict(err) }
 
 func (m *backend) Close() error {
 	m.Wakeups.Close()
-	_ = m.db.Close() // its error is that of a connection that has already ended
+	_ = m.db.Close() // an error is about a connection that has already ended
 	return nil
 }
 
@@ -141,10 +142,11 @@ func (m *backend) Close() error {
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf fills in the statements for one table. Times are in microseconds since 1970: sessions are in UTC.
+// tablesOf fills in the statements for one table. Times are in microseconds since 1970, which NOW and SYSDATE give
+// because sessions are in UTC.
 func tablesOf(table string) dialect.Tables {
 	return dialect.NewTables("", table, "`", map[string]string{
-		// The start of the statement, and the time at which this is evaluated.
+		// The start of the statement, and the time of the evaluation.
 		"start": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))",
 		"now":   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
 		// Columns in the order of Row.Columns, after the name, of a row that may be missing. The start is never later than the

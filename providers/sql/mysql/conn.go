@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// database is a pool of sessions, of the provider's own.
+// database is the provider's own pool of sessions.
 type database struct {
 	*sql.DB
 	size int
@@ -27,8 +27,9 @@ func openDatabase(connector sqldriver.Connector, size int) database {
 const deadlocks = 20
 
 // Query runs statements that are sent as a whole. If they fail, their connection is closed, which rolls back the rest of a
-// transaction. If the server is useless, Query also closes the pool's idle connections. Query repeats a request after a deadlock, and
-// if its connection had ended before the request: nothing was sent, and all connections of the pool may have ended.
+// transaction. If the server can't serve requests, Query also closes the pool's idle connections. Query repeats a request after a
+// deadlock, and also a request whose connection had already ended: nothing was sent, and all connections of the pool may have
+// ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	for dead, locked := 0, 0; ; {
 		err := d.once(ctx, statement, args, each)
@@ -56,7 +57,7 @@ func (d database) once(ctx context.Context, statement string, args []any, each f
 	defer conn.Close()
 	err = dialect.ViaSQL{Querier: conn}.Query(ctx, statement, args, each)
 	if err != nil {
-		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 	}
 	return err
 }

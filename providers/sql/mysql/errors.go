@@ -19,8 +19,8 @@ func verdict(err error) sqlkit.Verdict {
 	return sqlkit.MySQL(number, fmt.Sprint(err))
 }
 
-// errorNumber is the server's code in an error of the library. Where the library itself ends a log-in it is the code of
-// MySQL's own client.
+// errorNumber returns the server's code in an error of the library, or 0. If the library itself ended the log-in, it
+// returns the code of MySQL's own client.
 func errorNumber(err error) int {
 	if coded := (*mysql.MySQLError)(nil); errors.As(err, &coded) {
 		return int(coded.Number)

@@ -27,7 +27,7 @@ type Options struct {
 	// Connector is your own connector of go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams set.
 	// The connections belong to the provider, which sets up their sessions.
 	Connector sqldriver.Connector `json:"-"`
-	// MaxConns is the most connections at a time, 2 or more. One of them is for renewals. Default 8.
+	// MaxConns is the maximum number of connections, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`
 
 	// Table is the table of leases, and the prefix of the other tables'
@@ -54,10 +54,10 @@ type Options struct {
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows the fields that are no secret, for all verbs.
+// Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows the fields that Format shows, and so is not for storing options.
+// MarshalJSON writes the fields that Format prints, and so is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are
@@ -92,7 +92,7 @@ func (o *Options) complete() (sqldriver.Connector, error) {
 
 var urlSchemes = []string{"mysql", "mariadb"}
 
-// connectTimeout bounds attempts to connect whose context allows more.
+// connectTimeout bounds an attempt to connect, even if its context allows more time.
 const connectTimeout = 5 * time.Second
 
 // readURL sets the fields that the URL's query names, and makes a connector of the rest. It refuses parameters of the library

@@ -15,10 +15,11 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// sessionSettings has the settings that statements rely on. SET NAMES is before the others: the server or its init_connect may give a session
-// another character set, in which the last byte of a character and a backslash that escapes a quote may be one character. The text itself
-// is ASCII, which all character sets of clients read alike. A session waits 2 s for a lock, even for the lock of a changing table: the server
-// does not notice that its client has left. A chained transaction would never end. Safe updates refuse a join that updates many rows.
+// sessionSettings has the settings that statements rely on. SET NAMES comes first: the server or its init_connect may give a
+// session another character set, in which the backslash that escapes a quote may be read as part of the character before. The
+// settings are in ASCII, which all character sets of clients read alike. A session waits at most 2 s for a lock, even for that of a
+// table that is being altered, since the server does not notice that its client has left. With chained transactions, a transaction
+// would always be open. Safe updates would refuse a join that updates many rows.
 const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
@@ -51,7 +52,7 @@ func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return &checkedConn{session, time.Now()}, nil
 }
 
-// driverConn is a connection that prepares nothing.
+// driverConn is a connection that can run a statement without a Prepare.
 type driverConn interface {
 	sqldriver.Conn
 	sqldriver.QueryerContext
@@ -98,13 +99,13 @@ func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// quoting is the query for the session's reading of texts. quoted is its answer if the client library's quotes are right for the session.
+// quoting queries how the session reads quoted texts. quoted is the result if this agrees with the quotes of the client library.
 const (
 	quoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
 	quoted  = "utf8mb4 utf8mb4 0"
 )
 
-// quotesSafely refuses a session that reads texts in another way than the client library writes them: a proxy may not forward settings.
+// quotesSafely refuses a session that does not read texts as the client library writes them: a proxy may not forward settings.
 func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	rows, err := conn.QueryContext(ctx, quoting, nil)
 	if err != nil {
@@ -118,10 +119,10 @@ func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	return err
 }
 
-// signIn connects. An application's function in the Connector may get the password. Its error says nothing about the server, whose
-// own answers have numbers.
+// signIn connects. A function of the application in the Connector may fetch the password. The error of such a function says
+// nothing about the server; the server's own errors have numbers.
 func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
-	var answer error // of the server, or of the network
+	var answer error // the error of the server, or of the network
 	err = providerkit.GuardCredentials(nil, func() (err error) {
 		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
 			answer, err = err, nil
@@ -131,7 +132,7 @@ func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
 	return conn, cmp.Or(err, answer)
 }
 
-// ofConnection reports whether an error is of the connection itself.
+// ofConnection reports whether an error concerns the connection itself.
 func ofConnection(err error) bool {
 	var network net.Error
 	var untrusted *tls.CertificateVerificationError

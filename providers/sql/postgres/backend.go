@@ -15,9 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/sqlkit"
 )
 
-// postgres is the backend on PostgreSQL. Each change is one statement and so
-// one transaction: no lock is ever held while the server waits for a client,
-// which may be paused for good.
+// postgres is the backend on PostgreSQL. Each change is one statement and so one
+// transaction: no lock is ever held while the server waits for a client, which may
+// never continue.
 type postgres struct {
 	*dialect.Store
 	db *pgDatabase
@@ -27,9 +27,9 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*pending]
 }
 
-// Apply reads the row, asks the rule, and writes the change under the condition that
-// the row's version is still the same. Otherwise it repeats all steps. A lost race
-// means that another change was made.
+// Apply first tries quickly. Otherwise it reads the row, applies the rule, and writes
+// the change on condition that the row's version is still the same. If it is not,
+// another change was made, and Apply repeats these steps.
 func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.After.Name == "" {
@@ -59,8 +59,8 @@ func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, e
 	return done, err
 }
 
-// find reads the row for a request of an ID, and reports whether the name is kept for a waiter that has not asked. A waiter's acquire
-// that is refused joins the queue.
+// find reads the row for a request with an ID, and reports whether the name is kept for another waiter. A waiter's acquire that is
+// refused joins the queue.
 func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (r *dialect.Row, kept bool, err error) {
 	r = &dialect.Row{}
 	r.Name = name
@@ -118,10 +118,10 @@ func (p *postgres) Close() error {
 	return nil
 }
 
-// pending is an acquire or a release that most likely meets no obstacle. Concurrent ones
-// share a statement, each for another name: see package batch. It makes its change
-// or none, and never waits for a row that others have locked unless it is alone in
-// its statement.
+// pending is an acquire or a release that most likely meets no obstacle. Concurrent
+// requests for different names share a statement: see package batch. A request makes its
+// whole change or no change. It waits for a row that others have locked only if it is
+// alone in its statement.
 type pending struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
@@ -132,8 +132,8 @@ type pending struct {
 	Metadata string `json:"metadata,omitempty"` // JSON in a text
 
 	batch.Outcome
-	hash       [dialect.HashBytes]byte // behind Hash
-	done       bool                    // otherwise the rule decides, unless there is an error
+	hash       [dialect.HashBytes]byte // the array behind Hash
+	done       bool                    // if false, the rule decides, unless there is an error
 	token, now int64
 }
 
@@ -175,8 +175,9 @@ func (p *postgres) releaseMany(ctx context.Context, all []*pending, direct bool)
 	p.send(ctx, all, direct, p.SQL["releases"], p.SQL["release"], q.Name, q.ID, q.Hash)
 }
 
-// send runs the statement of a single change, with its parameters, or that of many. A single change may wait
-// for a row, so its caller sends directly, and the wait ends with that caller.
+// send runs the statement of a single change (one, with its args), or the statement of several changes
+// (many). A single change may wait for a row, so its caller sends directly, and the wait ends with
+// that caller.
 func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {
@@ -185,7 +186,7 @@ func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, 
 		}))
 		return
 	}
-	// After a refusal each runs alone: the obstacle of one change is not an obstacle of the others.
+	// After a refusal each change runs alone, since a single change may be the cause.
 	err := p.together(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return

@@ -7,14 +7,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// pgColumns returns the scan targets of PostgreSQL's statements: the fragment "row" after the clock, without a name.
+// pgColumns returns the scan targets of PostgreSQL's statements: the clock, then the fragment "row", without the name.
 func pgColumns(r *dialect.Row) []any {
 	columns := r.Columns()
 	columns[0], columns[12] = &r.Began, (*inHex)(&r.Memory)
 	return columns[:13]
 }
 
-// inHex holds bytes that are read as a text.
+// inHex holds bytes that are read as hexadecimal text.
 type inHex []byte
 
 // Scan reads a column.

@@ -23,32 +23,32 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pgDatabase is the connection to PostgreSQL: our own pool, or one of the application.
+// pgDatabase is the connection to PostgreSQL: our own pool, or a pool or database of the application.
 type pgDatabase struct {
 	dialect.Querier // of db
 	db              *sql.DB
 	pool            *pgxpool.Pool                            // the application's, behind db; otherwise nil
 	native          bool                                     // the driver is pgx
-	hooked          bool                                     // the pool is the application's, whose hooks may get passwords
+	hooked          bool                                     // the pool is the application's, whose hooks may fetch passwords
 	size            int                                      // the most connections at a time; 0 if there is no bound
-	listen          func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
-	field           string                                   // of Options, if the pool is the application's
+	listen          func(context.Context) (*pgx.Conn, error) // opens a connection outside the pool; nil if the driver can't
+	field           string                                   // the field of Options, if the pool is the application's
 	full            func() bool                              // all connections of the application's pool are in use; nil if the pool is our own
 	drop            func(context.Context)                    // closes the idle connections
 	close           func()                                   // closes our own pool
-	strict          atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
+	strict          atomic.Bool                              // transactions are stricter than READ COMMITTED by default
 	exec            atomic.Bool                              // prepared statements are forgotten
-	pooled          atomic.Bool                              // no connection keeps its session, so none can listen
-	used            atomic.Int64                             // when a connection of the application's was last taken, in ns since 1970
+	pooled          atomic.Bool                              // connections do not keep their sessions, so none can listen
+	used            atomic.Int64                             // when a connection of the application was last used, in ns since 1970
 }
 
-// connectTimeout bounds attempts to connect, also to have a query cancelled, unless
-// the URL has a connect_timeout.
+// connectTimeout bounds attempts to connect, including those that cancel a query,
+// unless the URL has a connect_timeout.
 const connectTimeout = 5 * time.Second
 
-// openPgx makes a pool of our own. It doesn't connect. A connection on which a call
-// was given up leaves it at once, where a pgxpool would wait until pgx has had the
-// call cancelled, for up to 15 s on a dead one (pgx v5.12, pgconn.asyncClose).
+// openPgx makes a pool of our own. It doesn't connect. A connection whose call was
+// given up leaves the pool at once. A pgxpool would keep it until pgx has cancelled the
+// call, for up to 15 s on a dead connection (pgx v5.12, pgconn.asyncClose).
 func openPgx(dsn string) (*pgDatabase, error) {
 	config, err := pgxConfig(dsn)
 	if err != nil {
@@ -65,12 +65,12 @@ func openPgx(dsn string) (*pgDatabase, error) {
 	return d, nil
 }
 
-// ownPgx is a database that closes with the provider.
+// ownPgx returns a database that closes with the provider.
 func ownPgx(db *sql.DB, size int32) *pgDatabase {
 	return &pgDatabase{Querier: db, db: db, native: true, size: int(size), close: func() { _ = db.Close() }}
 }
 
-// pgxConfig also understands the parameters of a pgxpool.
+// pgxConfig parses a DSN, which may have the parameters of a pgxpool.
 func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err erro
 	return conn, d.taken(ctx, err)
 }
 
-// fromDB takes a connection of the database. Connections of our own check themselves.
+// fromDB takes a connection of the database. Our own connections are checked by their connector.
 func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
 	if d.hooked && d.rested() {
 		conn, err = pgkit.ConnChecked(ctx, d.db)
@@ -143,14 +143,14 @@ func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
 	return conn, d.taken(ctx, err)
 }
 
-// rested reports whether no connection of the application's was taken for a while, so that idle ones have to be checked.
+// rested reports whether the application's connections have been unused for so long that idle ones have to be checked.
 func (d *pgDatabase) rested() bool {
 	last := d.used.Load()
 	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
 }
 
-// taken records that a connection was taken, or explains the error. The hooks of an application's pool get its passwords, and their errors say
-// nothing about the server: its own answers are *pgconn.ConnectError.
+// taken records that a connection was taken, or explains the error. The hooks of an application's pool may fetch passwords, and
+// their errors say nothing about the server. The server's own errors are *pgconn.ConnectError.
 func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	if err == nil {
 		d.used.Store(time.Now().UnixNano())
@@ -165,7 +165,8 @@ func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	return providerkit.NewCredentialError(err, false)
 }
 
-// wake listens for the waiters of a provider, and never does after a pooler was seen that gives each transaction another session.
+// wake listens for the waiters of a provider. Once it has found a pooler that gives each transaction another session, it returns
+// ErrPolls.
 func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
 	if d.listen == nil || d.pooled.Load() {
 		return nil, dialect.ErrPolls

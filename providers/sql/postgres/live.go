@@ -27,7 +27,7 @@ type pgLive struct {
 	good *pgx.ConnConfig
 }
 
-// newest returns a configuration, and an error if the configuration lacks the newest contents.
+// newest returns the configuration to use, and an error if that lacks the newest contents.
 func (l *pgLive) newest() (*pgx.ConnConfig, error) {
 	next, err := pgx.ParseConfig(l.dsn)
 	var shown error

@@ -10,12 +10,12 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// Provider is a leasing provider over tables of PostgreSQL. Beside the requests about leases it has Migrate, Statements, Sweep and
-// WriteHistory: see [sqllease.Provider].
+// Provider is a leasing provider over tables of PostgreSQL. In addition to the requests about leases it has Migrate, Statements,
+// Sweep and WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
-// Open makes a provider. Unless Options.Create is set it sends no request, so
-// an unreachable database, or missing tables, show at the first use. Invalid
+// Open makes a provider. Unless Options.Create is set it sends no request, so an
+// unreachable database, or missing tables, are reported at the first use. Invalid
 // options are reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DefaultSchema is the default of Options.Schema. It is a schema of the library's own for two reasons:
+// DefaultSchema is the default of Options.Schema. The library has its own schema for two reasons:
 //
 //   - Statements name their schema. With the search path of a session two roles could find two tables "lease",
 //     and hold one name at the same time.
@@ -24,12 +24,12 @@ const DefaultSchema = "leasing"
 // and durations are written as in Go ("90m") or "forever". Printing options, logging them
 // or marshalling them to JSON shows neither URL nor DSN, which may hold a password.
 type Options struct {
-	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's
-	// parameters (also pool_max_conns, pool_max_conn_lifetime and
-	// pool_max_conn_idle_time) and a password whose special characters are escaped.
-	// The query may set the fields below that have a tag, from Schema on. New connections
-	// use the newest contents of sslrootcert, sslcert, sslkey and passfile that can be used.
-	// The passfile must have one password for all hosts of the URL: pgx shows the first host's to all.
+	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's parameters (also
+	// pool_max_conns, pool_max_conn_lifetime and pool_max_conn_idle_time) and a password whose special
+	// characters are escaped. The query may set the fields below that have a tag, from Schema on. New
+	// connections use the newest valid contents of sslrootcert, sslcert, sslkey and passfile. The
+	// passfile must have one password for all hosts of the URL: pgx sends the first host's password to
+	// all hosts.
 	URL string `json:"url" option:"secret"`
 	// DSN is pgx's data source name in keywords and values, "host=db user=app": see pgconn.ParseConfig.
 	DSN string `json:"dsn" option:"secret"`
@@ -65,17 +65,17 @@ type Options struct {
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
-	// NoWakeups turns off LISTEN, which needs a session of its own and so does
-	// not work through poolers such as PgBouncer in transaction mode. While there are waiters
-	// the provider then polls for all of them with one query, at intervals of up to 80 ms. A provider
-	// whose connections are seen to lose their sessions does so by itself.
+	// NoWakeups turns off LISTEN, which needs a session of its own and so does not work through
+	// poolers such as PgBouncer in transaction mode. While there are waiters the provider then polls
+	// for all of them with one query, at intervals of up to 80 ms. A provider also polls if it finds
+	// that its connections lose their sessions.
 	NoWakeups bool `json:"no_wakeups"`
 }
 
-// Format shows the fields that are no secret, for all verbs.
+// Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows the fields that Format shows, and so is not for storing options.
+// MarshalJSON writes the fields that Format prints, and so is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Query runs one statement, and passes each of its rows to each. If the server has forgotten prepared statements, it has done
-// nothing. Then Query repeats the statement unprepared, and from then on prepares no statement. If the server is useless, Query closes
-// the pool's idle connections: the next request makes a new connection, maybe to another server.
+// Query runs one statement, and passes each of its rows to each. If the server has forgotten prepared statements, nothing was
+// changed: Query repeats the statement unprepared, and from then on prepares no statement. If the server can't serve requests,
+// Query closes the pool's idle connections: the next request makes a new connection, maybe to another server.
 func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	exec := d.exec.Load()
 	err := d.once(ctx, exec, statement, args, each)
@@ -33,7 +33,8 @@ func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, ea
 	return err
 }
 
-// once uses pgx directly where possible: through database/sql a request takes a goroutine and some fifty allocations more.
+// once uses pgx directly where possible: through database/sql a request costs an extra goroutine and some fifty
+// allocations.
 func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(dialect.Scan) error) error {
 	if !d.native {
 		return d.foreign(ctx, statement, args, each)
@@ -102,8 +103,8 @@ func scanAll(rows pgx.Rows, err error, each func(dialect.Scan) error) error {
 	return rows.Err()
 }
 
-// readCommitted runs a statement in a transaction that sets its own level. It is sent as a whole: no row stays locked while the
-// server waits for a client.
+// readCommitted runs a statement in a transaction that sets its own level. The transaction is sent as a whole, so no row stays
+// locked while the server waits for a client.
 func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(dialect.Scan) error) error {
 	var all pgx.Batch
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")

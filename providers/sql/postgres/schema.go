@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Version reads the catalogue before the table: an error would be the same
-// for a missing table and for one that this role has no right to see. Every role can read
-// the catalogue, even without rights on the schema. Version also reads how transactions begin, and how texts are encoded.
+// Version reads the catalogue before the table, since the error would be the same for a missing table and for a table
+// that this role has no right to see. Every role can read the catalogue, even without rights on the schema. Version also
+// reads the default isolation level and the encoding of texts.
 func (p *postgres) Version(ctx context.Context) (int, error) {
 	err := p.db.Query(ctx, pgkit.Settings, nil, func(scan dialect.Scan) error {
 		strict, err := pgkit.Session(scan)
@@ -60,7 +60,7 @@ func (p *postgres) Migrate(ctx context.Context) error {
 }
 
 func (p *postgres) install(ctx context.Context, create []string) error {
-	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // it sees tables made before it had the lock
+	tx, err := p.db.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // so it sees tables that were made before it got the lock
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	if p.db.exec.Load() {
 		on = unprepared{on}
 	}
-	// CREATE SCHEMA IF NOT EXISTS also fails if it runs beside another.
+	// CREATE SCHEMA IF NOT EXISTS fails if another one runs at the same time.
 	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
 	if err := dialect.Run(ctx, on, lock, p.Schema); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	return tx.Commit()
 }
 
-// grants returns the rights that a role needs at run time.
+// grants returns the statements that grant a role its rights at run time.
 func (p *postgres) grants(role string) []string {
 	to := pgx.Identifier{role}.Sanitize()
 	return []string{

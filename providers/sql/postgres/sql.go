@@ -14,14 +14,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// files has the statements, one in a file.
+// files has the statements, one per file.
 //
 //go:embed statements/*.sql
 var files embed.FS
 
-// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" for rows without a lock. "acquire" and
-// "release" are missing where the statements for many also serve single requests. Where a connection must never wait for a
-// row lock, a locked row is an error (55P03, lock_not_available).
+// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" that skips locked rows. "acquire" and
+// "release" are missing where the statements for many also serve single requests. Where a connection must never wait for a row
+// lock, a locked row is an error (55P03, lock_not_available).
 func postgresTables(o Options, waits bool) dialect.Tables {
 	holes := map[string]string{
 		"namespace":     o.Schema,
@@ -65,38 +65,39 @@ func postgresTables(o Options, waits bool) dialect.Tables {
 // types of an operator in pg_catalog: a schema of the search path may have one with these types
 // (https://www.postgresql.org/docs/current/typeconv-oper.html).
 var fragments = map[string]string{
-	// A time in microseconds since 1970: as text its form depends on DateStyle.
+	// A time in microseconds since 1970: its text form depends on DateStyle.
 	"micros": "(extract(epoch FROM ?) OPERATOR(pg_catalog.*) 1000000)::bigint",
-	// So many microseconds.
+	// A number of microseconds, as an interval.
 	"span": "(? OPERATOR(pg_catalog.*) interval '1 microsecond')",
-	// pgColumns, of a row that may be missing. As text the form of bytes depends on bytea_output.
+	// pgColumns, of a row that may be missing. The text form of bytes depends on bytea_output.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
 	{{micros:?.acquired_at}}, coalesce({{micros:?.expires_at}}, 0), coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), pg_catalog.encode(?.ended, 'hex')`,
 	// abstractions.FingerprintOf an ID, for the history.
 	"fingerprint": `('fp_' || pg_catalog.substr(pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to('leasing claim ' || ?, 'UTF8')), 'hex'), 1, 16))`,
-	// Whether a row is free at a time: its lease has run out, or its reservation, if it has
-	// one, unless the clock was set back since.
+	// Whether a row is free at a time: its lease or its reservation has run out. A
+	// reservation for more than a minute was made before the clock was set back, and does
+	// not count.
 	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
 	// The highest forgotten token, or NULL: see dialect.Row.
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
-	// Whether the clock alone makes the token of a new name, greater than the floor and not above the last.
+	// Whether the clock can be the token of a new name: it is above the floor, and below the last token.
 	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
-	// Whether the rule of an acquire may ignore a row's token, which is neither that of a name without a token, nor the last.
+	// Whether the rule of an acquire may ignore a row's token: it is neither 0, for no token yet, nor the last token.
 	"plain": "l.token BETWEEN 1 AND {{before_last}}",
-	// Whether a waiter has the turn on a free name, or the name is kept for another waiter.
+	// Whether it is a waiter's turn on a free name, and whether the name is kept for another waiter.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",
 	"kept": "coalesce(l.id = '' AND NOT ({{free:c.now}} OR {{turn:?}}), false)",
 	// Whether a waiter is in the queue, and the queue without the waiter.
 	"queued":  `(pg_catalog."position"(l.waiters, ?) % {{waiter_bytes}} = 1)`,
 	"without": `pg_catalog.substr(l.waiters, 1, pg_catalog."position"(l.waiters, ?) - 1) || pg_catalog.substr(l.waiters, pg_catalog."position"(l.waiters, ?) + {{waiter_bytes}})`,
-	// The queue after a claim takes the name: without the claim, or without the first waiter, which has missed its turn.
+	// The queue after a claim acquires the name: without the claim, or without the first waiter, which has missed its
+	// turn.
 	"served": `CASE WHEN l.waiters = '' THEN l.waiters ELSE
 		pg_catalog.substr(CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END, CASE WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN {{waiter_bytes}} + 1 ELSE 1 END) END`,
 	// The end of the reservation for the first waiter, when a name becomes free.
 	"reserved": "CASE WHEN l.waiters <> '' THEN ? + {{grace}} END",
-	// Wakes the first waiter, for the side effect, and prepares others, including the last, for the case that all before them hang, in the form
-	// of dialect.Wakeups.Message.
-	// A waiter that polls has no channel.
+	// Wakes the first waiter, and sends others, including the last, the time of their turn in case all waiters before them hang, in
+	// the form of dialect.Wakeups.Message. A waiter that polls has no channel.
 	"notified": `CASE WHEN l.waiters <> '' THEN (
 		SELECT pg_catalog.count(pg_catalog.pg_notify('leasing_' || pg_catalog.encode(w.channel, 'hex'), pg_catalog.encode(w.id, 'hex') || ' ' || w.after) IS NULL) FROM (
 			SELECT pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 1, 8) AS id, pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 9, 8) AS channel, (r.n * {{grace_ms}})::text AS after
@@ -113,7 +114,8 @@ var fragments = map[string]string{
 	"instant": `(SELECT s.now, {{micros:s.now}} AS us FROM (SELECT {{now}} AS now ? OFFSET 0) AS s OFFSET 0)`,
 	// A reading after the rows are locked.
 	"clock": "c AS MATERIALIZED (SELECT * FROM {{instant:FROM (SELECT pg_catalog.count(*) FROM locked) AS l}} AS c)",
-	// The remaining hashes after the hash of one more ID in the memory of ended IDs, like encodeEnded: the second, and the others.
+	// The memory of ended IDs after the hash of a new entry, as in dialect.EncodeEnded: the rest of that entry, and the older
+	// entries.
 	"ended": `pg_catalog.substr(pg_catalog.int8send(?), 4) || pg_catalog.substr(l.ended, 1, {{ended_bytes}} * CASE
 		WHEN pg_catalog.length(l.ended) < {{ended_least}} * {{ended_bytes}}
 			OR pg_catalog.substr(l.ended, pg_catalog.length(l.ended) - {{ended_dropped}} * {{ended_bytes}} + 10, 4) >= pg_catalog.substr(pg_catalog.int8send(? - {{ended_for}}), 5) THEN {{ended_most}} - 1

@@ -18,7 +18,7 @@ import (
 // holds the write lock from its beginning, and reads the clocks under that lock.
 type sqlite struct {
 	*dialect.RowStore
-	dialect.Statements // they only read, beside the writers: in WAL mode a reader waits for no writer
+	dialect.Statements // for reads, concurrent with writes: in WAL mode a reader waits for no writer
 	pipes
 	// Concurrent changes share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
@@ -29,7 +29,7 @@ type sqliteChange struct {
 	name, id string
 	rule     func(*dialect.Row) providerkit.Change
 	batch.Outcome
-	left  atomic.Bool // the caller has left
+	left  atomic.Bool // the caller no longer waits
 	done  dialect.Applied
 	freed dialect.WaitList // the waiters of a name that the change has freed
 }
@@ -44,9 +44,9 @@ func (s *sqlite) Change(ctx context.Context, name, id string, rule func(*dialect
 	return c.done, c.Err()
 }
 
-// applyMany makes changes one after the other, in one transaction, for callers that still wait
-// for their answers. If the transaction is refused, each change runs alone: an obstacle of one change is
-// not an obstacle of the others.
+// applyMany makes changes one after the other, in one transaction, for callers that still wait for their
+// answers. If the transaction is refused, each change runs alone, since a single change may be the
+// cause.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on dialect.Statements) error {
 		now := s.Clock()
@@ -94,7 +94,8 @@ func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteC
 	return s.append(ctx, on, s.Record.Kept(c.name, &c.done.Change))
 }
 
-// Renew always waits: the write lock is for the whole file. Few writers are before it, since changes share transactions.
+// Renew always waits: the write lock is for the whole file. Few writers are ahead of it, since changes share
+// transactions.
 func (s *sqlite) Renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	err := s.db.write(ctx, func(on dialect.Statements) error {

@@ -22,13 +22,13 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
-	path    string                                       // of a file of our own, in its given form
+	path    string                                       // of our own file, as given
 	oneHost bool                                         // no other host uses the file
 	open    func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on an application's database
-	lock    *semaphore.Weighted                          // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, which can only be polled
-	writer  sqliteWriter                                 // guarded by lock; nil until needed, and on an application's database
+	lock    *semaphore.Weighted                          // has one place. Goroutines queue here, at no cost, since the lock of the file can only be polled
+	writer  sqliteWriter                                 // guarded by lock; nil until needed, and always nil on an application's database
 	burst   writeBurst
-	opened  atomic.Pointer[sqliteFile] // nil until the file was found
+	opened  atomic.Pointer[sqliteFile] // nil until the file is found
 }
 
 // readers bounds the connections of our own that may read beside the writer.
@@ -42,7 +42,7 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 		return nil, err
 	}
 	setUp := func(conn *sqlite3.Conn) error {
-		if err := verifyDisk(path, oneHost); err != nil { // before the log, whose index on such a disk may end the process (SIGBUS)
+		if err := verifyDisk(path, oneHost); err != nil { // before the log is opened: on such a disk its index may end the process (SIGBUS)
 			return err
 		}
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
@@ -73,9 +73,9 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 	return d, nil
 }
 
-// useWAL puts a file in WAL mode, for good. When processes open a new file at the
-// same moment SQLite refuses the change without asking the busy handler, since a process
-// could wait for ever for a lock that it has half of (sqlite.org/c3ref/busy_handler.html).
+// useWAL puts a file in WAL mode permanently. When processes open a new file at the same
+// moment, SQLite refuses the change without calling the busy handler, since two processes
+// with read locks could wait for each other for ever (sqlite.org/c3ref/busy_handler.html).
 func useWAL(conn *sqlite3.Conn) error {
 	const tries, pause = 100, 20 * time.Millisecond
 	for n := 1; ; n++ {
@@ -87,7 +87,8 @@ func useWAL(conn *sqlite3.Conn) error {
 	}
 }
 
-// verifyFile checks that the file is the one that this process has open, under its only name.
+// verifyFile checks that the path still leads to the file that this process has open. The first call also checks that
+// the file has one name.
 func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if file := d.opened.Load(); file != nil {
 		return file.verify()
@@ -102,7 +103,7 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do or COMMIT fails, write rolls the transaction back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) error) error {
-	if !d.lock.TryAcquire(1) { // a context may make its channel only now
+	if !d.lock.TryAcquire(1) { // TryAcquire first: unlike Acquire it does not make ctx allocate its channel
 		if err := d.lock.Acquire(ctx, 1); err != nil {
 			return err
 		}
@@ -131,8 +132,8 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 	return err
 }
 
-// connect returns the writer's connection, or borrows one from the application's pool
-// so that a pool of one isn't blocked.
+// connect returns the writer's connection, or one of the application's pool for this
+// write only, so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	if d.open == nil {
 		conn, err := d.Conn(ctx)
@@ -148,7 +149,7 @@ func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	return d.writer, nil
 }
 
-// leave keeps or returns a connection. A connection in doubtful state is closed.
+// leave keeps our own connection, or returns an application's. An unhealthy connection is closed.
 func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
 	if !healthy || d.open == nil {
 		d.writer = nil
@@ -170,12 +171,12 @@ func (l sqliteLoan) Query(ctx context.Context, statement string, args []any, eac
 
 func (l sqliteLoan) close(healthy bool) {
 	if !healthy {
-		_ = l.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+		_ = l.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 	}
 	l.Conn.Close()
 }
 
-// close waits for the writer in flight, which its context bounds. A later writer opens nothing.
+// close waits for the write in flight, which its context bounds. Later writes fail.
 func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil

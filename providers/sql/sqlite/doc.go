@@ -25,16 +25,16 @@
 //
 // Times are in microseconds. The columns boot and boot_us hold the expiry by CLOCK_BOOTTIME.
 //
-// On Linux each process is woken after the commit through its own
-// named pipe beside the file, leases.db-wake-... The pipe of a dead process has no reader, so its
-// waiters lose their places at once. On other systems, and where a pipe can't be made, the process
-// polls the queue. The writers of a process queue in order and share transactions, so a renewal waits
-// for a few transactions at most. Processes compete for SQLite's lock at short, random intervals, and
-// one that has been writing for long yields, so that none starves.
+// On Linux each process is woken after the commit through its own named pipe beside the file,
+// leases.db-wake-CHANNEL. The pipe of a dead process has no reader, so its waiters lose their places
+// at once. On other systems, and where a pipe can't be made, the process polls the queue. The writers
+// of a process queue in order and share transactions, so a renewal waits for a few transactions at
+// most. Processes compete for SQLite's lock at short, random intervals, and one that has been writing
+// for a long time yields, so that no process starves.
 //
-// leasing.ErrThrottled are a locked file, and a process without free file descriptors. After a full disk the
-// request may have been applied.
+// A locked file, and a process without free file descriptors, are reported as leasing.ErrThrottled. After a
+// full disk the request may have been applied.
 //
-// Supported is SQLite 3.38 and later, which matters for a database handle of your own. Permissions and performance are in
-// docs/providers/sqlite.md.
+// SQLite 3.38 and later are supported, which matters if you pass your own database handle. See docs/providers/sqlite.md
+// for permissions and performance.
 package sqlitelease

@@ -9,21 +9,21 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// A process with the longest burst of writes, while others wait for the file,
-// pauses and leaves the file to the others. These poll at intervals, and would find
-// the file free only by luck. Measured with a process of 1 goroutine beside one of 16,
-// both writing without a break: shares of 3 to 5 to 1 and a worst wait of 0.5 s
-// without the pause, 1.6 to 2 to 1 and 0.14 s with the pause.
+// A process whose burst of writes reaches longestBurst while others wait for the file
+// pauses, so that they can lock the file. They poll at intervals, and would otherwise
+// find the file free only by luck. Measured with a process of 1 goroutine beside one of
+// 16, both writing without a break: shares between 3:1 and 5:1 and a worst wait of 0.5
+// s without the pause, and between 1.6:1 and 2:1 and 0.14 s with the pause.
 const (
 	longestBurst = 4 * time.Millisecond
 	burstGap     = 500 * time.Microsecond // ends a burst
-	otherSeen    = 100 * time.Millisecond // the time for which a foreign lock counts as a sign of others
+	otherSeen    = 100 * time.Millisecond // after their lock was found, others count as waiting for this long
 )
 
 // writeBurst is the time for which this process has been writing without a gap.
 type writeBurst struct {
 	start, last time.Time    // guarded by sqliteDatabase.lock
-	contended   atomic.Int64 // when a foreign lock was met; Unix nanoseconds
+	contended   atomic.Int64 // when another process's lock was last found; Unix nanoseconds
 }
 
 // begin is called before a transaction, and pauses to give others a chance.
@@ -53,14 +53,14 @@ const (
 )
 
 // busy decides after count pauses whether to poll the lock of the file once more. SQLite's
-// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely
-// while newcomers pass. Here every waiter polls at the same short, random intervals
-// for as long as its context lasts.
+// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely, and
+// newcomers overtake the oldest. Here every waiter polls at the same short, random
+// intervals for as long as its context lasts.
 func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	b.contended.Store(time.Now().UnixNano())
 	return (ctx.Done() != nil || count < mostBusy) && dialect.Pause(ctx, pollLeast+rand.N(pollMost-pollLeast))
 }
 
-// mostBusy bounds the wait, to some ten seconds, if there is no context: when database/sql
-// opens a connection by itself.
+// mostBusy bounds the wait to some ten seconds if there is no context, as when
+// database/sql opens a connection by itself.
 const mostBusy = 20_000

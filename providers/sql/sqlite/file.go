@@ -39,7 +39,7 @@ func findFile(ctx context.Context, on dialect.Querier, given string, oneHost boo
 	return file, errors.Join(file.verify(), verifyDisk(path, oneHost))
 }
 
-// localFile finds the kind of a file's disk. Tests replace the variable.
+// localFile returns an error for a file on a network disk. Tests replace the variable.
 var localFile = disk.LocalFile
 
 // verifyDisk refuses a file on a file system that other hosts may see. SQLite reports errors of other kinds, such as a missing
@@ -51,8 +51,8 @@ func verifyDisk(path string, oneHost bool) error {
 	return nil
 }
 
-// verify refuses a file that is no longer at its path, or to which the given path no longer leads:
-// other processes find another file at this path. A later hard link does no harm, since no process opens the link.
+// verify refuses a file that is no longer at its path, or to which the given path no longer leads: other processes
+// may find another file at that path. A later hard link does no harm, since no process opens the link.
 func (f *sqliteFile) verify() error {
 	if f == nil {
 		return nil

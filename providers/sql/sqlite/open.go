@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Provider is a leasing provider over tables of an SQLite file. Beside the requests about leases it has Migrate, Statements, Sweep and
-// WriteHistory: see [sqllease.Provider].
+// Provider is a leasing provider over tables of an SQLite file. In addition to the requests about leases it has Migrate,
+// Statements, Sweep and WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
-// Open makes a provider. Unless Options.Create is set it does not touch the file, so
-// a missing file, or missing tables, show at the first use. Invalid
-// options are reported as leasing.ErrInvalid.
+// Open makes a provider. Unless Options.Create is set it does not touch the file, so a
+// missing file, or missing tables, are reported at the first use. Invalid options are
+// reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

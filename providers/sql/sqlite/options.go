@@ -23,8 +23,8 @@ type Options struct {
 	URL string `json:"url" option:"secret"`
 	// Path is the path of the file, in the system's own form.
 	Path string `json:"path"`
-	// DB is your own database handle. It stays open when the provider closes.
-	// The database must have WAL mode and a busy timeout set.
+	// DB is your own database handle. It stays open when the provider closes. The
+	// database must be in WAL mode and have a busy timeout.
 	DB *sql.DB `json:"-"`
 
 	// Table is the table of leases, and the prefix of the other tables'
@@ -53,16 +53,16 @@ type Options struct {
 	// "full" or "normal". "normal" saves a sync per change, but a power
 	// failure may lose the last changes. Default "full".
 	Synchronous string `json:"synchronous" option:"default=full,oneof=full|normal"`
-	// OneHost says that this host alone uses the file. Without it a file on a network file system,
-	// or on one that a program serves (FUSE), is refused with leasing.ErrNotSetUp: SQLite's locks may not
-	// work there (https://www.sqlite.org/howtocorrupt.html, 2.1).
+	// OneHost says that this host alone uses the file. Otherwise a file on a network file system, or on
+	// one that a program serves (FUSE), is refused with leasing.ErrNotSetUp: SQLite's locks may not work
+	// there (https://www.sqlite.org/howtocorrupt.html, 2.1).
 	OneHost bool `json:"one_host"`
 }
 
-// Format shows the fields that are no secret, for all verbs.
+// Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows the fields that Format shows, and so is not for storing options.
+// MarshalJSON writes the fields that Format prints, and so is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// pipes wakes the processes that wait for names of a database, each by its pipe beside the file.
+// pipes wakes the processes that wait for names of a database, each through its pipe beside the file.
 type pipes struct{ db *sqliteDatabase }
 
 // Lives reports whether the process behind a channel may be alive. For a process that polls this is unknown.
@@ -18,8 +18,8 @@ func (p pipes) Lives(channel string) bool {
 	return channel == dialect.Polled || writePipe(p.pipe(channel), "")
 }
 
-// wake wakes the first waiter of a queue, and prepares others for the case that all before them hang: after one
-// reservation each. To keep a release cheap, it prepares a few waiters only.
+// wake wakes the first waiter of a queue, and sends others the time of their turn in case all waiters before
+// them hang: one reservation for each of those. To keep a release cheap, it does so for a few waiters only.
 func (p pipes) wake(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {
@@ -32,7 +32,7 @@ func (p pipes) wake(q dialect.WaitList) {
 	}
 }
 
-// listen makes this process' pipe. If that is impossible, the process polls.
+// listen makes this process's pipe. If that is impossible, the process polls.
 func (p pipes) listen(ctx context.Context, w *dialect.Wakeups) (wakeup.Connection, error) {
 	if err := p.db.verifyFile(ctx); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 // sqliteWriter is a connection with which one goroutine writes at a time. Statements within a
 // transaction take microseconds, and an interrupt in the middle would only waste the work
-// done. So only the beginning and the end of a transaction heed its context.
+// done. So only the beginning and the end of a transaction depend on its context.
 type sqliteWriter interface {
 	dialect.Statements
 	exec(ctx context.Context, statement string) error

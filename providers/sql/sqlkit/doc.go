@@ -5,7 +5,7 @@
 // # Errors
 //
 // Each database has one table of error codes: [SQLite], [PostgreSQL], [MySQL] and [SQLServer]. The packages that link a client
-// read the code from its errors. A [Verdict] says three things of an error.
+// read the code from its errors. A [Verdict] says three things about an error.
 //
 //   - Meaning.Class and Meaning.Advice are for the caller.
 //   - The class also says whether the request was applied. A class other than
@@ -14,12 +14,12 @@
 //     read-only, shuts down, or forgets prepared statements. A pool would keep such a
 //     connection for an hour.
 //
-// Codes decide, and texts only where a server has one code for two things (1290).
+// The code decides. The text is read only where a server has one code for two things (1290).
 //
 // # Connections
 //
-// A path may be lost without a word: a gateway forgets a connection that was idle. So a connection
-// that was idle for longer than [Idle] is checked before its use. The check ends after
-// [CheckTime], a tenth of the request's time. Within its bound the request then
-// has room for another connection. A busy connection is never checked.
+// A connection may be lost without notice, as when a gateway forgets one that was idle. So a
+// connection that was idle for longer than [Idle] is checked before its use. The check ends after
+// [CheckTime], a tenth of the request's time. So the request still has time to use another
+// connection. A busy connection is never checked.
 package sqlkit

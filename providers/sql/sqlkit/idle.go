@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Idle is the longest pause of a connection after which a request uses it without a check.
+// Idle is the longest time for which a connection may be idle and still be used without a check.
 const Idle = time.Second
 
 // CheckTime bounds the check of an idle connection: a tenth of the request's time, and
@@ -19,7 +19,7 @@ func CheckTime(ctx context.Context) time.Duration {
 	return min(time.Second, time.Until(deadline)/10)
 }
 
-// DropIdle closes the idle connections of a pool of ours.
+// DropIdle closes the idle connections of our own pool.
 func DropIdle(db *sql.DB, size int) {
 	db.SetMaxIdleConns(0)
 	db.SetMaxIdleConns(size)

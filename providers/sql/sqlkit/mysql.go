@@ -19,10 +19,10 @@ const MySQLAuthError = 2061
 // commit (1180) and a cancelled statement (1317, 1969, 3024) may hide a commit.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
 var mysqlNumbers = numbered(map[Verdict][]int{
-	// A wait for a lock that took too long, even for the history's numbers, a deadlock, a row that has changed; too many
-	// connections, a blocked host; a full table.
+	// A wait for a lock that took too long, also for that of the history's auto-increment; a deadlock; a row that has
+	// changed; too many connections, a blocked host; a full table.
 	Is(providerkit.Refused): {1205, 1467, MySQLDeadlock, 1020, 1040, 1203, 1226, 1129, 1114},
-	// A read-only server or transaction; a server that is offline, or of a cluster and not ready; a session that ended while
+	// A read-only server or transaction; a server that is offline, or whose cluster is not ready; a session that ended while
 	// it was idle.
 	Closing(providerkit.Refused, "the server is read-only, or is not ready"): {1792, 1836, 3032, 1047, 4031},
 	// A server that shuts down, and a connection that was killed.
@@ -34,7 +34,7 @@ var mysqlNumbers = numbered(map[Verdict][]int{
 	},
 	// No such database or table; another application's table: other columns, keys and lengths, or a view; a binary log of statements.
 	Is(providerkit.NotSetUp): {1046, 1049, 1050, 1054, 1062, 1136, 1146, 1176, 1286, 1288, 1364, 1406, 1471, 1665},
-	Is(providerkit.Invalid):  {1366}, // a text that the column does not take
+	Is(providerkit.Invalid):  {1366}, // a text that the column does not accept
 })
 
 // MySQL returns the verdict on an error of MariaDB or MySQL with its number and its text.
@@ -48,8 +48,8 @@ func MySQL(number int, text string) Verdict {
 	return mysqlNumbers[number]
 }
 
-// onlyReads reports whether the option that prevents a statement is one of those that keep a server or a
-// transaction from writes: --read-only, --super-read-only, --innodb-read-only.
+// onlyReads reports whether the option that prevents a statement is one of those that make a server or a
+// transaction read-only: --read-only, --super-read-only, --innodb-read-only.
 func onlyReads(text string) bool {
 	return strings.Contains(strings.ReplaceAll(strings.ToLower(text), "_", "-"), "read-only")
 }

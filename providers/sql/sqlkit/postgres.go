@@ -14,20 +14,21 @@ var forgetful = Verdict{
 	Close: true, Unprepared: true,
 }
 
-// sqlStates gives PostgreSQL's error codes their verdicts: of the whole code, else of its class, the first
-// two characters. A code that is not listed leaves the outcome unknown.
-// See https://www.postgresql.org/docs/current/errcodes-appendix.html.
+// sqlStates has the verdicts on PostgreSQL's error codes: by the whole code, or else by its class, the
+// first two characters. A code that is not listed leaves the outcome unknown. See
+// https://www.postgresql.org/docs/current/errcodes-appendix.html.
 //
-// A code is Refused only where the server reports it instead of committing.
-// A connection that fails (08), a cancelled statement (57014) and a server that shuts down
-// (57P01, 57P02) are not: the report may pass the commit by.
+// A code is Refused only where the server reports it instead of committing. A connection
+// that fails (08), a cancelled statement (57014) and a server that shuts down (57P01,
+// 57P02) are not Refused: the error may be reported although the transaction was
+// committed.
 var sqlStates = map[string]Verdict{
 	"22021": Is(providerkit.Invalid),  // character_not_in_repertoire
 	"22P05": Is(providerkit.Invalid),  // untranslatable_character: the database is not in UTF-8
 	"23":    Is(providerkit.NotSetUp), // constraints that our tables don't have: another application's table
 	// read_only_sql_transaction: a standby, or a failover under way
 	"25006": Closing(providerkit.Refused, "the server is read-only: name the primary, or all servers and target_session_attrs=read-write"),
-	"25P02": Closing(providerkit.Refused, ""), // in_failed_sql_transaction: another user of the pool has left one
+	"25P02": Closing(providerkit.Refused, ""), // in_failed_sql_transaction: another user of the pool has left it open
 	"26000": forgetful,                        // invalid_sql_statement_name
 	"28":    Is(providerkit.Denied),           // invalid authorization, wrong password
 	"3D000": Is(providerkit.NotSetUp),         // no such database
@@ -49,12 +50,12 @@ var sqlStates = map[string]Verdict{
 	"57P02": Closing(providerkit.Unknown, ""), // crash_shutdown
 	"57P03": Closing(providerkit.Refused, ""), // cannot_connect_now: starting up or shutting down
 	"57P04": Closing(providerkit.Unknown, ""), // database_dropped
-	"57P05": Closing(providerkit.Refused, ""), // idle_session_timeout, which no statement meets
+	"57P05": Closing(providerkit.Refused, ""), // idle_session_timeout, which interrupts no statement
 }
 
-// unsure are the codes, and the classes of codes, whose report may pass a commit by: the session or the server
-// ends, or the server itself does not know. Each other code is that of a transaction which is rolled back, also those
-// that an application raises.
+// unsure are the codes, and the classes of codes, that may be reported although the transaction was committed: the
+// session or the server ends, or the server itself does not know. Any other code, even one that an application
+// raises, means that the transaction is rolled back.
 var unsure = map[string]bool{
 	"08": true, "57": true, "58": true, "F0": true, "XX": true,
 	"25P03": true, // idle_in_transaction_session_timeout

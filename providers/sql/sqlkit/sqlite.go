@@ -10,14 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// sqliteCodes gives SQLite's primary result codes their verdicts. A code that is not listed leaves the outcome
-// unknown. See https://sqlite.org/rescode.html. All but I/O errors leave a transaction that
-// is then rolled back; BUSY at COMMIT too leaves it open.
+// sqliteCodes has the verdicts on SQLite's primary result codes. A code that is not listed leaves the outcome
+// unknown. See https://sqlite.org/rescode.html. After all but I/O errors the transaction is still open, even
+// after BUSY at COMMIT, and is then rolled back.
 //
-// A full disk (13, or 10 with some drivers) is unknown: the log may have the commit already when the write of
-// the padding to a sector fails, and a restart would find the commit.
+// A full disk (13, or 10 with some drivers) leaves the outcome unknown: the log may have the commit already
+// when the write of a sector's padding fails, and a restart would find the commit.
 var sqliteCodes = map[int]Verdict{
-	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other mistake
+	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other error
 	3:  Is(providerkit.Denied),   // PERM
 	5:  Is(providerkit.Refused),  // BUSY: another process holds the write lock
 	6:  Is(providerkit.Refused),  // LOCKED
@@ -39,12 +39,12 @@ const (
 	fullDisk = "the disk is full, or a quota is used up"
 )
 
-// SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as ncruces', modernc's
-// and mattn's have, or the error has a method Code that returns an int.
+// SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as those of ncruces,
+// modernc and mattn do, or the error has a method Code that returns an int.
 func SQLite(err error) Verdict {
 	code := sqliteCode(err) & 0xff
 	switch {
-	// Nothing was written. The reason is known where the driver lets the system's error through.
+	// Nothing was written. The cause is known where the driver wraps the system's error.
 	case code == sqliteCantOpen && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)): // too many open files
 		return Is(providerkit.Refused)
 	case code == sqliteCantOpen && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
@@ -59,8 +59,9 @@ func SQLite(err error) Verdict {
 	return v
 }
 
-// sqliteCode is the result code behind an error of a driver for SQLite, or 0: a number itself, or what its
-// method Code returns. No driver's type is named, so that no program links a driver that it does not use.
+// sqliteCode returns the result code in an error of a driver for SQLite, or 0. The error is a number
+// itself, or has a method or field Code. No driver's type is named, so that no program links a driver that
+// it does not use.
 func sqliteCode(err error) int {
 	var coded interface{ Code() int }
 	if errors.As(err, &coded) {

@@ -9,7 +9,7 @@ import (
 // SQLServerDeadlock is the error of a transaction that the server has rolled back in favor of another transaction.
 const SQLServerDeadlock = 1205
 
-// sqlServerDuplicates are the errors of an insert whose key is in a table: of a primary key, and of a unique index.
+// sqlServerDuplicates are the errors of an insert whose key exists already: in a primary key, and in a unique index.
 var sqlServerDuplicates = []int32{2627, 2601}
 
 // sqlServerNumbers are the errors of SQL Server and Azure SQL Database, by their verdicts. Each batch that writes is one transaction under
@@ -17,8 +17,8 @@ var sqlServerDuplicates = []int32{2627, 2601}
 // outcome unknown. See https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors and
 // https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues.
 var sqlServerNumbers = numbered(map[Verdict][]int32{
-	// A deadlock, a wait for a lock that took too long, no locks left; a key that is there already; no memory; a full file, disk or log; too many
-	// connections; a server that only lets administrators in.
+	// A deadlock, a wait for a lock that took too long, no locks left; a key that exists already; no memory; a full file, disk or
+	// log; too many connections; a server that only lets administrators in.
 	Is(providerkit.Refused): {SQLServerDeadlock, 1222, 1204, 2627, 2601, 701, 802, 8645, 8651, 1101, 1105, 9002, 17809, 18401, 18461},
 	// Azure SQL Database: the limits of a database, a pool and a subscription, a service that is busy, a database that has reached its size.
 	{Meaning: providerkit.Meaning{Class: providerkit.Refused, Advice: "the service throttles"}}: {10928, 10929, 10936, 40501, 40544, 49918, 49919, 49920},
@@ -28,8 +28,8 @@ var sqlServerNumbers = numbered(map[Verdict][]int32{
 	},
 	// A session that was killed; a server that shuts down; a service that fails over, or has ended a session.
 	Closing(providerkit.Unknown, ""): {596, 6005, 40197, 40143, 40166, 40540, 40549, 40550, 40551, 40552, 40553},
-	// A log-in that fails: no user, a wrong password, one that is locked, disabled or has expired; an address that the firewall refuses. A missing right
-	// on an object, a column, a statement or the database.
+	// A log-in that fails: no user, a wrong or expired password, an account that is locked or disabled; an address that the
+	// firewall refuses. A missing right on an object, a column, a statement or the database.
 	Is(providerkit.Denied): {
 		18456, 18451, 18452, 18470, 18486, 18487, 18488, 40532, 40615, 40914, 47073, 229, 230, 262, 297, 300, 916, 15247,
 	},
@@ -45,5 +45,5 @@ func SQLServer(number int32) (v Verdict, listed bool) {
 	return v, listed
 }
 
-// SQLServerDuplicate reports whether an error of SQL Server has met a row whose key is in the table already.
+// SQLServerDuplicate reports whether an error of SQL Server means that the key of an insert exists already.
 func SQLServerDuplicate(number int32) bool { return slices.Contains(sqlServerDuplicates, number) }

@@ -12,7 +12,7 @@ type Verdict struct {
 	// RolledBack says that the database reports the error instead of committing: the statement, or the COMMIT, has
 	// changed nothing.
 	RolledBack bool
-	// Unprepared says that the server forgets prepared statements: send each statement whole.
+	// Unprepared says that the server forgets prepared statements: send statements unprepared.
 	Unprepared bool
 }
 

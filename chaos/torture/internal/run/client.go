@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// client is a worker's client of the backend. From the top it consists of the recorder of the
-// worker's view, the faults, and the recorder of the backend's answers.
+// client is a worker's client of the backend. From top to bottom it consists of the recorder
+// of the answers that the worker sees, the faults, and the recorder of the backend's answers.
 type client struct {
 	*recorder
 	lender *lender // the provider of the worker's managers, above the recorder
@@ -48,7 +48,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	return &client{top, lends, faults, backend, provider}, nil
 }
 
-// endFaults ends the faults. Faults that have begun go on.
-func (c *client) endFaults() { _ = c.faults.Disable() } // it fails only for names of rules
+// endFaults stops new faults. Faults that have begun continue.
+func (c *client) endFaults() { _ = c.faults.Disable() } // Disable fails only for unknown rules
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }

@@ -23,5 +23,5 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inBubble reports whether the time is that of a bubble of testing/synctest, where every moment is exact.
+// inBubble reports whether this is a bubble of testing/synctest, where times are exact.
 func inBubble() bool { return time.Now().Year() == 2000 }

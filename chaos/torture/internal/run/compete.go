@@ -14,8 +14,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// run competes until ctx ends, and returns when all leases are released and the manager is
-// closed. It does not close the client. Failures during the run are in the history and not in the error.
+// run competes for leases until ctx ends, and returns when all leases are released and the manager is
+// closed. It does not close the client. Failures during the run are recorded in the history, and not
+// returned.
 func (w *worker) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil && err == nil {
 		err = labelled(ctx, managerLabel, w.label(), w.useManager)
@@ -23,8 +24,8 @@ func (w *worker) run(ctx context.Context) (err error) {
 	return err
 }
 
-// useManager competes with one manager. When ctx ends it closes the manager in order. In a
-// crash the manager is closed during a hold, and leaves its lease to run out.
+// useManager competes for leases with one manager, and closes the manager when ctx ends.
+// In a simulated crash it closes the manager during a hold, so that the lease runs out.
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
@@ -62,7 +63,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	w.checkManager()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
-	w.checkClosed(w.close(bound, manager)) // leases that it could not release run out: see awaitFree
+	w.checkClosed(w.close(bound, manager)) // leases that the manager could not release run out: see awaitFree
 	return nil
 }
 
@@ -72,11 +73,11 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // the order in which several goroutines draw random numbers varies
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // not in a repeatable run: the order in which goroutines draw random numbers varies
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
 		w.together(ctx, manager, several, w.between(0.9, 1.6))
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // without an end, a lease whose release was cut off would never run out
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // an infinite lease whose release was cut off would never run out
 		w.closeAtWork(ctx, manager)
 		return true
 	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
@@ -90,10 +91,10 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// queueing is the time from one waiter of a manager to the next, so that the order of their arrival is known.
+// queueing is the pause between two waiters of a manager, so that the order of their arrival is known.
 const queueing = 20 * time.Millisecond
 
-// together acquires several names at once, and holds each for a while.
+// together acquires several names concurrently, and holds each for a while.
 func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
 	for n, i := range names {
@@ -181,7 +182,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	return crashed
 }
 
-// do works in the function of a Do, and records its answer.
+// do calls Manager.Do with work in its function, and records the result.
 func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	var l *leasing.Lease
 	var returned time.Duration
@@ -197,7 +198,8 @@ func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, 
 	return err
 }
 
-// acquire works after an Acquire or TryAcquire. leave cancels its context, and does so after the time leaves unless that is 0.
+// acquire calls Acquire or TryAcquire, and then work. leave cancels the context of the call; acquire calls leave after the
+// time leaves, unless leaves is 0.
 func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration, try bool, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	defer leave()
 	acquire := manager.Acquire
@@ -208,7 +210,7 @@ func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration
 		defer time.AfterFunc(leaves, leave).Stop()
 	}
 	lease, err := acquire(ctx, name)
-	if !w.options.Repeatable { // the receiver of its wake-up is random if both come in one instant
+	if !w.options.Repeatable { // not in a repeatable run: the receiver of a wake-up in the same instant would be random
 		leave() // this ends no lease
 	}
 	if err == nil {
@@ -235,17 +237,17 @@ func (w *worker) checkMemory() {
 	}
 }
 
-// checkManager finds goroutines that a manager keeps although it has no lease any more, and all
-// claims that it had to clean up have run out. It runs before the manager is closed, in virtual time,
-// for every second worker. The other managers are closed while clean-ups are still pending.
+// checkManager finds goroutines that a manager keeps although it has no lease, and although the
+// claims that it had to clean up have all run out. It runs before the manager is closed, in virtual
+// time, for every second worker. The other managers are closed while clean-ups are still pending.
 func (w *worker) checkManager() {
 	if w.index%2 == 0 || len(w.past) < 30 || !inBubble() {
 		return
 	}
 	pause(context.Background(), settling(w.options))
-	most := 4 // its own, and this one
+	most := 4 // the manager's own goroutines, and this one
 	if !w.lender.Capabilities().HeedsContext {
-		most += 20 // some stay for the next request
+		most += 20 // some goroutines remain for the next request
 	}
 	if stacks, n := goroutines(managerLabel, w.label()); n > most {
 		w.violated(history.CheckGrowth, "a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))

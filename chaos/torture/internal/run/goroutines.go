@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// The labels mark the goroutines of a run and of one manager, with the goroutines that these start.
+// The labels mark the goroutines of a run and of one manager, and all goroutines that these start.
 const (
 	goroutineLabel = "leasing.torture"
 	managerLabel   = "leasing.torture.manager"
@@ -46,7 +46,7 @@ func goroutines(key, label string) (stacks []string, n int) {
 		return nil, 0
 	}
 	mark := fmt.Sprintf("%q:%q", key, label)
-	_, groups, _ := strings.Cut(profile.String(), "\n") // behind the total
+	_, groups, _ := strings.Cut(profile.String(), "\n") // after the total
 	for _, group := range strings.Split(groups, "\n\n") {
 		if strings.Contains(group, mark) {
 			count, _, _ := strings.Cut(group, " ")

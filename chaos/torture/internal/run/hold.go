@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// endOf sorts the errors of a lease: each end but a loss counts as a release.
+// endOf returns the result for an error of a lease: a hand-over and a Close count as a release.
 func endOf(err error) history.Result {
 	if errors.Is(err, leasing.ErrHandedOver) || errors.Is(err, leasing.ErrClosed) {
 		return history.ResultReleased
@@ -28,7 +28,7 @@ func claimOf(id string) string { return abstractions.FingerprintOf(id).String() 
 // by returns the actor and the reason of a break.
 func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
-// tell records an observer's events of the beginning and the end of a lease, and of failed acquires.
+// tell records an observer's events about the start and the end of a lease, and about failed acquires.
 func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
@@ -36,19 +36,19 @@ func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own boo
 	}
 }
 
-// holdRecorder records a hold as it goes on, from its manager's events and from its holder's
+// holdRecorder records a hold while it lasts, from its manager's events and its holder's
 // actions.
 type holdRecorder struct {
 	clock   *clock
 	journal history.Journal
 	working atomic.Bool // Do's function is running
 
-	failures int // of renewals in a row, by the observer's events
+	failures int // the number of failed renewals in a row, by the observer's events
 
 	mu    sync.Mutex
 	hold  history.Hold
 	lease *leasing.Lease // nil before the acquire has returned
-	heard time.Duration  // the end of the lease's context; 0 before
+	heard time.Duration  // when the lease's context ended; 0 until then
 }
 
 // observe is the lease's observer.
@@ -71,7 +71,7 @@ func (h *holdRecorder) observe(e leasing.Event) {
 	}
 }
 
-// failed finds events of failed renewals with a wrong count, or with an unspecific error.
+// failed records a violation for an event of a failed renewal with a wrong count or an unspecific error.
 func (h *holdRecorder) failed(e leasing.Event) {
 	text := ""
 	switch e.Kind {
@@ -120,7 +120,8 @@ func (h *holdRecorder) end(why history.Ending) {
 	})
 }
 
-// told records the time at which the holder sees the loss of its lease, or the earlier end of the lease's context.
+// told records the time at which the holder notices the loss of its lease, or the end of the lease's context if that
+// was earlier.
 func (h *holdRecorder) told(at time.Duration) {
 	h.change(func(t *history.Hold) {
 		if h.heard != 0 {

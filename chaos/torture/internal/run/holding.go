@@ -72,7 +72,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 	}
 }
 
-// act writes, and sometimes sends requests for the lease.
+// act writes to the resource, and sometimes sends requests for the lease.
 func (w *worker) act(ctx context.Context, asking *sync.WaitGroup, manager *leasing.Manager, l *leasing.Lease, usage *usage) {
 	w.write(l)
 	if !w.options.Repeatable && w.random.Float64() < 0.05 && l.TTL() != leasing.Infinite {
@@ -113,7 +113,7 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 		all.Go(once)
 	}
 	all.Wait()
-	if !w.options.Repeatable && inBubble() && w.random.Float64() < 0.1 && l.Release(bound) == nil { // which was answered
+	if !w.options.Repeatable && inBubble() && w.random.Float64() < 0.1 && l.Release(bound) == nil { // only if the release succeeded
 		w.copyAcquire(l, false)
 	}
 }
@@ -122,20 +122,20 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 func (w *worker) askAgain(ctx context.Context, manager *leasing.Manager, l *leasing.Lease) {
 	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
 	second, err := manager.TryAcquire(ctx, l.Name())
-	if back(err == nil, err); err == nil { // the first one was broken
+	if back(err == nil, err); err == nil { // the first lease was broken
 		_ = second.Release(context.WithoutCancel(ctx))
 	}
 }
 
-// settle makes a repeatable run leave this instant. It is random whether the manager's loop sees a
-// plan of this instant before the plan changes.
+// settle makes a repeatable run leave this instant of virtual time. Within one instant it is
+// random whether the manager's loop sees a renewal plan before the plan changes.
 func (w *worker) settle() {
 	if w.options.Repeatable {
 		pause(context.Background(), 1)
 	}
 }
 
-// renew renews by hand, with a short deadline. The manager's own renewals go on either way.
+// renew renews by hand, with a short deadline. The manager's own renewals continue.
 func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
 	defer cancel()
@@ -161,7 +161,7 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 	w.renew(context.WithoutCancel(run), l)
 }
 
-// crash leaves without a release, so the lease runs out.
+// crash ends the hold without a release, so the lease runs out.
 func (w *worker) crash(run context.Context, manager *leasing.Manager, h *holdRecorder) (crashed bool) {
 	if w.random.Float64() < 0.3 {
 		w.closePatiently(manager)
@@ -189,7 +189,7 @@ func (w *worker) write(l *leasing.Lease) {
 }
 
 // change usually sets new metadata, and then inspects the lease. It inspects the backend below
-// the faults, because data that a fault hides from a manager is no error of the backend.
+// the faults, because data that a fault hides from a manager is not an error of the backend.
 func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.7 {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
@@ -225,7 +225,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 	w.journal.Enter(one)
 }
 
-// list looks for the name of a lease in lists of the backend, unless the backend cannot list names.
+// list searches the backend's lists for the name of a lease, if the backend can list names.
 func (w *worker) list(ctx context.Context, one *history.Reading) {
 	lister, ok := abstractions.As[abstractions.Lister](w.below)
 	if !ok {

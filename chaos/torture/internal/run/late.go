@@ -9,19 +9,21 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// wired makes a request like a network that repeats requests, or like an operator: below the manager, which does not notice the request.
+// wired makes a request below the manager, which does not notice the request: like a network that repeats requests, or like an
+// operator.
 func (w *worker) wired(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.options.Patience+time.Second)
 	defer cancel()
 	ask(ctx)
 }
 
-// copyAcquire delivers a late copy of an acquire: with a shorter TTL if the lease is held, and
-// otherwise right after its release, which the name remembers. A lease that this grants is released.
+// copyAcquire delivers a late copy of an acquire, with a shorter TTL. The copy arrives while the
+// lease is held, or right after its release, while the backend still remembers the released
+// claim. If the copy is granted after the release, copyAcquire releases that lease.
 func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
-		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // a break may have ended it, and may be forgotten
+		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // a break may have ended the lease, and the backend may have forgotten it
 			w.again(ctx, l.Name(), l.ID(), l.Owner(), held)
 		}
 	})
@@ -34,8 +36,8 @@ func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
 	}
 }
 
-// copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, so the copy must not shorten
-// the lease: the requests of its manager, which lack this copy, would not explain an earlier end.
+// copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, and the copy must not
+// shorten it: the recorded requests of the manager do not include the copy, and so would not explain an earlier end.
 func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
 	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend
@@ -46,8 +48,8 @@ func (w *worker) copyRenewal(l *leasing.Lease) {
 	})
 }
 
-// operate breaks the lease of a name. The break usually lets the lease run out, and is sometimes repeated, or meant
-// for an earlier token. Then operate delivers a late copy of the acquire of the broken lease.
+// operate breaks the lease of a name, usually by letting it run out. The break is sometimes repeated, or names an
+// earlier token. Then operate delivers a late copy of the acquire of the broken lease.
 func (w *worker) operate(name string) {
 	w.wired(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: name})

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals that do
-// not carry the state of the latest grant. A stingy lender grants less than the requested TTL.
+// lender is the provider between a manager and the recorder. It numbers the grants, and finds renewals without
+// the state of the latest grant. A stingy lender requests a shorter TTL than its manager.
 type lender struct {
 	*providerkit.Intercepted
 	stingy   bool
@@ -24,17 +24,17 @@ type lender struct {
 
 	mu     sync.Mutex
 	grants int
-	latest map[string]numbered // by claim: the grants that its manager must have received
+	latest map[string]numbered // by claim: the latest grant that the manager must have received
 }
 
-// numbered is the state of a grant, with its number and the time from which its manager certainly knows the grant.
+// numbered is the state of a grant, with its number and the time by which its manager must have received the grant.
 type numbered struct {
 	state any
 	n     int
 	known time.Duration
 }
 
-// lends returns the TTL of the request to the provider below.
+// lends returns the TTL for the request to the provider below.
 func (l *lender) lends(ttl time.Duration) time.Duration {
 	if c := l.Capabilities(); l.stingy && ttl != leasing.Infinite && c.Granularity == 0 && ttl*3/4 >= c.MinTTL {
 		return ttl * 3 / 4
@@ -59,7 +59,7 @@ func (l *lender) heard(ctx context.Context, asked time.Duration, g *abstractions
 	}
 }
 
-// carried returns the provider's own state.
+// carried returns the provider's own state from a request, and checks that a renewal has the state of the latest grant.
 func (l *lender) carried(id string, state any, renews bool) any {
 	one, _ := state.(numbered)
 	l.mu.Lock()
@@ -91,7 +91,7 @@ func (l *lender) handle(ctx context.Context, x *providerkit.Exchange) (any, erro
 
 func (l *lender) acquire(ctx context.Context, x *providerkit.Exchange, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	asked := l.clock.now()
-	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL
+	if ttl := l.lends(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL has passed
 		within, cancel := context.WithTimeout(ctx, ttl*9/10)
 		defer cancel()
 		ctx, req.TTL = within, ttl

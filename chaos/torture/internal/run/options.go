@@ -19,10 +19,10 @@ import (
 
 // Options configure a run. Only Open is required.
 type Options struct {
-	// Open opens a client of the backend. It is called once for each worker, once
-	// at the start to check that the backend works, and once at the end to check
-	// that all names are free. Each client is closed. See Share for a provider
-	// that is its own backend.
+	// Open opens a client of the backend. It is called once for each worker, once at
+	// the start for a check that the backend works, and once at the end for a check
+	// that all names are free. Each client is closed. See Share for a provider that is
+	// its own backend.
 	Open func(ctx context.Context) (leasing.Provider, error) `json:"-"`
 	// Plan says which faults happen. It applies to each worker separately,
 	// including its budgets and counts. The workers are the owners "worker-0",
@@ -35,15 +35,14 @@ type Options struct {
 	Workers int           `json:"workers"` // default 8
 	Names   int           `json:"names"`   // default 4; fewer names than workers make them compete
 	For     time.Duration `json:"for"`     // default 10 s; the end of the run takes longer
-	// TTL of the leases. Default 2 s, or the nearest that the provider grants.
-	// With a short TTL a slow machine loses many leases; losses are no
-	// violations.
+	// TTL of the leases. Default 2 s, or the nearest TTL that the provider grants. With
+	// a short TTL a slow machine loses many leases; such losses are not violations.
 	TTL time.Duration `json:"ttl"`
 	// Intensity divides the workers' pauses and most of their hold times. 20 makes some
 	// 10,000 requests per second of virtual time. Default 1.
 	Intensity float64 `json:"intensity"`
 	// Operations, unless 0, ends the faults and the work once the workers' managers have
-	// made that many requests, if For has not passed before.
+	// made that many requests, even if For has not passed.
 	Operations int `json:"operations"`
 	// Manager configures the workers' managers, except for TTL and Owner.
 	// RequestTimeout defaults to a little more than the TTL, at least 1 s.
@@ -58,24 +57,24 @@ type Options struct {
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb disturbs servers, networks and processes, which a plan can't. It
-	// runs beside the workers and reports what it does, for the timeline. When ctx
-	// ends it must undo its faults and return.
+	// Disturb disturbs servers, networks and processes, which are out of a plan's
+	// reach. It runs alongside the workers and reports its actions for the timeline.
+	// When ctx ends it must undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
 	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
 	// provider, such as that a server keeps its leases: see the documentation of package torture.
 	AssumptionsBroken bool `json:"assumptions_broken"`
 
-	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority without learning of
-	// its votes: other claims see it as the holder until these votes are taken back. A claim that asks again while a server is
-	// unreachable may get a later token, and a listing may show a name twice.
+	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority of votes without
+	// receiving the replies: other claims see it as the holder until the votes are withdrawn. A claim that repeats its acquire
+	// while a server is unreachable may get a later token, and a listing may have a name twice.
 	Votes bool `json:"votes"`
 
-	// Repeatable uses the same lease names in each run. With a seed, in virtual time, the history is the
-	// same, too, until the workers are stopped. Use it only with a fresh backend.
+	// Repeatable uses the same lease names in each run. With the same seed, in virtual time, the history
+	// is also the same until the workers are stopped. Use it only with a fresh backend.
 	Repeatable bool `json:"repeatable"`
 
-	// Patience is the tolerance for actions that should happen at once: taking
+	// Patience is the time allowed for actions that should happen at once: taking
 	// longer is a violation. Default 5 s, and in virtual time 10 ms.
 	Patience time.Duration `json:"patience"`
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
@@ -95,7 +94,7 @@ type Options struct {
 // Disturbance is one action of Options.Disturb.
 type Disturbance struct {
 	Kind string // "node 2 killed"
-	// For is its duration; 0 if it is momentary, or the duration is not known.
+	// For is its duration; 0 if the action is momentary, or its duration is unknown.
 	For time.Duration
 }
 
@@ -158,15 +157,17 @@ func (o Options) fit(c leasing.Capabilities) Options {
 		}
 	}
 	o.Manager.TTL, o.least = o.TTL, c.MinTTL
-	// An infinite lease outlives a process that is killed, and one that is broken runs for
-	// longer than its TTL. Its first renewal comes at once, before or after those of other leases.
+	// There are no infinite leases with processes, since those of a killed process would never run
+	// out; with breaks that let a lease run out, since an infinite one takes longer than the TTL;
+	// and in a repeatable run, since their first renewal comes at once, before or after those of
+	// other leases.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
-	// An odd time: in virtual time, timers of the same instant fire in any order.
+	// An odd time, so that no other timer fires in the same instant of virtual time, where the order would be random.
 	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }
 
-// Limits returns the limits of the checks. Its defaults are those that package leasing documents.
+// Limits returns the limits of the checks. The defaults are those that package leasing documents.
 func (o *Options) Limits(lateness leasing.Lateness, pushes bool) check.Limits {
 	m := o.Manager
 	l := check.Limits{
@@ -185,13 +186,13 @@ func (o *Options) Limits(lateness leasing.Lateness, pushes bool) check.Limits {
 	return l
 }
 
-// closeTimeout returns a time that is longer than a manager may take to close: a manager releases
-// its leases within a TTL.
+// closeTimeout returns a longer time than a manager may take to close: a manager releases its
+// leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience
 }
 
-// settling returns the longest time that clean-ups may take.
+// settling returns the longest time that clean-ups can take.
 func settling(o Options) time.Duration { return 2 * (o.TTL + o.Manager.Tuning.RequestTimeout) }
 
 // names returns the names that the workers compete for. They differ from the names of other runs

@@ -46,7 +46,7 @@ func (r *run) play(ctx context.Context) error {
 		m.runner.endFaults()
 	}
 	r.faultsEnd = r.now()
-	for _, m := range r.slots { // one after the other: with simultaneous ends a release would wake a random waiter
+	for _, m := range r.slots { // one after the other: if all stopped at once, a release would wake a random waiter
 		m.stop()
 		pause(context.Background(), time.Millisecond)
 	}
@@ -58,8 +58,8 @@ func (r *run) play(ctx context.Context) error {
 	return r.awaitFree(ctx)
 }
 
-// checkBackend acquires a lease before any fault. If that fails, the run would show nothing.
-// It also sets the options that depend on the provider.
+// checkBackend acquires a lease before any fault. If that fails, the run would be
+// meaningless. checkBackend also sets the options that depend on the provider.
 func (r *run) checkBackend(ctx context.Context) (err error) {
 	provider, err := r.options.open(ctx)
 	if err != nil {
@@ -109,8 +109,8 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// awaitFree acquires each name once more, with a client without faults. In the meantime the
-// leases that crashed workers have left run out.
+// awaitFree acquires each name once more, with a client without faults. Meanwhile the
+// leases of crashed workers run out.
 func (r *run) awaitFree(ctx context.Context) (err error) {
 	r.progress("waiting for names")
 	provider, err := r.options.open(ctx)

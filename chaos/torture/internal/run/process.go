@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// workerVariable makes a process a worker.
+// workerVariable is the environment variable that makes a process a worker.
 const workerVariable = "LEASING_TORTURE_WORKER"
 
 // job is the configuration of a worker process.
@@ -33,19 +33,19 @@ func init() { // the types that are sent as an interface
 	}
 }
 
-// process is the run's side of a worker process. The worker calls the methods of process by
-// package net/rpc, over standard input and output. Therefore they are exported, and have
+// process is the run's side of a worker process. The worker calls these methods through
+// package net/rpc, over standard input and output. So the methods are exported, and have
 // two arguments.
 type process struct {
 	*servertest.Process
 	r            *stage
 	job          job
-	faults, work context.Context // end when the faults or the work must end
+	faults, work context.Context // these end when the faults or the work must end
 	endThem      context.CancelFunc
 	stop         context.CancelFunc
-	called       atomic.Bool  // the process is a worker
+	called       atomic.Bool  // the process has called WorkerMain
 	failed       atomic.Value // the error that the worker reported
-	killed       atomic.Bool  // by us
+	killed       atomic.Bool  // by kill
 	ended        chan struct{}
 }
 
@@ -56,7 +56,7 @@ func newProcess(r *stage, j job) *process {
 	return p
 }
 
-// pipes are a connection by standard input and output.
+// pipes is a connection over standard input and output.
 type pipes struct {
 	io.ReadCloser
 	io.WriteCloser
@@ -71,7 +71,7 @@ func (p *process) Job(_ int, text *[]byte) (err error) {
 	return err
 }
 
-// Now is the run's time, by which a worker sets its clock.
+// Now returns the run's time, by which a worker sets its clock.
 func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
 // FaultsEnded returns when the faults must end.
@@ -80,7 +80,7 @@ func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 // Stopped returns when the work must end.
 func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
-// Ask asks the resource for a write.
+// Ask makes a write to the resource.
 func (p *process) Ask(asked any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
@@ -90,7 +90,7 @@ func (p *process) Ask(asked any, answer *any) error {
 	return err
 }
 
-// Fail stores the error because of which the worker ends.
+// Fail stores the error that ends the worker.
 func (p *process) Fail(why string, _ *int) error {
 	p.failed.Store(errors.New(why))
 	return nil
@@ -127,7 +127,7 @@ func (r *stage) spawn(index int) (*process, error) {
 	return p, nil
 }
 
-// serve answers the process, until both it and its calls have ended.
+// serve answers the calls of the process until the process and all calls have ended.
 func (p *process) serve(line io.ReadWriteCloser) {
 	defer close(p.ended)
 	server := rpc.NewServer()
@@ -168,7 +168,7 @@ func (p *process) run(ctx context.Context) error {
 
 func (p *process) endFaults() { p.endThem() }
 
-// kill ends the process at once, and ends its holds in the record.
+// kill ends the process at once, and records that its holds have ended.
 func (p *process) kill() {
 	at := p.r.now()
 	p.killed.Store(true)
@@ -194,7 +194,7 @@ func (r *stage) suspend(ctx context.Context, p *process, d time.Duration) {
 		return
 	}
 	pause(ctx, d)
-	_ = p.Resume() // it may have ended
+	_ = p.Resume() // the process may have ended
 	r.recording.Enter(history.Stop{Worker: p.job.Index, From: from, To: r.now()})
 	r.recording.Enter(history.Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
 }

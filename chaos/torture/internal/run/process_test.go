@@ -24,7 +24,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// aRun returns a run of which tests use parts.
+// aRun returns the parts of a run that tests use.
 func aRun(options Options) *stage {
 	if options.Patience == 0 {
 		options.Patience = time.Minute
@@ -101,8 +101,8 @@ func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	trouble := errors.New("trouble")
 	for what, c := range map[string]struct {
-		after time.Duration // the backend is unavailable until this time
-		err   error         // its answer after that time
+		after time.Duration // the backend is unavailable for this time
+		err   error         // the backend's error after that time
 		want  error
 		none  bool // no client
 	}{

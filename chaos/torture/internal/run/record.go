@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// savedFormat is the first thing in a saved history.
+// savedFormat is the value of the first field of a saved history.
 const savedFormat = "leasing torture history 1"
 
 // Record is the history of a run, with the facts on which its check depends.
@@ -37,10 +37,10 @@ func ReadRecord(from io.Reader) (r Record, err error) {
 	return r, nil
 }
 
-// portable are options as JSON has them: no functions, and the numbers of the manager's options.
+// portable has the options that JSON can represent: no functions, and of the manager's options only the numbers.
 type portable Options
 
-// MarshalJSON writes the manager's numbers, and not its functions and loggers.
+// MarshalJSON writes the numbers of the manager's options, without functions and loggers.
 func (p portable) MarshalJSON() ([]byte, error) {
 	type plain portable
 	return json.Marshal(struct {
@@ -49,7 +49,7 @@ func (p portable) MarshalJSON() ([]byte, error) {
 	}{plain(p), numbers(reflect.ValueOf(p.Manager))})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (p *portable) UnmarshalJSON(data []byte) error {
 	type plain portable
 	read := struct {
@@ -62,7 +62,7 @@ func (p *portable) UnmarshalJSON(data []byte) error {
 	return setNumbers(reflect.ValueOf(&p.Manager).Elem(), read.Manager)
 }
 
-// numbers are the numbers of a struct and of the structs in it, by their names in JSON.
+// numbers returns the numbers in a struct and in its nested structs, by their names in JSON.
 func numbers(of reflect.Value) map[string]any {
 	all := map[string]any{}
 	for field, value := range of.Fields() {
@@ -98,5 +98,5 @@ func setNumbers(of reflect.Value, data json.RawMessage) error {
 
 var words = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
-// snake is the name in JSON of a field: min_ttl of MinTTL.
+// snake returns the JSON name of a field: min_ttl for MinTTL.
 func snake(name string) string { return strings.ToLower(words.ReplaceAllString(name, "$1${3}_$2$4")) }

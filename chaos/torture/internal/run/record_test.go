@@ -40,7 +40,7 @@ func TestNamesInJSON(t *testing.T) {
 	}
 }
 
-// Each field of a record comes back.
+// Each field of a record survives the conversion to JSON and back.
 func TestRecordComesBackFromJSON(t *testing.T) {
 	r := Record{Format: savedFormat, Provider: "memory", Pushes: true, History: new(history.History)}
 	fill(reflect.ValueOf(r.History).Elem())
@@ -73,7 +73,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// The checks get the defaults that package leasing documents, and the longest time for which a fault of the plan may have consequences.
+// The limits are the defaults that package leasing documents, and the longest time for which a fault of the plan may have
+// consequences.
 func TestLimitsOfTheChecks(t *testing.T) {
 	o := Options{Plan: chaos.GrayFailure(chaos.GrayFailureOptions{}), Manager: leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}}
 	l := o.Limits(leasing.Lateness{}, false)

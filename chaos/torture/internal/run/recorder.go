@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Share returns an Options.Open for a provider that no worker closes.
+// Share returns an Options.Open for a provider that all workers share, and that no worker closes.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	direct := func(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 	return func(context.Context) (leasing.Provider, error) {
@@ -28,10 +28,10 @@ type unclosed struct{ *providerkit.Intercepted }
 
 func (unclosed) Close() error { return nil }
 
-// tap gets a renewal, which it may change, and returns a function for the result.
+// tap is called with a renewal, which it may change, and returns a function that is called with the result.
 type tap func(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult)
 
-// renewed makes a Renew, with a tap.
+// renewed makes a Renew, and calls a tap.
 func renewed(ctx context.Context, x *providerkit.Exchange, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
 	end := each(ctx, &req)
 	reply, err := x.Send(ctx, req)
@@ -40,7 +40,7 @@ func renewed(ctx context.Context, x *providerkit.Exchange, req abstractions.Rene
 	return result.Grant, result.Err
 }
 
-// renewedBatch makes a RenewBatch, with a tap for each renewal.
+// renewedBatch makes a RenewBatch, and calls a tap for each renewal.
 func renewedBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions.RenewRequest, each tap) ([]abstractions.RenewResult, error) {
 	reqs, ends := slices.Clone(reqs), make([]func(*abstractions.RenewResult), len(reqs))
 	for i := range reqs {
@@ -54,7 +54,7 @@ func renewedBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstracti
 			end(&results[i])
 		case err == nil:
 			end(&abstractions.RenewResult{Err: errUnanswered})
-		default: // for any error of the batch
+		default: // for each error of the batch
 			end(&abstractions.RenewResult{Err: leasing.ErrUnavailable})
 		}
 	}
@@ -71,8 +71,8 @@ type recorder struct {
 	worker  int
 	clock   *clock
 	journal history.Journal
-	number  *atomic.Int64 // of the worker's operations
-	// held are the worker's holds by the lease's ID; nil at the backend.
+	number  *atomic.Int64 // the number of the worker's latest operation
+	// held has the worker's holds, by the lease's ID. It is nil in the recorder of the backend's answers.
 	held *sync.Map
 }
 
@@ -87,12 +87,12 @@ type call struct {
 	r         *recorder
 	ctx       context.Context
 	operation history.Operation
-	ended     atomic.Int64 // the end of its context; 0 before
+	ended     atomic.Int64 // when its context ended; 0 until then
 	stop      func() bool  // stops watching the context
 }
 
 // asked maps fingerprints to the IDs of claims that workers of this process have requested and not released.
-// Records do not show IDs, and a late copy of a request needs the ID.
+// Records do not have IDs, but a late copy of a request needs the ID.
 var asked sync.Map
 
 // begin records the whole request, because the process may be killed before the reply
@@ -117,7 +117,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 		}
 	}
 	o.Result, o.Token = history.ResultOf(err), cmp.Or(grant.Token, o.Token)
-	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // for example the cause of a closed manager
+	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // for example the cause set by a manager's Close
 		o.Result = history.ResultUnknown
 	}
 	if err == nil && grant.TTL > 0 {

@@ -122,7 +122,7 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 	}
 }
 
-// A break that found no holder has broken nothing.
+// A break that finds no holder is recorded as such.
 func TestBreakInVainIsRecorded(t *testing.T) {
 	for held, vain := range map[bool]bool{true: false, false: true} {
 		r, b := recorded(scripted{broken: leasing.BreakResult{WasHeld: held}})
@@ -132,7 +132,7 @@ func TestBreakInVainIsRecorded(t *testing.T) {
 	}
 }
 
-// An item without a result may have been renewed, for any error of the batch.
+// An item without a result may have been renewed, whatever the error of the batch.
 func TestItemWithoutAResultIsUnknown(t *testing.T) {
 	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
 		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})

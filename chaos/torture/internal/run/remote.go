@@ -13,7 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// WorkerMain works until the end of the run in a worker process, and then exits. In other processes it returns at once.
+// WorkerMain runs the worker in a worker process until the end of the run, and then exits. In other processes it
+// returns at once.
 func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	if os.Getenv(workerVariable) == "" {
 		return
@@ -26,8 +27,8 @@ func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	os.Exit(0)
 }
 
-// remote is a worker process's side of the run. Its calls fail when the run is gone, and
-// the work ends in that case.
+// remote is a worker process's side of the run. Its calls fail when the run's process is
+// gone, and then the work ends.
 type remote struct{ *rpc.Client }
 
 // Enter sends an item to the run, and returns when the run has received the item.
@@ -47,8 +48,8 @@ func (r remote) write(ctx context.Context, w *history.Write) error {
 	}
 }
 
-// clock sets a clock by the run's clock. It uses the fastest of 100 answers, because a process
-// may wait long for a processor between two readings.
+// clock returns a clock set to the run's time. It uses the fastest of 100 answers, because a
+// process may wait a long time for a processor between two readings.
 func (r remote) clock() (*clock, error) {
 	c, quickest := new(clock), time.Duration(math.MaxInt64)
 	for range 100 {
@@ -115,7 +116,7 @@ func (r remote) open(ctx context.Context, options Options, index int, clock *clo
 		case err == nil:
 			return c, nil
 		case ctx.Err() != nil:
-			return nil, nil //nolint:nilerr // the run is over before the backend was there
+			return nil, nil //nolint:nilerr // the run has ended before the backend was available
 		case !errors.Is(err, leasing.ErrUnavailable):
 			return nil, err
 		}

@@ -17,7 +17,7 @@ type run struct {
 	stage
 	caps    leasing.Capabilities
 	pushes  bool   // the backend wakes waiters
-	label   string // of the run's goroutines
+	label   string // the label of the run's goroutines
 	backend int64  // see History.Backend
 
 	faultsEnd, closed time.Duration
@@ -26,20 +26,20 @@ type run struct {
 	slots []*slot
 }
 
-// runner is a worker with its client, here or in a process of its own.
+// runner is a worker with its client, in this process or in another process.
 type runner interface {
 	run(ctx context.Context) error
 	endFaults()
 	Close() error
 }
 
-// slot is a running worker. After a kill, the slot of a successor replaces that slot.
+// slot is a running worker. After a kill, the slot of a successor replaces this slot.
 type slot struct {
 	index  int
 	runner runner
 	stop   context.CancelFunc
 	ended  chan struct{}
-	err    error // once ended
+	err    error // set when ended is closed
 }
 
 func (m *slot) start(ctx context.Context) {
@@ -63,7 +63,7 @@ func (r *run) closeAll() error {
 }
 
 // awaitWorkers waits for the workers, for a bounded time. It returns the errors of workers that could
-// not work, because these need not be faults of the provider.
+// not work, since the provider need not be the cause.
 func (r *run) awaitWorkers() error {
 	var errs []error
 	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
@@ -146,11 +146,11 @@ func (r *run) watch(ctx context.Context) error {
 	return nil
 }
 
-// perWorker is the highest number of goroutines of a worker, in any state: for its manager,
+// perWorker is the highest number of goroutines that a worker may have: for its manager,
 // requests, clean-ups, observers and faults.
 const perWorker = 100
 
-// checkGoroutines finds more goroutines than the work can need.
+// checkGoroutines records a violation if there are more goroutines than the work can need.
 func (r *run) checkGoroutines() {
 	_, n := goroutines(goroutineLabel, r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {
@@ -158,8 +158,8 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill stops and kills worker processes, one at a time, until the context until ends. Their
-// successors work until ctx ends.
+// stopAndKill pauses or kills worker processes, one at a time, until the second context ends.
+// Their successors work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {
@@ -178,7 +178,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 		}
 		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
 		p.kill()
-		successor, err := r.spawn(next) // with its own number
+		successor, err := r.spawn(next) // with a number of its own
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // Order and Accepted.
 type resource func(ctx context.Context, w *history.Write) error
 
-// fenced is the resource of a run.
+// fenced returns the resource of a run.
 func fenced(fence fencing.Fence) resource {
 	if fence == nil {
 		fence = new(fencing.Gates).Do

@@ -9,18 +9,18 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// usage describes the way in which a worker uses one lease.
+// usage describes how a worker uses one lease.
 type usage struct {
 	do, try   bool
-	forgetful bool // does not renew
-	manual    bool // renews by hand, too
+	forgetful bool // the lease is not renewed
+	manual    bool // the worker also renews by hand
 	crash     bool
-	most      int                // renewals; 0: any number
-	leaves    bool               // the caller of Do cancels its context, in the middle of the work
+	most      int                // the maximum number of renewals; 0: no limit
+	leaves    bool               // the caller of Do cancels its context during the work
 	leave     context.CancelFunc // cancels that context
-	lingers   time.Duration      // from the end of its context to the end of Do's function
+	lingers   time.Duration      // the time from the end of Do's context to the end of Do's function
 	hasty     bool               // the context of the release ends before the call
-	twice     bool               // releases twice at once
+	twice     bool               // two releases run concurrently
 	hold      time.Duration
 	ttl       time.Duration
 	metadata  metadata
@@ -71,7 +71,7 @@ func (w *worker) usage() usage {
 			s.lingers = w.between(0.2, 1.2)
 		}
 	}
-	switch long := w.rarely(0.18); { // of TTLs: mostly short, sometimes through renewals
+	switch long := w.rarely(0.18); { // mostly shorter than the TTL, sometimes long enough for renewals
 	case s.forgetful:
 		s.hold = w.between(0.8, 1.8)
 	case length < 1-long:
@@ -101,7 +101,7 @@ func (w *worker) ttl() time.Duration {
 // if a slow answer arrives after both the limit and a wake-up, a manager's select
 // chooses one at random.
 //
-// For the same reason a repeatable run has no crashes: the requests that a manager's
+// A repeatable run also has no crashes, because the requests that a manager's
 // goroutines begin before a sudden Close vary.
 func (w *worker) waitLimit() time.Duration {
 	if w.options.Repeatable {

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// worker is a competitor for leases. It has its own client, and uses one manager after
-// another on this client, like a service that is restarted.
+// worker competes for leases. It has its own client, and uses one manager after another
+// on this client, like a service that is restarted.
 type worker struct {
 	*client
 	index    int
@@ -26,16 +26,16 @@ type worker struct {
 	random   *rand.Rand
 	waits    atomic.Int64
 	closed   *atomic.Bool                 // the current manager is closed
-	endless  bool                         // it has used a lease without an end
+	endless  bool                         // the worker has used an infinite lease
 	mu       sync.Mutex                   // guards past
-	past     []weak.Pointer[holdRecorder] // of the current manager's leases
+	past     []weak.Pointer[holdRecorder] // the holds of the current manager's leases
 }
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
 	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: chance(options.Seed, uint64(index))}
 }
 
-// chance is a source of random numbers for several goroutines.
+// chance returns a source of random numbers for several goroutines.
 func chance(seed, stream uint64) *rand.Rand {
 	return rand.New(&lockedSource{Source: rand.NewPCG(seed, stream)})
 }
@@ -51,16 +51,16 @@ func (s *lockedSource) Uint64() uint64 {
 	return s.Source.Uint64()
 }
 
-// jitter is the source of a manager's random choices. It depends on the time, and not on the order of
-// the goroutines that call it at that time.
+// jitter is the source of a manager's random choices. It depends on the time, and not on the order in
+// which goroutines call it at that time.
 func (w *worker) jitter() float64 {
 	return rand.New(rand.NewPCG(w.options.Seed+uint64(w.index), uint64(w.clock.now()))).Float64()
 }
 
 func (w *worker) label() string { return fmt.Sprintf("%p", w) }
 
-// rarely returns the probability of an action that takes as long as a lease. It is lower when the
-// workers are busier.
+// rarely returns the probability of an action that takes as long as a lease. The probability is
+// lower with a higher Options.Intensity.
 func (w *worker) rarely(probability float64) float64 { return probability / w.options.Intensity }
 
 // between returns a random time between two fractions of the TTL.
@@ -68,8 +68,8 @@ func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// brief returns a random time between two times. It scales them down with a TTL under 2 s, and with
-// Options.Intensity.
+// brief returns a random time between two times. It scales the times down for a TTL under 2 s, and
+// by Options.Intensity.
 func (w *worker) brief(low, high time.Duration) time.Duration {
 	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
@@ -97,7 +97,7 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 	}
 }
 
-// heard records the answer of a lease to its holder.
+// heard records the result of a holder's call of its lease.
 func (w *worker) heard(ctx context.Context, one history.Answer, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
@@ -124,8 +124,8 @@ func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	return err
 }
 
-// closePatiently closes the current manager, with a lease that is never released, and without a
-// deadline. Close must return when all leases have run out.
+// closePatiently closes the current manager without a deadline, while a lease is never
+// released. Close must return when all leases have run out.
 func (w *worker) closePatiently(manager *leasing.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

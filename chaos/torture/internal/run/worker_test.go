@@ -44,7 +44,7 @@ func (*held) Renew(context.Context) error { return nil }
 
 func (*held) Release(context.Context) error { return nil }
 
-// until returns a context that ends when a channel is closed.
+// until is a context that ends when a channel is closed.
 type until struct {
 	context.Context
 	done chan struct{}
@@ -85,7 +85,7 @@ func holder(resource resource) (*worker, *holdRecorder, *history.Recording) {
 	return w, &holdRecorder{clock: c, journal: b}, b
 }
 
-// A write is trusted only if the lease was valid before the write and after.
+// A write is trusted only if the lease was valid both before and after the write.
 func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 	gone := errors.New("gone")
 	for name, c := range map[string]struct {
@@ -117,7 +117,8 @@ func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	require.Empty(t, b.Collect().Writes)
 }
 
-// A holder without a notice of its loss has no Told time, and the check of losses finds that hold.
+// If a holder does not notice the loss of its lease, the hold has no Told time, and the check of losses finds that
+// hold.
 func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	}
 }
 
-// A worker learns of the loss even while it waits for an answer of the backend.
+// The loss is recorded at its time even if the worker is waiting for an answer of the backend.
 func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
@@ -159,7 +160,7 @@ func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 	})
 }
 
-// The reports of a hold's manager and of its holder come in any order.
+// The events of the manager and the actions of the holder may be recorded in any order.
 func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)
@@ -187,8 +188,8 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	})
 }
 
-// A few leases may be in use, or about to end. A garbage collection frees all others, because the
-// worker itself keeps no lease.
+// Up to a limit, leases may be in use or about to end. A garbage collection frees all other
+// leases, because the worker itself keeps no lease.
 func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	for kept, bad := range map[int]bool{0: false, 20: false, 21: true} {
 		w, _, b := holder(nil)
@@ -208,7 +209,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	}
 }
 
-// A worker remembers its past leases, for the check of memory.
+// A worker keeps weak pointers to its past leases, for the check of memory.
 func TestWorkerRemembersItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := new(history.Recording), &clock{start: time.Now()}
@@ -227,7 +228,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 	})
 }
 
-// A crashed worker leaves only leases that run out, so a worker with an infinite lease does not crash.
+// The leases of a crashed worker must run out, so a worker with an infinite lease does not crash.
 func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	for index, endless := range map[int]bool{0: false, 3: true} {
 		w, _, _ := holder(nil)
@@ -249,7 +250,7 @@ func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
 	}
 }
 
-// Each worker has its own faults, and each seed has different faults. The seed is the plan's, or else the run's.
+// The faults differ between workers and between seeds. The seed is the plan's, or else the run's.
 func TestSeedOfEachWorker(t *testing.T) {
 	seeds := map[uint64]int{}
 	for worker := range 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T66: in a batch each claim has its own fate.
+// T66: each claim in a batch has its own result.
 func batchTellsEachClaimItsOwn(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, store := Bounded(t), open("history", "true", "history_renewals", "true")
@@ -78,7 +78,7 @@ func largeBatch(t *testing.T, d Database) {
 	})
 }
 
-// T161: a row that was made by hand, with a version of 0, is one like others.
+// T161: a row that was made by hand, with version 0, is treated like any other.
 func aRowOfVersionZero(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		p := open()
@@ -106,7 +106,7 @@ func Join(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id stri
 	return wakeups
 }
 
-// Refused has a claim ask in vain.
+// Refused sends an acquire that is refused.
 func Refused(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id string) *abstractions.HeldError {
 	t.Helper()
 	_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "tester", TTL: time.Minute})
@@ -125,7 +125,7 @@ func Hinted(t testing.TB, w abstractions.Wakeups) {
 	}
 }
 
-// Take has a claim ask for a name that it gets.
+// Take sends an acquire that succeeds.
 func Take(ctx context.Context, t testing.TB, p *sqllease.Provider, name, id string) abstractions.Grant {
 	t.Helper()
 	claim, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "tester", TTL: time.Minute})

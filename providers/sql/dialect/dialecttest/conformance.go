@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Harness is the conformance suite's of a database. Each provider has tables of its own, and the parameters of a URL's query, each a
-// name and a value.
+// Harness returns the conformance suite's harness for a database. Each provider has its own tables, and is opened with these query
+// parameters, each a name and a value.
 func (d Database) Harness(unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
-	var tables sync.Map // how to open another client, by provider
+	var tables sync.Map // the function that opens another client, by provider
 	return providertest.Harness{
 		New: func(t testing.TB) abstractions.Provider {
 			open := d.New(t)
@@ -44,7 +44,7 @@ func (d Database) Harness(unreachable func(testing.TB) abstractions.Provider, pa
 	}
 }
 
-// Explained returns what a call of a provider returns if its database fails with an error.
+// Explained returns the error of a provider's call when the database fails with err.
 func Explained(t *testing.T, b dialect.Backend, err error) error {
 	p, failed := sqllease.New(t.Context(), sqllease.Config{
 		Backend: failing{b, err}, Store: new(dialect.Store), Capabilities: dialect.Capabilities("test", "", false),

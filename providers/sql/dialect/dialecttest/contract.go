@@ -93,7 +93,7 @@ func metadataIsReplacedWhileHeld(t *testing.T, d Database) {
 	})
 }
 
-// A claim that another process has adopted: the other process knows its name, ID and token alone.
+// A process that adopts a claim of another process has only the claim's name, ID and token.
 func adoptedClaimIsRenewedAndReleased(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p, other := Bounded(t), open(), open()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A claim that was broken is told by its row while that is the latest, although its ID
-// is forgotten: by the rules, and by the shortcuts.
+// A broken claim is refused while it is the latest claim in its row, even if the row
+// has forgotten its ID: by the rules, and by the cheaper statements.
 func forgottenClaimThatWasBrokenIsRefused(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(parameters ...string) *sqllease.Provider) {
 		ctx, s := Bounded(t), open()

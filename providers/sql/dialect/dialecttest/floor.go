@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T127, in halves, on servers whose clocks the test can't set: a sweep keeps the highest token that it deletes, and the first tokens of names
-// are above the floor, in each statement that gives tokens.
+// T127, in two parts, since the test can't set a server's clock: a sweep keeps the highest token that it deletes, and each
+// statement that issues tokens gives a new name a token above the floor.
 func theFloorIsKeptAndHeeded(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("retention", "1h")
@@ -36,7 +36,7 @@ func theFloorIsKeptAndHeeded(t *testing.T, d Database) {
 		}
 		setToken("", floor)
 		several := make(chan abstractions.Grant, 8)
-		for range cap(several) { // which may share a statement
+		for range cap(several) { // these may share a statement
 			go func() {
 				grant, _ := p.Acquire(ctx, ClaimOf(abstractions.NewID(), time.Minute))
 				several <- grant
@@ -68,7 +68,8 @@ func theFloorIsKeptAndHeeded(t *testing.T, d Database) {
 
 func text(token int64) string { return strconv.FormatInt(token, 10) }
 
-// T128: no token follows the last, and none wraps, although an operator has written it by hand. Names that are asked for at the same time are granted.
+// T128: no token follows the last token, even one that an operator wrote by hand, and none wraps around. Acquires of other names at
+// the same time succeed.
 func noTokenFollowsTheLast(t *testing.T, d Database) {
 	for _, parameters := range [][]string{nil, {"history", "true"}} {
 		d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {

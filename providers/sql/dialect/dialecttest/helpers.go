@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/internal/seam"
 )
 
-// Executor is a backend that runs a statement which writes. Dialects implement it in their tests.
+// Executor is a backend that can also run statements that write. Dialects implement it in their tests.
 type Executor interface {
 	Execute(ctx context.Context, statement string, args ...any) error
 }
@@ -24,7 +24,7 @@ type Executor interface {
 // BackendOf returns the backend of a provider.
 func BackendOf(p *sqllease.Provider) dialect.Backend { return *seam.Backend(p) }
 
-// SetBackend gives a provider another backend.
+// SetBackend replaces the backend of a provider.
 func SetBackend(p *sqllease.Provider, b dialect.Backend) { *seam.Backend(p) = b }
 
 // StoreOf returns the store of a provider.
@@ -33,13 +33,15 @@ func StoreOf(p *sqllease.Provider) *dialect.Store { return seam.Store(p) }
 // CheckedOf returns the time of a provider's latest check of its tables, in ns since 1970.
 func CheckedOf(p *sqllease.Provider) *atomic.Int64 { return seam.Checked(p) }
 
-// Execute runs a statement behind a provider's back, with the names of its tables for {lease}, {history}, {waiters} and {schema}.
+// Execute runs a statement on a provider's database, with the names of its tables in place of {lease}, {history}, {waiters} and
+// {schema}.
 func Execute(ctx context.Context, t testing.TB, p *sqllease.Provider, statement string, args ...any) {
 	t.Helper()
 	require.NoError(t, BackendOf(p).(Executor).Execute(ctx, InTables(p, statement), args...), statement)
 }
 
-// InTables returns a statement with the names of a provider's tables for {lease}, {history}, {waiters} and {schema}.
+// InTables returns a statement with the names of a provider's tables in place of {lease}, {history}, {waiters} and
+// {schema}.
 func InTables(p *sqllease.Provider, statement string) string {
 	lease := StoreOf(p).Table
 	if schema := StoreOf(p).Schema; schema != "" {
@@ -65,14 +67,14 @@ func WithParameters(rawURL string, parameters ...string) string {
 	return rawURL + "?" + values.Encode()
 }
 
-// Bounded returns a context that a test which hangs runs into.
+// Bounded returns a context that ends a hanging test.
 func Bounded(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// ClaimOf returns an acquire of a claim of its own.
+// ClaimOf returns an acquire with a new ID.
 func ClaimOf(name string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: ttl}
 }

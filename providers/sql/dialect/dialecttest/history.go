@@ -44,11 +44,11 @@ func historyTellsWhatHappened(t *testing.T, d Database) {
 			claim abstractions.Grant
 		}{
 			{abstractions.HistoryAcquired, first},
-			{abstractions.HistoryExpired, first}, // as the next change found
+			{abstractions.HistoryExpired, first}, // found by the next change
 			{abstractions.HistoryAcquired, second},
 			{abstractions.HistoryReleased, second},
 			{abstractions.HistoryAcquired, third},
-			{abstractions.HistoryBroken, third}, // and it ran out: that is no news
+			{abstractions.HistoryBroken, third}, // its later expiry adds no entry
 			{abstractions.HistoryAcquired, fourth},
 			{abstractions.HistoryExpired, fourth}, // released too late
 		}
@@ -100,7 +100,7 @@ func historyIsOptional(t *testing.T, d Database) {
 	})
 }
 
-// Changes of one name by many are in order, with rising tokens.
+// Changes of one name by several goroutines are in order, with rising tokens.
 func historyIsInOrder(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("history", "true")
@@ -155,7 +155,8 @@ func historyOfOthers(t *testing.T, d Database) {
 	})
 }
 
-// The history has fingerprints. A row that has the ID, as version 0.1.0 wrote it, is shown with the fingerprint.
+// The history has fingerprints instead of IDs. A row with an ID, as version 0.1.0 wrote it, is returned with the
+// fingerprint.
 func theHistoryHasNoIDs(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("history", "true", "history_renewals", "true")

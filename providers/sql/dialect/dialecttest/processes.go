@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// ChildVariable makes the test binary the program of a child process: it holds
-// the name of a role, or the URL of the provider to open.
+// ChildVariable is the environment variable that makes the test binary run as a child
+// process. Its value is the name of a role, or the URL of the provider to open.
 const ChildVariable = "LEASING_TEST_CHILD"
 
 const (
@@ -29,7 +29,7 @@ const (
 	childRounds    = 40
 )
 
-// Main runs the tests of a dialect, or the program of a child process. roles are the programs of the dialect's own.
+// Main runs the tests of a dialect, or the program of a child process. roles are the dialect's own programs, by name.
 func Main(m *testing.M, d Database, roles map[string]func(args []string) error) {
 	what := os.Getenv(ChildVariable)
 	if what == "" {
@@ -46,9 +46,9 @@ func Main(m *testing.M, d Database, roles map[string]func(args []string) error) 
 	}
 }
 
-// Processes that start together on an empty database make its tables, and then
-// exclude each other: the holder of the lease makes a file that must not be
-// there, and removes that file. Each process gets its turns.
+// Processes that start together on an empty database make its tables, and then exclude
+// each other: the holder of the lease creates a file that must not exist yet, and then
+// removes the file. Each process completes its rounds.
 func processesExcludeEachOther(t *testing.T, d Database) {
 	guard := filepath.Join(t.TempDir(), "guard")
 	var children []*exec.Cmd

@@ -97,7 +97,7 @@ func statementsCreateTheTables(t *testing.T, d Database) {
 	})
 }
 
-// T87: tables of another application are left alone, and asking again does not help.
+// T87: tables of another application are left alone, and later requests also fail with ErrNotSetUp.
 func foreignTablesAreLeftAlone(t *testing.T, d Database) {
 	for _, taken := range []string{"lease", "lease_history"} {
 		d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
@@ -156,7 +156,7 @@ func tablesThatChangedAreNotSetUp(t *testing.T, d Database) {
 	}
 }
 
-// An open provider sees that newer code has migrated the tables.
+// An open provider notices that a newer release has migrated the tables.
 func newerSchemaIsNoticedByAnOpenProvider(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()

@@ -13,11 +13,11 @@ import (
 
 // Database is a dialect under test.
 type Database struct {
-	// URL returns a URL of tables of the test's own, which do not exist yet.
+	// URL returns a URL for the test's own tables, which do not exist yet.
 	URL func(t testing.TB) string
 	// Open opens a provider.
 	Open func(ctx context.Context, rawURL string) (*sqllease.Provider, error)
-	// Except has the names of tests that are not for this dialect, each with a reason.
+	// Except has the names of the tests that this dialect skips, each with a reason.
 	Except map[string]string
 }
 
@@ -79,14 +79,15 @@ var tests = []struct {
 	{"Trap_T161_ARowOfVersionZero", aRowOfVersionZero},
 }
 
-// New returns a function that opens providers on tables of the test's own. All that it opens share the tables. Parameters
-// are those of a URL's query, each a name and a value. The tables are made unless the parameter create says otherwise.
+// New returns a function that opens providers on the test's own tables. All these providers share the tables. The
+// parameters are query parameters, each a name and a value. The tables are created unless the parameter create is
+// "false".
 func (d Database) New(t testing.TB) func(parameters ...string) *sqllease.Provider {
 	rawURL := d.URL(t)
 	return func(parameters ...string) *sqllease.Provider { return d.OpenTest(t, rawURL, parameters) }
 }
 
-// OpenTest opens a provider for the time of a test.
+// OpenTest opens a provider, and closes it at the end of the test.
 func (d Database) OpenTest(t testing.TB, rawURL string, parameters []string) *sqllease.Provider {
 	t.Helper()
 	if !slices.Contains(parameters, "create") {

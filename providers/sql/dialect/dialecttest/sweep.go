@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The shares of a sweep, as in the documentation of Provider.Sweep.
+// The numbers in the documentation of Provider.Sweep.
 const sweepBatch, sweepEvery = 500, 250
 
-// CountRows counts what is left in a table.
+// CountRows counts the rows of a table.
 func CountRows(t testing.TB, p *sqllease.Provider, table string) (n int) {
 	t.Helper()
 	err := BackendOf(p).Query(Bounded(t), InTables(p, "SELECT count(*) FROM "+table), nil, func(scan dialect.Scan) error { return scan(&n) })
@@ -23,8 +23,8 @@ func CountRows(t testing.TB, p *sqllease.Provider, table string) (n int) {
 	return n
 }
 
-// T28: names that are used once don't pile up, and T54: their tokens rise
-// though they were forgotten.
+// T28: names that are used once don't pile up. T54: their tokens rise even though the
+// names were forgotten.
 func oneOffNamesAreForgotten(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("retention", "1ms")
@@ -50,7 +50,7 @@ func oneOffNamesAreForgotten(t *testing.T, d Database) {
 	})
 }
 
-// Idle makes all names look unused for a longer time.
+// Idle makes all names look as if they had been unused for that much longer.
 func Idle(t testing.TB, p *sqllease.Provider, by time.Duration) {
 	t.Helper()
 	Execute(Bounded(t), t, p, fmt.Sprintf("UPDATE {lease} SET version = version - %d", by.Microseconds()))
@@ -166,13 +166,13 @@ func historyIsForgottenInTime(t *testing.T, d Database) {
 	})
 }
 
-// T73: processes that release a few times and end take part in sweeping, and each
-// continues where the process before has ended.
+// T73: processes that release a few times and end take part in sweeping. Each continues
+// where the previous process stopped.
 func shortProcessesSweepToo(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const names, processes, releases = 3 * sweepBatch, 8, 3
 		ctx, first := Bounded(t), open()
-		// Names that are kept come first, as their tokens are ahead of the clock.
+		// The names that come first are kept, since their tokens are ahead of the clock.
 		for prefix, token := range map[string]int64{"reply/": 1, "kept/": 1 << 52} {
 			columns, rest, none := "", "", "''"
 			switch first.Capabilities().Provider {
@@ -190,7 +190,7 @@ func shortProcessesSweepToo(t *testing.T, d Database) {
 		for range processes {
 			p := open("create", "false")
 			calls := 0
-			StoreOf(p).Random = func(n int) int { // the last release is the one in so many
+			StoreOf(p).Random = func(n int) int { // only the last release sweeps
 				calls++
 				require.Equal(t, sweepEvery, n)
 				return releases - calls

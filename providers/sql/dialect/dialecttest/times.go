@@ -71,8 +71,7 @@ func grantsTellServerTimeAndExpiry(t *testing.T, d Database) {
 	})
 }
 
-// Exactly checks that the claim lasts its TTL: not less, and by no more than
-// the databases' unit.
+// Exactly checks that the claim lasts for its TTL, rounded up to a microsecond at most.
 func Exactly(t testing.TB, ttl time.Duration, claim abstractions.Grant) {
 	t.Helper()
 	serverTime, expiresAt, ok := sqllease.Times(claim)

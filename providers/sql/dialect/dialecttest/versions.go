@@ -17,10 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// later makes a provider one of a later release. Version 2 has a column more, and version 3 has it under another name.
+// later makes a provider behave like one of a later release. Version 2 adds a column, and version 3 renames that
+// column.
 func later(p *sqllease.Provider, version int) *sqllease.Provider {
 	store, unless := StoreOf(p), "IF NOT EXISTS "
-	if p.Capabilities().Provider == "sqlite" { // it has no such words, and a transaction for all statements
+	if p.Capabilities().Provider == "sqlite" { // it lacks these words, and runs all statements in one transaction
 		unless = ""
 	}
 	lease := store.Name("")
@@ -47,8 +48,8 @@ const (
 	rowText     = "SELECT concat(name, ' ', token, ' ', id, ' ', version) FROM {lease} ORDER BY name"
 )
 
-// A later release refuses tables of an earlier one until Migrate has brought them up to date, with all rows. The earlier release
-// refuses them from then on, with each verb, and writes nothing.
+// A later release refuses tables of an earlier one until Migrate has brought them up to date, with all rows. From then on the
+// earlier release refuses them, for each verb, and writes nothing.
 func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, earlier := Bounded(t), open()
@@ -92,7 +93,7 @@ func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 
 func trimmed(all []string) []string { return strings.Fields(strings.Join(all, " ")) }
 
-// verbs returns the answer of each verb to a request about a claim.
+// verbs returns the error of each verb for a claim.
 func verbs(ctx context.Context, p *sqllease.Provider, grant abstractions.Grant) map[string]error {
 	_, acquire := p.Acquire(ctx, ClaimOf(grant.Name, time.Minute))
 	_, renew := p.Renew(ctx, RenewalOf(grant))
@@ -106,7 +107,7 @@ func verbs(ctx context.Context, p *sqllease.Provider, grant abstractions.Grant) 
 	}
 }
 
-// A step that fails loses no rows, and the next Migrate begins with the version that it finds.
+// A step that fails loses no rows, and the next Migrate starts from the version that it finds.
 func aStepThatFailsIsBegunAgain(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, earlier := Bounded(t), open()
@@ -126,7 +127,7 @@ func aStepThatFailsIsBegunAgain(t *testing.T, d Database) {
 	})
 }
 
-// Tables of before release 0.1.0 say their version in another table.
+// Tables from before release 0.1.0 have their version in another table.
 func tablesOfBeforeTheFirstReleaseAreRefused(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()
@@ -150,7 +151,8 @@ func tablesOfBeforeTheFirstReleaseAreRefused(t *testing.T, d Database) {
 //go:embed testdata/*.sql
 var golden embed.FS
 
-// The tables and rows of release 0.1.0. A release makes the same tables, or has steps from these, and reads the rows.
+// Each release makes the same tables as release 0.1.0, or has steps that migrate them, and reads the rows of release
+// 0.1.0.
 func goldenTables(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("create", "false")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Listed are the claims that are listed as waiting for a name.
+// Listed returns the claims that are listed as waiting for a name.
 func Listed(ctx context.Context, t testing.TB, p *sqllease.Provider, name string) (claims []abstractions.Fingerprint) {
 	t.Helper()
 	all, err := p.Waiters(ctx, abstractions.WaitersRequest{Name: name})
@@ -30,7 +30,7 @@ func Fingerprints(ids ...string) (claims []abstractions.Fingerprint) {
 	return claims
 }
 
-// The waiters of a process that has died are not listed any more, although they keep their places until their turns.
+// The waiters of a dead process are no longer listed, although they keep their places until their turns.
 func theDeadAreNotListed(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p, dead := Bounded(t), open(), open()
@@ -39,7 +39,7 @@ func theDeadAreNotListed(t *testing.T, d Database) {
 		Join(ctx, t, p, "n", "alive")
 		Join(ctx, t, dead, "n", "dead2")
 		require.Equal(t, Fingerprints("dead1", "alive", "dead2"), Listed(ctx, t, p, "n"))
-		require.NoError(t, dead.Close()) // its registrations go on, as if it had been killed
+		require.NoError(t, dead.Close()) // its registrations remain, as if it had been killed
 		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(Fingerprints("alive"), Listed(ctx, t, p, "n")) }, 20*time.Second, time.Millisecond)
 	})
 }

@@ -1,4 +1,4 @@
-// Package seam lets package dialecttest reach into a provider, which shows applications nothing of its driver.
+// Package seam gives package dialecttest access to the driver of a provider, which applications can't reach.
 package seam
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// Backend returns the place of a provider's backend.
+	// Backend returns a pointer to a provider's backend.
 	Backend func(provider any) *dialect.Backend
 	// Store returns the store of a provider.
 	Store func(provider any) *dialect.Store

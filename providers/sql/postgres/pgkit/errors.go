@@ -16,7 +16,7 @@ func Verdict(err error) (v sqlkit.Verdict) {
 	if errors.As(err, &coded) {
 		v = sqlkit.PostgreSQL(coded.SQLState())
 	}
-	// COMMIT ends a transaction in which a statement has failed, and reports no error.
+	// COMMIT of a failed transaction rolls it back, and the server reports no error.
 	v.RolledBack = v.RolledBack || errors.Is(err, pgx.ErrTxCommitRollback)
 	// Neither pgx nor database/sql repeats a statement that may have been sent.
 	if unconnected := (*pgconn.ConnectError)(nil); v.Class == providerkit.Unknown && (errors.As(err, &unconnected) || coded == nil && providerkit.NotSent(err)) {
@@ -25,7 +25,7 @@ func Verdict(err error) (v sqlkit.Verdict) {
 	return v
 }
 
-// IsDuplicate reports whether a row with the same key is there already, on PostgreSQL.
+// IsDuplicate reports whether PostgreSQL has refused a row because its key exists already.
 func IsDuplicate(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && coded.SQLState() == sqlkit.UniqueViolation

@@ -12,17 +12,18 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// hangUpTime bounds the farewell of a connection that is closed.
+// hangUpTime bounds the last message on a connection that is closed.
 const hangUpTime = 100 * time.Millisecond
 
-// CheckIdle makes the connections of a connector of pgx's be checked after they were idle. They are closed if they do not answer in time.
+// CheckIdle returns options with which a connector of pgx checks connections that were idle, and closes those that do not answer in
+// time.
 func CheckIdle() []stdlib.OptionOpenDB {
 	return []stdlib.OptionOpenDB{
 		stdlib.OptionShouldPing(func(ctx context.Context, p stdlib.ShouldPingParams) bool {
 			if p.IdleDuration > sqlkit.Idle {
 				check(ctx, p.Conn)
 			}
-			return false // pgx would take all the time that the request has
+			return false // pgx's own check could use up the request's time
 		}),
 		stdlib.OptionResetSession(func(_ context.Context, conn *pgx.Conn) error {
 			if conn.IsClosed() {
@@ -41,7 +42,7 @@ func check(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// HangUp closes a connection without a wait for its server.
+// HangUp closes a connection without waiting for its server.
 func HangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpTime)
 	defer cancel()
@@ -56,7 +57,8 @@ func DropPool(pool *pgxpool.Pool) {
 	}
 }
 
-// DropDB closes the idle connections of a database, and changes no setting of the database. All together may take as long as a check.
+// DropDB closes the idle connections of a database, and changes no setting of the database. All of them together may take as long
+// as one check.
 func DropDB(ctx context.Context, db *sql.DB) {
 	idle := db.Stats().Idle
 	for range idle {
@@ -64,7 +66,8 @@ func DropDB(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// dropOne closes the idle connection that comes next. A driver that checks connections closes one that does not answer in time.
+// dropOne closes the idle connection that comes next. A driver that checks connections itself closes one that does not answer
+// in time.
 func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -73,16 +76,16 @@ func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 }
 
-// AcquireChecked takes a connection of a pool whose connections may have been idle for long. If the first does not answer in time,
-// the other idle ones are closed too: they took the same path.
+// AcquireChecked takes a connection from a pool whose connections may have been idle for a long time. If the first one does not
+// answer in time, the other idle ones are closed too, since they use the same network path.
 func AcquireChecked(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	if pool.Stat().IdleConns() == 0 {
 		return pool.Acquire(ctx)
 	}
-	short, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx)) // there is no wait for a place, and no connection is made
+	short, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx)) // a connection is idle, so Acquire neither waits for a place nor connects
 	defer cancel()
 	conn, err := pool.Acquire(short)
 	if err == nil || short.Err() == nil || ctx.Err() != nil {

@@ -13,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Settings asks for the settings that [Session] checks, in one row of two columns.
+// Settings is the query for the settings that [Session] checks, in one row of two columns.
 const Settings = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed', pg_catalog.current_setting('client_encoding')"
 
 // Session reads the row of [Settings]. It reports whether transactions are stricter than READ COMMITTED by
-// default. It refuses an encoding in which one name would be another name. SQL_ASCII passes UTF-8 on unchanged.
+// default. It refuses an encoding in which a name would be read as another name. SQL_ASCII passes UTF-8 on
+// unchanged.
 func Session(scan func(dest ...any) error) (strict bool, err error) {
 	var encoding string
 	if err := scan(&strict, &encoding); err != nil {
@@ -73,24 +74,24 @@ func ListenLike(db *sql.DB) func(context.Context) (*pgx.Conn, error) {
 	}
 }
 
-// Listen opens a connection whose notifications are kept for WaitForNotification. The configuration of a connection that
-// exists would hand them to that connection.
+// Listen opens a connection whose notifications are kept for WaitForNotification. An existing connection's configuration
+// would pass them to that connection.
 func Listen(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	config.OnNotification = nil
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// ErrPooled says that a pooler gives each transaction another server process: nothing can be listened to.
+// ErrPooled says that a pooler gives each transaction another server process, so LISTEN has no effect.
 var ErrPooled = errors.New("LISTEN has no effect behind a pooler that gives each transaction another session")
 
-// ServerProcess asks which process of the server runs a statement.
+// ServerProcess is the query for the ID of the server process that runs the query.
 const ServerProcess = "SELECT pg_catalog.pg_backend_pid()"
 
-// Sticks finds out whether a connection may listen. A standby can't be listened to until it is promoted; asking first
-// leaves no errors in its log. Behind a pooler the error is [ErrPooled] if the pooler is seen to give the connection another
-// session, or to give the connection's session to another client. other runs ServerProcess on another connection.
+// Sticks checks whether a connection may listen. A standby refuses LISTEN until it is promoted; this check causes no errors
+// in its log. The error is [ErrPooled] if a pooler gives the connection another session, or gives its session to another
+// client. other runs ServerProcess on another connection.
 func Sticks(ctx context.Context, conn *pgx.Conn, other func(context.Context) (int, error)) error {
-	const rounds = 5 // of which one is enough unless the pooler is busy
+	const rounds = 5 // one is enough unless the pooler is busy
 	first := 0
 	for n := range rounds {
 		var pid int
