@@ -62,11 +62,23 @@ func stopsBetweenWrites(p *place, r *running) {
 	defer db.Close()
 	for {
 		r.signal(unix.SIGSTOP)
+		eventually(r.t, r.isStopped, "leasing is stopped")
 		if _, err := db.Exec("BEGIN IMMEDIATE; ROLLBACK"); err == nil {
 			return
 		}
 		r.signal(unix.SIGCONT)
 	}
+}
+
+// isStopped reports whether all threads of the process have stopped. A thread may run for a moment after the signal, and take
+// the lock.
+func (r *running) isStopped() bool {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", r.Process.Pid))
+	require.NoError(r.t, err)
+	return len(files) > 0 && !slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && !strings.Contains(string(text), "\nState:\tT")
+	})
 }
 
 func (p *place) breaks() {
