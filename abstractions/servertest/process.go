@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -68,12 +69,18 @@ func (p *Process) about(err error) error {
 	return err
 }
 
-// stopped returns nil when the process has stopped, which is a moment after the signal. The state
+// stopped returns nil when all threads of the process have stopped, which is a moment after the signal. The state
 // follows the name in parentheses (proc_pid_stat(5)).
 func (p *Process) stopped(context.Context) error {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if after := string(stat[strings.LastIndexByte(string(stat), ')')+1:]); !strings.HasPrefix(after, " T") {
-		return errors.Join(errors.New("it still runs"), err)
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if after := string(stat[strings.LastIndexByte(string(stat), ')')+1:]); err == nil && !strings.HasPrefix(after, " T") {
+			return errors.New("a thread still runs")
+		}
+	}
+	if len(stats) == 0 {
+		return errors.New("it has ended, or there is no /proc")
 	}
 	return nil
 }
