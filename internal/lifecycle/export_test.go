@@ -14,6 +14,10 @@ func (l *Lease) Clone() Lease {
 		t := *l.terms
 		next.terms = &t
 	}
+	if l.change != nil {
+		c := *l.change
+		next.change = &c
+	}
 	return next
 }
 
@@ -27,6 +31,15 @@ func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
 	}
 	if t := l.terms; t != nil {
 		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.unanswered/unit, 100)))
+	}
+	if c := l.change; c != nil {
+		b = append(b, byte(c.version), byte(c.sent), byte(c.granted), byte(c.carriedAs), Bits(c.wanted != nil, c.carried != nil), Until(c.mayLand.Mono, now, unit))
+		for _, v := range c.confirmed {
+			b = append(b, v...)
+		}
+	}
+	if l.settings.MaxRenewals > 0 {
+		b = append(b, byte(l.renewals))
 	}
 	return b
 }

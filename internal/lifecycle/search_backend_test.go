@@ -68,8 +68,9 @@ func (w *world) refresh() {
 	}
 }
 
-// arrive has the backend answer a request. again leaves a copy on its way.
-func (w *world) arrive(i int, again bool) {
+// arrive has the backend answer a request. again leaves a copy on its way. late says that the answer reaches a process whose
+// caller has left.
+func (w *world) arrive(i int, again, late bool) {
 	r := w.network[i]
 	w.network = slices.Clone(w.network)
 	if again {
@@ -82,12 +83,27 @@ func (w *world) arrive(i int, again bool) {
 	p := &w.parties[r.from]
 	switch {
 	case r.kind == 'c':
-		if c := p.cleanUp; c != nil && p.id == r.id && (c.Until.Mono == trust.Forever || c.Until.Left(p.now()) <= 0) {
-			p.cleanUp = nil
-		}
+		p.tried(&r, true)
 	case p.waits == r.kind && p.no == r.no && p.id == r.id && p.answer == nil:
 		p.answer = a
+	case late:
+		p.cleanUp(p.life.RepliedLate(p.now(), a.Applied))
 	}
+}
+
+// lose has a request disappear.
+func (w *world) lose(i int) {
+	r := w.network[i]
+	w.network = slices.Delete(slices.Clone(w.network), i, i+1)
+	if r.kind == 'c' {
+		w.parties[r.from].tried(&r, false)
+	}
+}
+
+// repliesLate reports whether the answer to a request can come after its caller has left.
+func (w *world) repliesLate(r *request) bool {
+	p := &w.parties[r.from]
+	return w.plan.late && !r.copied && (r.kind == 'a' || r.kind == 'n') && p.id == r.id && (p.waits == 0 || p.no != r.no)
 }
 
 // ask has the backend decide about a request.
@@ -142,7 +158,7 @@ func (w *world) decide(r *request) (abstractions.Grant, error) {
 	case 'a':
 		c = b.record.Acquire(abstractions.AcquireRequest{ID: r.id, TTL: r.ttl})
 	case 'n':
-		c = b.record.Renew(abstractions.RenewRequest{ID: r.id, Token: r.token, TTL: r.ttl})
+		c = b.record.Renew(abstractions.RenewRequest{ID: r.id, Token: r.token, TTL: r.ttl, Metadata: r.metadata})
 	default:
 		c = b.record.Release(abstractions.ReleaseRequest{ID: r.id})
 	}
@@ -235,7 +251,7 @@ func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) 
 	case 'a':
 		return records.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: r.id, TTL: r.ttl})
 	case 'n':
-		return records.Renew(ctx, abstractions.RenewRequest{Name: name, ID: r.id, Token: r.token, TTL: r.ttl})
+		return records.Renew(ctx, abstractions.RenewRequest{Name: name, ID: r.id, Token: r.token, TTL: r.ttl, Metadata: r.metadata})
 	default:
 		return given, records.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: r.id})
 	}

@@ -90,6 +90,9 @@ func (w *world) keyOfBackend(b []byte, t *tokens) []byte {
 	for i := range w.parties {
 		b = append(b, byte(s.gone[i]), byte(s.broken[i]))
 	}
+	if w.plan.metadata {
+		b = append(append(b, r.Metadata[version]...), 0)
+	}
 	if w.plan.retention > 0 {
 		idle := r.Now.Sub(r.IdleSince)
 		if r.ID != "" {
@@ -108,13 +111,13 @@ func (w *world) keyOfBackend(b []byte, t *tokens) []byte {
 
 // keyOfNetwork ignores the order of the requests: each may be the next to arrive.
 func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
-	var all [8][10]byte
+	var all [8][11]byte
 	list := all[:0]
 	for i := range w.network {
 		r := &w.network[i]
 		p := &w.parties[r.from]
-		k := [10]byte{r.kind, byte(r.from), lifecycle.Bits(r.copied, p.waits == r.kind && p.no == r.no), t.rank(r.token), byte(min(r.ttl, 100*tick) / tick), r.id[0], r.id[1]}
-		if w.plan.retention > 0 {
+		k := [11]byte{r.kind, byte(r.from), lifecycle.Bits(r.copied, p.waits == r.kind && p.no == r.no), t.rank(r.token), byte(min(r.ttl, 100*tick) / tick), r.id[0], r.id[1]}
+		if w.plan.delay > 0 {
 			k[7] = byte((w.time - r.sent) / tick)
 		}
 		if r.looked != nil {
@@ -124,9 +127,15 @@ func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
 				k[9] = byte((left + 100*tick) / tick)
 			}
 		}
+		if v := r.metadata; v != nil {
+			k[10] = byte(len(v[version])) + 1
+			if v[version] != "" {
+				k[10] = v[version][0]
+			}
+		}
 		list = append(list, k)
 	}
-	slices.SortFunc(list, func(x, y [10]byte) int { return bytes.Compare(x[:], y[:]) })
+	slices.SortFunc(list, func(x, y [11]byte) int { return bytes.Compare(x[:], y[:]) })
 	for _, k := range list {
 		b = append(b, k[:]...)
 	}
@@ -136,7 +145,7 @@ func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
 func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
 	p := &w.parties[i]
 	handsOver := w.plan.handOver && p.holds() && p.waits == 0 && p.life.CanHandOver(p.sent)
-	b = append(b, 255, p.waits, byte(p.claims), byte(p.wishes), byte(p.lag), t.rank(p.token), lifecycle.Bits(p.adopted, p.awaits, handsOver, p.answer != nil))
+	b = append(b, 255, p.waits, byte(p.claims), byte(p.wishes), byte(p.lag), t.rank(p.token), lifecycle.Bits(p.adopted, p.awaits, handsOver, p.answer != nil, p.cleans, p.carries))
 	b = append(b, p.id...)
 	if p.id == "" {
 		return b
@@ -146,13 +155,13 @@ func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
 		b = append(b, kindOf(p.answer.Err), t.rank(p.answer.Grant.Token), byte(min(p.answer.Grant.TTL, 100*tick)/tick))
 	}
 	if p.waits != 0 {
-		b = append(b, lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
+		b = append(b, byte(p.wishes-p.wished), lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
 	}
 	if p.life.Phase() == lifecycle.Releasing {
 		b = append(b, lifecycle.Until(p.begun.Mono+ttl, p.clock, unit))
 	}
-	if c := p.cleanUp; c != nil {
-		b = append(b, lifecycle.Until(c.From.Mono, p.clock, unit), lifecycle.Until(c.Until.Mono, p.clock, unit))
+	if p.cleans {
+		b = append(b, lifecycle.Until(p.tryAt.Mono, p.clock, unit), lifecycle.Until(p.tries.Until.Mono, p.clock, unit), byte(min(p.tries.Count(), 4)), lifecycle.Bits(p.tries.Answered()))
 	}
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 // move is a step from one state to another. at is the index of a request or of a process.
@@ -18,6 +19,7 @@ const (
 	passes       byte = iota // a tick; at is the process whose clock stands still, -1 for none
 	arrives                  // a request arrives
 	arrivesFirst             // a request arrives, and a copy follows
+	arrivesLate              // a request arrives, and is answered after its caller has left
 	looks                    // a request reads the record
 	isLost                   // a request is lost
 	asksBreak
@@ -36,6 +38,8 @@ const (
 	due
 	dueAnswered
 	wantsTTL
+	wantsMetadata
+	wantsRenewal
 	releases
 	handsOver
 	dies
@@ -58,6 +62,7 @@ func (w *world) moves(list []move) []move {
 		r := &w.network[i]
 		may(true, arrives, i)
 		may(!r.copied && int(w.copies) < w.plan.copies, arrivesFirst, i)
+		may(w.repliesLate(r), arrivesLate, i)
 		may(w.plan.store && r.looked == nil, looks, i)
 		may(w.plan.loses, isLost, i)
 	}
@@ -84,13 +89,13 @@ func (w *world) movesOf(i int, list []move) []move {
 	p := &w.parties[i]
 	room := len(w.network) < w.plan.requests
 	claiming, holds := p.id != "" && p.life.Phase() == lifecycle.Claiming, p.holds()
-	free := p.idle() && p.cleanUp == nil && room
+	free := p.idle() && !p.cleans && room
 	// The processes are alike at first, so the first of them begins.
 	asking := free && int(p.claims) < w.plan.claims && (i == 0 || w.parties[i-1].claims > 0) || claiming && p.waits == 0 && room && !p.adopted
 	may(asking, asks)
 	may(asking, asksAnswered)
 	may(free && w.handover != nil && (w.plan.deaths > 0 || w.handover.from != int8(i)), adopts)
-	may(p.cleanUp != nil && room && p.cleanUp.From.Left(p.now()) <= 0 &&
+	may(p.cleans && room && p.tryAt.Left(p.now()) <= 0 &&
 		!slices.ContainsFunc(w.network, func(r request) bool { return r.kind == 'c' && r.from == int8(i) }), cleansUp)
 	may(claiming && p.waits == 0, givesUp)
 	may(p.waits != 0, getsNone)
@@ -105,6 +110,8 @@ func (w *world) movesOf(i int, list []move) []move {
 	may(renews, due)
 	may(renews && room, dueAnswered)
 	may(w.plan.other != nil && p.wishes < 2, wantsTTL)
+	may(w.plan.metadata && p.wishes < 2, wantsMetadata)
+	may(w.plan.settings.Cadence == trust.Forever && room && p.waits == 0 && !p.life.Over(), wantsRenewal)
 	may(room, releases)
 	may(w.plan.handOver && w.handover == nil && p.waits == 0 && p.life.CanHandOver(p.sent), handsOver)
 	may(w.plan.fence && w.writes[i].token == 0 && p.believes(), writes)
@@ -117,12 +124,12 @@ func (w *world) do(m move) {
 	switch m.kind {
 	case passes:
 		w.pass(i)
-	case arrives, arrivesFirst:
-		w.arrive(i, m.kind == arrivesFirst)
+	case arrives, arrivesFirst, arrivesLate:
+		w.arrive(i, m.kind == arrivesFirst, m.kind == arrivesLate)
 	case looks:
 		w.look(i)
 	case isLost:
-		w.network = slices.Delete(slices.Clone(w.network), i, i+1)
+		w.lose(i)
 	case asksBreak:
 		w.operator = w.backend.record.Token
 		w.breaks++
@@ -152,8 +159,10 @@ func (w *world) pass(standing int) {
 		}
 		p.clock += tick
 	}
-	if w.plan.retention > 0 {
-		w.network = slices.DeleteFunc(slices.Clone(w.network), func(r request) bool { return w.time-r.sent > w.plan.delay })
+	for i := len(w.network) - 1; i >= 0 && w.plan.delay > 0; i-- {
+		if w.time-w.network[i].sent > w.plan.delay {
+			w.lose(i)
+		}
 	}
 }
 
@@ -165,10 +174,10 @@ func (w *world) words(m move) string {
 			return fmt.Sprintf("a tick passes, but not on the clock of process %d", m.at)
 		}
 		return "a tick passes"
-	case arrives, arrivesFirst, looks, isLost:
+	case arrives, arrivesFirst, arrivesLate, looks, isLost:
 		r := w.network[m.at]
 		kinds := map[byte]string{'a': "acquire", 'n': "renewal", 'r': "release", 'c': "clean-up"}
-		what := map[byte]string{arrives: "arrives", arrivesFirst: "arrives, and a copy will", looks: "reads the record", isLost: "is lost"}
+		what := map[byte]string{arrives: "arrives", arrivesFirst: "arrives, and a copy will", arrivesLate: "arrives, and its answer comes late", looks: "reads the record", isLost: "is lost"}
 		return fmt.Sprintf("%s %d of process %d %s (claim %s)", kinds[r.kind], r.no, r.from, what[m.kind], r.id)
 	case getsAnswer:
 		if err := w.parties[m.at].answer.Err; err != nil {
@@ -191,6 +200,6 @@ func (w *world) words(m move) string {
 	return fmt.Sprintf("process %d %s", m.at, map[byte]string{
 		asks: "asks for the name", asksAnswered: "asks for the name, and is answered at once", adopts: "adopts the claim", cleansUp: "cleans up",
 		givesUp: "gives its claim up", getsNone: "gets no answer", due: "finds its lease due", dueAnswered: "finds its lease due, and is answered at once",
-		releases: "releases", handsOver: "hands its lease over", dies: "is killed, and restarted", writes: "writes to the resource",
+		wantsMetadata: "wants other metadata", wantsRenewal: "renews by hand", releases: "releases", handsOver: "hands its lease over", dies: "is killed, and restarted", writes: "writes to the resource",
 	}[m.kind])
 }

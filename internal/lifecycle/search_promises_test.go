@@ -13,6 +13,11 @@ func (w *world) wrong() string {
 	if w.bad != "" {
 		return w.bad
 	}
+	for i := range w.parties {
+		if wrong := w.parties[i].wrongSteps(); wrong != "" {
+			return fmt.Sprintf("process %d %s", i, wrong)
+		}
+	}
 	if b := &w.backend; !b.failed {
 		if wrong := w.wrongHolder(); wrong != "" {
 			return wrong
@@ -22,6 +27,27 @@ func (w *world) wrong() string {
 		}
 	}
 	return w.stuck()
+}
+
+// wrongSteps checks the effects that a process has taken.
+func (p *process) wrongSteps() string {
+	phase := p.life.Phase()
+	begun := p.id != "" && phase != lifecycle.Claiming && phase != lifecycle.Abandoned
+	switch {
+	case p.wrong != "":
+		return p.wrong
+	case p.renewing && p.waits != 'n' && !p.awaits:
+		return "keeps waiters for a renewal that is over"
+	case p.failing != int8(lifecycle.Bits(p.failed && phase < lifecycle.Ended)):
+		return fmt.Sprintf("counts %d leases whose latest renewal failed", p.failing)
+	case p.begins != int8(lifecycle.Bits(begun)):
+		return fmt.Sprintf("publishes %d beginnings", p.begins)
+	case p.ends != int8(lifecycle.Bits(begun && phase == lifecycle.Ended)):
+		return fmt.Sprintf("publishes %d ends", p.ends)
+	case p.causes != int8(lifecycle.Bits(begun && phase != lifecycle.Working)):
+		return fmt.Sprintf("ends the context of its lease %d times", p.causes)
+	}
+	return ""
 }
 
 // wrongHolder checks the processes that work. A lease that was broken at once is left out: its holder may not have noticed yet.
@@ -51,7 +77,7 @@ func (w *world) stuck() string {
 		return ""
 	}
 	for i := range w.parties {
-		if p := &w.parties[i]; p.id != "" && p.life.Phase() < lifecycle.Ended || p.waits != 0 || p.cleanUp != nil {
+		if p := &w.parties[i]; p.id != "" && p.life.Phase() < lifecycle.Ended || p.waits != 0 || p.cleans {
 			return ""
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/internal/lifecycle"
+	"github.com/distributedleasing/leasing/internal/trust"
 )
 
 var (
@@ -20,7 +21,9 @@ var (
 	keeping  = lifecycle.Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick, AtLeast: 2 * tick}
 	longer   = lifecycle.Settings{TTL: 5 * tick, FirstTTL: 5 * tick, Cadence: tick}
 	shorter  = lifecycle.Settings{TTL: 2 * tick, FirstTTL: 2 * tick, Cadence: tick}
-	shortest = lifecycle.Settings{TTL: tick, FirstTTL: tick, Cadence: tick}
+	shortest = lifecycle.Settings{TTL: tick, FirstTTL: tick, Cadence: 2 * tick / 3}
+	byHand   = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: trust.Forever}
+	limited  = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick, MaxRenewals: 2}
 )
 
 // plans are small worlds: one with all the moves would be too large.
@@ -40,6 +43,11 @@ var plans = []plan{
 	{name: "forgetting", settings: finite, clock: true, setBack: true, retention: 2 * tick, delay: tick, requests: 2, copies: 1},
 	{name: "a failover", settings: finite, fence: true, clock: true, failover: true, requests: 2},
 	{name: "a store", settings: finite, store: true},
+	{name: "late replies", settings: finite, late: true, requests: 2},
+	{name: "infinite and late replies", settings: infinite, late: true, loses: true, requests: 2},
+	{name: "metadata", settings: finite, metadata: true, late: true, loses: true, delay: 2 * tick, requests: 2},
+	{name: "by hand", settings: byHand, requests: 2, copies: 1},
+	{name: "two renewals", settings: limited, requests: 2, copies: 1},
 }
 
 // result is the outcome of a search.

@@ -38,8 +38,10 @@ type plan struct {
 	setBack   bool // that clock may be set back, once
 	failover  bool // the backend may lose its latest write, once
 	store     bool // the backend is cas.Records: a read, and then a conditional write
+	late      bool // replies may come after their caller has left
+	metadata  bool // holders change their metadata
 	// retention is the time after which an idle name may be forgotten; 0 for never. No request is on its way for longer than
-	// delay.
+	// delay, unless delay is 0.
 	retention, delay time.Duration
 }
 
@@ -59,6 +61,8 @@ type request struct {
 	ttl    time.Duration
 	sent   time.Duration
 	looked *cas.Item // read by a store's first step; nil before
+
+	metadata map[string]string // of a renewal; nil for no change
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.
@@ -77,7 +81,20 @@ type process struct {
 	sent    trust.Instant
 	begun   trust.Instant     // when the release began
 	answer  *lifecycle.Answer // an answer that has arrived
-	cleanUp *lifecycle.CleanUp
+	cleans  bool              // a clean-up is under way
+	tries   lifecycle.Tries
+	tryAt   trust.Instant // when the next try of the clean-up is due
+
+	carries  bool // the renewal under way carries metadata
+	wished   int8 // wishes when the latest renewal was sent
+	renewing bool // a renewal has begun, and its waiters have no result
+	failed   bool // the latest renewal failed
+	denied   bool // the backend has answered that the lease is lost
+	failing  int8 // the sum of Effects.Failing
+	begins   int8 // published events of the kind
+	ends     int8 // published events of a kind that ends the lease
+	causes   int8 // ends of the lease's context
+	wrong    string
 }
 
 func (p *process) now() trust.Instant { return trust.Instant{Mono: p.clock, Boot: p.clock} }

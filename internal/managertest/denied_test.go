@@ -77,6 +77,29 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 	})
 }
 
+// Two waiters, a refusal before the first one's grant, and another one after it: together they are longer than RefusalTimeout.
+func TestTrap_T301_AGrantIsAnAnswerBetweenRefusals(t *testing.T) {
+	virtual(t, leasing.Options{RefusalTimeout: 7 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+		deny := func() { p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied)) }
+		deny()
+		time.AfterFunc(5*time.Second, p.Clear)
+		second := make(chan *leasing.Lease, 1)
+		time.AfterFunc(time.Second, func() {
+			go func() {
+				l, err := m.Acquire(context.Background(), name)
+				require.NoError(t, err)
+				second <- l
+			}()
+		})
+		first := acquire(t, m, nil)
+		deny()
+		time.AfterFunc(6*time.Second, p.Clear)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, first.Release(t.Context()))
+		require.NoError(t, (<-second).Release(t.Context()))
+	})
+}
+
 func TestARefusalAnswersTryAcquireAtOnce(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))

@@ -64,6 +64,7 @@ func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool
 	i := slices.Index(q.waiters, t)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	if won != *new(L) {
+		q.refused = time.Time{}
 		if q.holder = won; !q.rules.Queued {
 			q.streak.current = abstractions.FingerprintOf(id)
 		}

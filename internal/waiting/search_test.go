@@ -33,6 +33,7 @@ type plan struct {
 	waiters [2]int // of each process
 	moments bool   // processes yield for a short time after each lease
 	untold  bool   // the backend does not report when a lease ends
+	refuses bool   // the backend may refuse the caller
 	faults  int    // at most so many leaves, lost answers and hints, limits and refusals
 }
 
@@ -67,6 +68,10 @@ type waiter struct {
 	deaf     bool
 	missed   bool // the name was released after the backend got its last request
 	lost     bool // a hint to it was lost
+	late     int  // answers in a row after the end of the lease that the backend showed
+	failures int  // requests in a row without an answer
+	pauses   int  // in a row while the same claim had the name, or none was known
+	token    int64
 	acquired time.Time
 }
 
@@ -76,6 +81,7 @@ type process struct {
 	cleanUp int       // the waiter whose claim is cleaned up; 0 for none
 	moment  time.Time // when Wake is due; zero if it is not
 	freed   bool      // a lease of this process has ended since the head sent its last request
+	refused time.Time // of the first refusal since another answer; zero for none
 }
 
 type world struct {
@@ -137,20 +143,34 @@ func (w *world) follow(i, n int, s Step) {
 		w.leave(i, n, false)
 	default:
 		x.phase, x.until, x.deaf = paused, w.now.Add(s.Pause), s.Deaf
-		bound := longest
-		if x.head.last.Held == nil || !x.listed {
-			bound = w.plan.rules.MaxPoll
+		least, most := w.bounds(x, s.Deaf)
+		if x.head.last.Err != nil {
+			x.pauses++
 		}
-		if s.Deaf {
-			bound = throttle
-		}
-		if x.head.last.Held != nil && !w.plan.untold {
-			bound = min(bound, x.left+2*time.Millisecond<<min(x.head.late, 8))
-		}
-		if s.Pause > bound {
-			w.wrong = fmt.Sprintf("waiter %d.%d pauses for %v, and %v is enough", i, n, s.Pause, bound)
+		if s.Pause < least || s.Pause > most {
+			w.wrong = fmt.Sprintf("waiter %d.%d pauses for %v, and not for %v to %v", i, n, s.Pause, least, most)
 		}
 	}
+}
+
+// bounds returns the bounds of a pause.
+func (w *world) bounds(x *waiter, deaf bool) (least, most time.Duration) {
+	held := x.head.last.Held != nil
+	most = longest
+	switch {
+	case deaf:
+		return throttle, throttle
+	case !held || !x.listed:
+		most = w.plan.rules.MaxPoll
+	}
+	if least = min(w.plan.rules.MinPoll<<min(x.pauses, 8), w.plan.rules.MaxPoll); x.head.last.Err == nil {
+		return 1, most // of the first step: for the rest of the yield time, or until a lease of the process ends
+	}
+	if held && !w.plan.untold {
+		after := time.Millisecond << min(x.late, 8)
+		least, most = min(least, x.left+time.Millisecond), min(most, x.left+after)
+	}
+	return least, most
 }
 
 // leave ends the wait of a waiter.
@@ -161,6 +181,9 @@ func (w *world) leave(i, n int, won bool) {
 		lease = n
 	}
 	blocks, wake := p.queue.Leave(n, lease, fmt.Sprint(i, n), unresolved)
+	if won || p.queue.Idle() {
+		p.refused = time.Time{}
+	}
 	p.woken(wake)
 	*x = waiter{phase: gone, acquired: w.now}
 	if won {
@@ -268,7 +291,9 @@ func (w *world) steps() (list []step) {
 					w.free()
 				}
 				p.cleanUp = 0
-				p.woken(p.queue.Settled())
+				if p.woken(p.queue.Settled()); p.queue.Idle() {
+					p.refused = time.Time{}
+				}
 			}})
 		}
 	}
@@ -299,8 +324,11 @@ func (w *world) begin(i, n int) {
 	p.freed = false // the first step takes the freed name into account
 	yields := p.queue.streak.yielding.After(w.now)
 	p.waiters[n-1].head, first = p.queue.Begin(w.now, nil)
-	if first.Pause > 0 && !yields && !p.holds() {
+	switch {
+	case first.Pause > 0 && !yields && !p.holds():
 		w.wrong = fmt.Sprintf("%d.%d waits for a lease of its process that has ended", i, n)
+	case first.Pause == 0 && p.queue.holder != 0 && p.waiters[p.queue.holder-1].phase == holding:
+		w.wrong = fmt.Sprintf("%d.%d asks for a name that its own process has", i, n)
 	}
 	w.follow(i, n, first)
 }
@@ -330,6 +358,9 @@ func (w *world) stepsOf(i, n int) (list []step) {
 				return
 			}
 			held := &abstractions.HeldError{Holder: abstractions.Record{Held: true, Token: w.token}}
+			if x.late++; x.left > 0 {
+				x.late = 0
+			}
 			if !w.plan.untold {
 				held.Holder.Now, held.Holder.ExpiresAt = w.now, w.now.Add(x.left)
 			}
@@ -382,8 +413,31 @@ func (w *world) ask(i, n int) {
 // reply gives an answer other than a grant to a head.
 func (w *world) reply(i, n int, a Answer) {
 	p := &w.processes[i]
+	x := &p.waiters[n-1]
+	switch {
+	case a.Held != nil:
+		x.failures = 0
+		if x.token != w.token {
+			x.token, x.pauses = w.token, 0
+		}
+	default:
+		x.failures++
+	}
+	switch {
+	case !a.Refused && (a.Held != nil || a.Throttled):
+		p.refused = time.Time{}
+	case a.Refused && p.refused.IsZero():
+		p.refused = w.now
+	}
 	refused := p.queue.Answered(w.now, &a)
-	w.follow(i, n, p.waiters[n-1].head.Answered(w.now, &a, refused, 0))
+	s := x.head.Answered(w.now, &a, refused, 0)
+	switch long := a.Refused && w.now.Sub(p.refused) >= w.plan.rules.RefusalTimeout; {
+	case refused != long, s.Stop != (long || x.head.passed):
+		w.wrong = fmt.Sprintf("%d.%d does not stop when it should, or too early", i, n)
+	case !s.Stop && s.Failed != x.failures:
+		w.wrong = fmt.Sprintf("%d.%d reports %d failures of %d", i, n, s.Failed, x.failures)
+	}
+	w.follow(i, n, s)
 }
 
 var errSilent = fmt.Errorf("%w: no answer", abstractions.ErrUnavailable)
@@ -410,6 +464,9 @@ func (w *world) faultsOf(i, n int) (list []step) {
 			add("is throttled", func(w *world, _ *waiter) {
 				w.reply(i, n, Answer{Err: abstractions.ErrThrottled, Throttled: true, RetryAfter: throttle})
 			})
+		}
+		if x.phase == asking && w.plan.refuses {
+			add("is refused", func(w *world, _ *waiter) { w.reply(i, n, Answer{Err: abstractions.ErrDenied, Refused: true}) })
 		}
 	case paused:
 		add("leaves", func(w *world, _ *waiter) { w.leave(i, n, false) })
@@ -502,6 +559,8 @@ func (w *world) key(b []byte) []byte {
 		}
 		rel(p.moment)
 		rel(q.streak.contended)
+		rel(p.refused)
+		rel(q.refused)
 		if !w.plan.rules.Queued {
 			rel(q.streak.since)
 			rel(q.streak.ended)
@@ -517,7 +576,7 @@ func (w *world) key(b []byte) []byte {
 			}
 			flags(x.wake, x.hint, x.listed, x.unknown, x.granted, x.deaf, x.missed, x.lost)
 			flags(h.hinted, h.hintless, h.passed, h.asked.IsZero(), w.now.Sub(h.asked) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
-			b = append(b, byte(h.late), byte(h.pace), byte(w.token-h.token), byte(min(h.failures, 1)))
+			b = append(b, byte(x.late), byte(x.pauses), byte(x.failures), byte(w.token-x.token), byte(h.late), byte(h.pace), byte(w.token-h.token), byte(min(h.failures, 1)))
 			switch x.phase {
 			case paused:
 				rel(x.until)
@@ -604,7 +663,8 @@ func TestSearch(t *testing.T) {
 		require.NoError(t, err)
 	}
 	polls := Rules{MinPoll: tick, MaxPoll: tick, RefusalTimeout: time.Hour}
-	hints, queued := polls, polls
+	hints, queued, slower, refusals := polls, polls, polls, polls
+	slower.MinPoll, refusals.RefusalTimeout = tick/4, 2*tick
 	hints.Hints, queued.Hints, queued.Queued = true, true, true
 	two := [2]int{2, 2}
 	for what, p := range map[string]*plan{
@@ -613,6 +673,8 @@ func TestSearch(t *testing.T) {
 		"hints":               {rules: hints, waiters: two, faults: 1, untold: true},
 		"a queue":             {rules: queued, waiters: two, faults: 1},
 		"one process":         {rules: hints, waiters: [2]int{3, 0}, faults: 2},
+		"back-off":            {rules: slower, waiters: two, faults: 2, untold: true},
+		"refusals":            {rules: refusals, waiters: [2]int{2, 0}, faults: 5, refuses: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -255,6 +255,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		require.Equal(t, c.tooLong, q.Answered(start.Add(c.after), c.answer), c.after)
 	}
+	q.Leave(9, "a lease", "", false)
+	require.False(t, q.Answered(start.Add(time.Hour), refusal), "a grant is another answer")
 }
 
 // Without hints the head asks more often while the name changes hands.
