@@ -62,7 +62,7 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 		Forget:      forget,
 		Unreachable: unreachable(chaos.FaultPartitioned),
 		Except: map[string]string{
-			"Wait_AnUnusedWakeupIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
+			"Wait_AnUnusedWakeupIsPassedOn":                    "the wrapper has taken it, to lose or to delay it",
 			"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver": "the wrapper takes the wake-ups of one that is stuck",
 		},
 	}
