@@ -88,7 +88,7 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		return err
 	}
 	var c *client
-	err = labelled(ctx, goroutineLabel, "worker", func(ctx context.Context) (err error) {
+	err = runLabelled(ctx, goroutineLabel, "worker", func(ctx context.Context) (err error) {
 		c, err = r.open(ctx, options, j.Index, clock)
 		return err
 	})
@@ -99,10 +99,10 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		_ = r.Call("Run.FaultsEnded", 0, nil)
 		c.endFaults()
 	}()
-	err = labelled(ctx, goroutineLabel, "worker", func(ctx context.Context) error {
+	err = runLabelled(ctx, goroutineLabel, "worker", func(ctx context.Context) error {
 		return errors.Join(newWorker(j.Index, options, j.Names, c, r.write).run(ctx), c.Close())
 	})
-	leftGoroutines("worker", options.Patience, clock, r)
+	checkLeftGoroutines("worker", options.Patience, clock, r)
 	return err
 }
 
