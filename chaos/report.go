@@ -66,11 +66,11 @@ func (r Report) Unused() []string {
 // String returns the report as a few lines of text.
 func (r Report) String() string {
 	var b strings.Builder
-	asked := 0
+	operations := 0
 	for _, n := range r.Operations {
-		asked += n
+		operations += n
 	}
-	fmt.Fprintf(&b, "chaos: plan %q, seed %d: %d faults in %d operations\n", r.Plan, r.Seed, r.Injected, asked)
+	fmt.Fprintf(&b, "chaos: plan %q, seed %d: %d faults in %d operations\n", r.Plan, r.Seed, r.Injected, operations)
 	section(&b, "rules", r.ByRule)
 	section(&b, "kinds", r.ByKind)
 	section(&b, "operations", r.ByOp)

@@ -65,7 +65,7 @@ var concurrencyChecks = []suite.Check{
 			}
 			sent := e.Now()
 			suite.SideBySide(4*len(claims), func(i int) {
-				switch who := i / 4; {
+				switch claim := i / 4; {
 				case i == 0 && batched && round%2 == 1:
 					results, err := suite.Send(e, batcher.RenewBatch, reqs)
 					for item := range renewed {
@@ -74,11 +74,11 @@ var concurrencyChecks = []suite.Check{
 						}
 					}
 				case i%4 == 0 && !(batched && round%2 == 1):
-					renewed[who] = e.Retry(suite.Sending(e.P.Renew, reqs[who]))
+					renewed[claim] = e.Retry(suite.Sending(e.P.Renew, reqs[claim]))
 				case i%4 == 1:
-					e.NoError(e.Retry(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
+					e.NoError(e.Retry(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[claim].Name})))
 				case i%4 > 1 && queued:
-					w := e.Register(e.Peer, e.Request(reqs[who].Name))
+					w := e.Register(e.Peer, e.Request(reqs[claim].Name))
 					defer w.Leave()
 					e.Held(e.Retry(suite.Sending(w.P.Acquire, w.Req)))
 				}

@@ -167,15 +167,15 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 
 // A resource that answers late or never causes no violation.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
-	var asked atomic.Int32
+	var calls atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
-		asked.Add(1)
+		calls.Add(1)
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	report := virtual(t, torture.Options{For: minute / 4, Seed: 1, Repeatable: true, Fence: silent}, nil)
 	require.Empty(t, report.Violations)
-	require.Positive(t, asked.Load())
+	require.Positive(t, calls.Load())
 	require.Zero(t, report.Accepted+report.Stale)
 }
 
@@ -229,10 +229,10 @@ func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
 				grant.TTL = req.TTL
 				return grant, err
 			}}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-				asked := req.TTL
+				requested := req.TTL
 				req.TTL -= short
 				grant, err := p.Renew(ctx, req)
-				grant.TTL = asked
+				grant.TTL = requested
 				return grant, err
 			}}
 		})

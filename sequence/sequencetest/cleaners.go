@@ -131,10 +131,10 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 
 func theLoadChoosesTheSteps[Tx any](f *fixture[Tx]) {
 	load := sequence.LowLoad
-	var asked []string
+	var called []string
 	step := func(name string) sequence.Step {
 		return sequence.Step{Name: name, Recover: func(context.Context, sequence.Entry) (sequence.Recovery, error) {
-			asked = append(asked, name)
+			called = append(called, name)
 			return sequence.Recovery{}, nil
 		}}
 	}
@@ -143,10 +143,10 @@ func theLoadChoosesTheSteps[Tx any](f *fixture[Tx]) {
 		Select: sequence.ByLoad(func(context.Context) sequence.Load { return load }, "dear"),
 	})
 	for l, want := range map[sequence.Load][]string{sequence.LowLoad: {"cheap", "dear"}, sequence.MediumLoad: {"cheap"}, sequence.HighLoad: nil, sequence.UnknownLoad: nil} {
-		load, asked = l, nil
+		load, called = l, nil
 		f.leaseExpired(fmt.Sprint("op", l))
 		require.Equal(f, sequence.Report{Closed: 1, Gaps: 1}, f.sweep(c))
-		require.Equal(f, want, asked)
+		require.Equal(f, want, called)
 	}
 }
 

@@ -125,7 +125,7 @@ var realOperatorChecks = []managerCheck{
 	}},
 	// In this check another client breaks leases with Immediate and acquires their names.
 	{"AnyAnswerShowsALoss", func(ctx context.Context, e *suite.Env, m *testManager) {
-		asks := map[string]func(name string) error{
+		calls := map[string]func(name string) error{
 			"TryAcquire": func(name string) error {
 				if err := m.try(ctx, name); err != nil {
 					e.ErrorIs(err, abstractions.ErrHeld)
@@ -135,7 +135,7 @@ var realOperatorChecks = []managerCheck{
 			"Inspect": func(name string) error { return suite.Second(m.Inspect(ctx, name)) },
 		}
 		if _, ok := abstractions.As[abstractions.Lister](e.P); ok {
-			asks["List"] = func(name string) error {
+			calls["List"] = func(name string) error {
 				for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
 					if err != nil {
 						return err
@@ -144,15 +144,15 @@ var realOperatorChecks = []managerCheck{
 				return nil
 			}
 		}
-		for what, ask := range asks {
+		for what, call := range calls {
 			lease := m.get(e.Name(), longOptions(e))
-			e.NoError(ask(lease.Name()))
+			e.NoError(call(lease.Name()))
 			e.NoError(lease.Err(), "%s, of the holder", what)
 			e.Break(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 			next := e.Acquire(e.Peer, e.Request(lease.Name()))
 			m.setFault(renews, nil)
 			e.Await(what+" shows a later holder", func() bool {
-				e.NoError(ask(lease.Name()))
+				e.NoError(call(lease.Name()))
 				return lease.Err() != nil
 			})
 			e.Empty(m.requests(renews))

@@ -146,19 +146,19 @@ var realSettingChecks = []managerCheck{
 	}},
 	{"ThePolicyChoosesTheTTL", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		var mu sync.Mutex
-		var asked []leasing.TTLRequest
+		var requests []leasing.TTLRequest
 		chosen := e.Long
 		options := leasing.Options{TTLPolicy: func(req leasing.TTLRequest) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
-			asked = append(asked, req)
+			requests = append(requests, req)
 			return chosen
 		}}
 		m := manage(e, e.P, options)
 		name := e.Name()
 		e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{}).TTL)
 		e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{TTL: e.Short}).TTL, "the policy overrides AcquireOptions.TTL")
-		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.Short}, {Name: name, TTL: e.Short}}, asked, "the policy is asked once for each acquire")
+		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.Short}, {Name: name, TTL: e.Short}}, requests, "the policy is asked once for each acquire")
 		for _, ttl := range []time.Duration{0, -time.Second} {
 			chosen = ttl
 			e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{TTL: e.Long}).TTL, "the policy leaves the TTL as it was")
@@ -166,12 +166,12 @@ var realSettingChecks = []managerCheck{
 		if chosen = leasing.Infinite; e.Caps.MaxTTL > 0 {
 			e.Equal(e.Caps.MaxTTL, m.requestOf(name, leasing.AcquireOptions{}).TTL, "the policy's result is cut to what the backend grants")
 		}
-		asked = nil
+		requests = nil
 		if e.Caps.Infinite {
 			m.requestOf(name, leasing.AcquireOptions{TTL: leasing.Infinite})
 		}
 		e.ErrorIs(suite.Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
-		e.Empty(asked, "the policy is asked neither for an infinite lease nor by Adopt")
+		e.Empty(requests, "the policy is asked neither for an infinite lease nor by Adopt")
 
 		// A result of the policy is raised to the least TTL that renewals need, and not
 		// further.

@@ -22,18 +22,18 @@ var realWaitingChecks = []managerCheck{
 			var waiting []<-chan acquireResult
 			leaves, leave := context.WithCancel(ctx)
 			for i := range 5 {
-				who := ctx
+				waitCtx := ctx
 				if i == 2 {
-					who = leaves
+					waitCtx = leaves
 				}
-				waiting = append(waiting, m.acquire(who, name, nil))
+				waiting = append(waiting, m.acquire(waitCtx, name, nil))
 				e.Await(fmt.Sprintf("%d wait", i+1), func() bool { return counts.sum("leasing.waiters") == int64(i+1) })
 			}
-			asked := map[string]bool{}
+			claims := map[string]bool{}
 			for _, acquire := range m.requests(acquires) {
-				asked[acquire.req.(abstractions.AcquireRequest).ID] = true
+				claims[acquire.req.(abstractions.AcquireRequest).ID] = true
 			}
-			e.Len(asked, 1, "the head alone asks the backend")
+			e.Len(claims, 1, "the head alone asks the backend")
 			leave()
 			e.ErrorIs(within(e, e.Slack, waiting[2], "who leaves").err, context.Canceled)
 			waiting = slices.Delete(waiting, 2, 3)
@@ -135,26 +135,26 @@ var realWaitingChecks = []managerCheck{
 		e.Await("an event reports that the backend does not answer", func() bool { return len(m.eventLog.events(leasing.EventAcquireFailed)) > 0 })
 
 		// The manager keeps a pause that the backend asks for.
-		asked := 200 * time.Millisecond
-		m.setFault(acquires, onFirst(1, refusal(&abstractions.ThrottledError{RetryAfter: asked})))
+		pause := 200 * time.Millisecond
+		m.setFault(acquires, onFirst(1, refusal(&abstractions.ThrottledError{RetryAfter: pause})))
 		e.NoError(within(e, 2*e.Slack, m.acquire(ctx, e.Name(), longOptions(e)), "a backend that asked for a pause").err)
 		sent := m.requests(acquires)
-		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), asked)
+		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), pause)
 	}},
 	// The first waiter leaves in the middle of a request that is applied.
 	{"AHeadThatLeavesBlocksNobody", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, without(waits))
 		name := e.Name()
 		leaves, leave := context.WithCancel(ctx)
-		asks := make(chan struct{})
+		requested := make(chan struct{})
 		m.setFault(acquires, onFirst(1, func(x *exchange) error {
-			close(asks)
+			close(requested)
 			<-leaves.Done()
 			x.ctx = context.WithoutCancel(x.ctx)
 			return lostReply(x)
 		}))
 		head := m.acquire(leaves, name, nil)
-		within(e, e.Slack, asks, "the first request")
+		within(e, e.Slack, requested, "the first request")
 		next, third := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
 		leave()
 		e.ErrorIs(within(e, e.Slack, head, "the one that leaves").err, context.Canceled)

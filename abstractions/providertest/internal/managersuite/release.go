@@ -303,12 +303,12 @@ var releaseChecks = []managerCheck{
 	{"Manager_Trap_T97_AnAcquireThatOutlastsCloseKeepsNothing", func(ctx context.Context, e *suite.Env, m *testManager) {
 		name := e.Name()
 		m.setFault(acquires, slowRequest(e.Short/2))
-		asked := begin(e, func() error { return m.try(ctx, name) })
+		result := begin(e, func() error { return m.try(ctx, name) })
 		e.WaitIdle()
 		caller, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		_ = m.Close(caller)
-		e.ErrorIs(<-asked, abstractions.ErrClosed)
+		e.ErrorIs(<-result, abstractions.ErrClosed)
 		e.IsFree(name)
 	}},
 	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *suite.Env, m *testManager) {

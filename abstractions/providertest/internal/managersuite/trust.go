@@ -96,11 +96,11 @@ var trustChecks = []managerCheck{
 		e.Pause(2 * e.Short) // until the call returns
 
 		// A lost lease leaves no goroutine behind.
-		quick := manage(e, e.P, leasing.Options{})
-		quick.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostGone}))
+		other := manage(e, e.P, leasing.Options{})
+		other.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostGone}))
 		running := goroutines(e)
 		for range 32 {
-			e.Error(quick.get(e.Name(), manual).Renew(e.T.Context()))
+			e.Error(other.get(e.Name(), manual).Renew(e.T.Context()))
 		}
 		e.WaitIdle()
 		e.Less(goroutines(e), running+16, "goroutines after 32 losses")

@@ -107,11 +107,11 @@ var waitingChecks = []managerCheck{
 			e.WaitIdle()
 		}
 		leave()
-		asked := map[string]bool{}
+		claims := map[string]bool{}
 		for _, acquire := range m.requests(acquires) {
-			asked[acquire.req.(abstractions.AcquireRequest).ID] = true
+			claims[acquire.req.(abstractions.AcquireRequest).ID] = true
 		}
-		e.Len(asked, 3, "each has asked, at least once")
+		e.Len(claims, 3, "each has asked, at least once")
 
 		// A wait ends with its context, also in the middle of a request.
 		for _, b := range []fault{nil, noAnswer} {

@@ -80,11 +80,11 @@ func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 // Stopped returns when the work must end.
 func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
-// Ask makes a write to the resource.
-func (p *process) Ask(asked any, answer *any) error {
+// Write makes a write to the resource.
+func (p *process) Write(request any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
-	w := asked.(history.Write)
+	w := request.(history.Write)
 	err := p.r.resource(ctx, &w)
 	*answer = w
 	return err

@@ -18,15 +18,15 @@ import (
 // scriptedProvider is a backend with scripted answers.
 type scriptedProvider struct {
 	leasing.Provider
-	grant   abstractions.Grant
-	err     error
-	results []abstractions.RenewResult
-	broken  leasing.BreakResult
-	asked   func(id string)
+	grant     abstractions.Grant
+	err       error
+	results   []abstractions.RenewResult
+	broken    leasing.BreakResult
+	onRequest func(id string)
 }
 
 func (s scriptedProvider) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	s.asked(req.ID)
+	s.onRequest(req.ID)
 	return s.grant, s.err
 }
 
@@ -35,14 +35,14 @@ func (s scriptedProvider) Break(context.Context, abstractions.BreakRequest) (lea
 }
 
 func (s scriptedProvider) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	s.asked(reqs[0].ID)
+	s.onRequest(reqs[0].ID)
 	return s.results, s.err
 }
 
 // recorded returns a recorder of worker 3, over a scripted backend.
 func recorded(s scriptedProvider) (*recorder, *history.Recording) {
-	if s.asked == nil {
-		s.asked = func(string) {}
+	if s.onRequest == nil {
+		s.onRequest = func(string) {}
 	}
 	b := new(history.Recording)
 	return recorder{layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}.above(s), b
@@ -85,7 +85,7 @@ func TestRecordedResults(t *testing.T) {
 func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 	var b *history.Recording
 	var r *recorder
-	r, b = recorded(scriptedProvider{asked: func(string) {
+	r, b = recorded(scriptedProvider{onRequest: func(string) {
 		h := b.Collect()
 		require.Len(t, h.Operations, 1)
 		require.Equal(t, history.ResultUnknown, h.Operations[0].Result)
@@ -124,11 +124,11 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 
 // A break that finds no holder is recorded as such.
 func TestBreakWithoutAHolderIsRecorded(t *testing.T) {
-	for held, vain := range map[bool]bool{true: false, false: true} {
+	for held, noHolder := range map[bool]bool{true: false, false: true} {
 		r, b := recorded(scriptedProvider{broken: leasing.BreakResult{WasHeld: held}})
 		_, err := r.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, vain, b.Collect().Operations[0].NoHolder)
+		require.Equal(t, noHolder, b.Collect().Operations[0].NoHolder)
 	}
 }
 

@@ -43,7 +43,7 @@ func (l *stateChecker) requestTTL(ttl time.Duration) time.Duration {
 }
 
 // recordGrant numbers a grant.
-func (l *stateChecker) recordGrant(ctx context.Context, asked time.Duration, g *abstractions.Grant, err error) {
+func (l *stateChecker) recordGrant(ctx context.Context, sent time.Duration, g *abstractions.Grant, err error) {
 	if err != nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (l *stateChecker) recordGrant(ctx context.Context, asked time.Duration, g *
 	one := numberedState{g.State, l.grants, now + l.patience}
 	g.State = one
 	deadline, bounded := ctx.Deadline()
-	if ctx.Err() == nil && (!bounded || time.Until(deadline) > l.patience) && now-asked < g.TTL/2 {
+	if ctx.Err() == nil && (!bounded || time.Until(deadline) > l.patience) && now-sent < g.TTL/2 {
 		l.latest[g.ID] = one
 	}
 }
@@ -90,7 +90,7 @@ func (l *stateChecker) handle(ctx context.Context, x *providerkit.Exchange) (any
 }
 
 func (l *stateChecker) acquire(ctx context.Context, x *providerkit.Exchange, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	asked := l.clock.now()
+	sent := l.clock.now()
 	if ttl := l.requestTTL(req.TTL); ttl < req.TTL { // the wait for the answer must end before the shorter TTL has passed
 		within, cancel := context.WithTimeout(ctx, ttl*9/10)
 		defer cancel()
@@ -98,12 +98,12 @@ func (l *stateChecker) acquire(ctx context.Context, x *providerkit.Exchange, req
 	}
 	reply, err := x.Send(ctx, req)
 	grant := reply.(abstractions.Grant)
-	l.recordGrant(ctx, asked, &grant, err)
+	l.recordGrant(ctx, sent, &grant, err)
 	return grant, err
 }
 
 func (l *stateChecker) renews(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult) {
-	asked := l.clock.now()
+	sent := l.clock.now()
 	req.TTL, req.State = l.requestTTL(req.TTL), l.innerState(req.ID, req.State, true)
-	return func(result *abstractions.RenewResult) { l.recordGrant(ctx, asked, &result.Grant, result.Err) }
+	return func(result *abstractions.RenewResult) { l.recordGrant(ctx, sent, &result.Grant, result.Err) }
 }
