@@ -22,7 +22,7 @@ func (p *Provider) renewBatch(ctx context.Context, o operation, reqs []abstracti
 		return p.renewItems(ctx, reqs, send)
 	})
 	results, _ := answer.([]abstractions.RenewResult)
-	p.endedItems(reqs, results, err)
+	p.recordItemOutcomes(reqs, results, err)
 	return results, err
 }
 
@@ -147,7 +147,7 @@ func (p *Provider) sendItems(ctx context.Context, items []*item, send send) erro
 	return err
 }
 
-// repeatItems sends items once more: see twice. The outcome of an item without an answer is
+// repeatItems sends items once more: see applyTwice. The outcome of an item without an answer is
 // unknown, whatever the error of the request.
 func (p *Provider) repeatItems(ctx context.Context, items []*item, send send) error {
 	first := make([]error, len(items))
@@ -165,7 +165,7 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item, send send) er
 	}
 	err := p.sendItems(ctx, items, send)
 	for n, i := range items {
-		if err := both(mayHaveApplied(first[n]), i.result.Err); err != nil {
+		if err := repeatError(mayHaveApplied(first[n]), i.result.Err); err != nil {
 			i.fail(p, err)
 		}
 	}
@@ -232,7 +232,7 @@ func (p *Provider) delayItems(ctx context.Context, items []*item, after bool) er
 			}
 		}
 	}
-	if !p.pause(slowest.heeded(ctx), longest) {
+	if !p.pause(slowest.waitContext(ctx), longest) {
 		return p.injectedError(operation{op: OpRenewBatch}, slowest, p.interrupted(ctx, after))
 	}
 	return nil

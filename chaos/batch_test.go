@@ -159,12 +159,12 @@ func TestABatchThatIsAbandonedWhileDelayed(t *testing.T) {
 	}
 }
 
-// halfway returns results for the first half of a batch only.
-type halfway struct{ *backend }
+// halfBatcher returns results for the first half of a batch only.
+type halfBatcher struct{ *backend }
 
 var errHalf = errors.New("half of it is missing")
 
-func (h halfway) As(target any) bool {
+func (h halfBatcher) As(target any) bool {
 	if batcher, ok := target.(*abstractions.BatchRenewer); ok {
 		*batcher = h
 		return true
@@ -172,7 +172,7 @@ func (h halfway) As(target any) bool {
 	return h.backend.As(target)
 }
 
-func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (h halfBatcher) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results, _ := h.backend.RenewBatch(ctx, reqs[:len(reqs)/2])
 	return results, errHalf
 }
@@ -181,7 +181,7 @@ func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 // returns the wrapped provider's error.
 func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	b := newBackend()
-	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.FaultRequestLost})}}, chaos.Options{})
+	p, err := chaos.Wrap(halfBatcher{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.FaultRequestLost})}}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
 	for _, name := range []string{"lost", "a", "b"} {
@@ -197,13 +197,13 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
-// once returns an error and no results for one of the batches.
-type once struct {
+// failingBatcher returns an error and no results for one of the batches.
+type failingBatcher struct {
 	*backend
-	which, asked int
+	failing, calls int
 }
 
-func (o *once) As(target any) bool {
+func (o *failingBatcher) As(target any) bool {
 	if batcher, ok := target.(*abstractions.BatchRenewer); ok {
 		*batcher = o
 		return true
@@ -211,8 +211,8 @@ func (o *once) As(target any) bool {
 	return o.backend.As(target)
 }
 
-func (o *once) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	if o.asked++; o.asked == o.which {
+func (o *failingBatcher) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	if o.calls++; o.calls == o.failing {
 		return nil, errHalf
 	}
 	return o.backend.RenewBatch(ctx, reqs)
@@ -222,7 +222,7 @@ func (o *once) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest)
 // result. The batch returns the error of either request.
 func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 	for which, answered := range map[int]string{1: "twice", 2: "plain"} {
-		inner := &once{backend: newBackend(), which: which}
+		inner := &failingBatcher{backend: newBackend(), failing: which}
 		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{on("twice", chaos.Fault{Kind: chaos.FaultAppliedTwice})}}, chaos.Options{})
 		require.NoError(t, err)
 		var reqs []abstractions.RenewRequest

@@ -12,47 +12,49 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// free is a provider without cost, so that the benchmark measures the wrapper.
-type free struct{ leasing.Provider }
+// freeProvider is a provider without cost, so that the benchmark measures the wrapper.
+type freeProvider struct{ leasing.Provider }
 
-func (free) Capabilities() leasing.Capabilities { return leasing.Capabilities{Provider: "free"} }
-func (free) Close() error                       { return nil }
+func (freeProvider) Capabilities() leasing.Capabilities {
+	return leasing.Capabilities{Provider: "free"}
+}
+func (freeProvider) Close() error { return nil }
 
-func (free) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (freeProvider) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
 	return abstractions.Grant{}, nil
 }
 
-func (free) Renew(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
+func (freeProvider) Renew(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
 	return abstractions.Grant{}, nil
 }
-func (free) Release(context.Context, abstractions.ReleaseRequest) error { return nil }
+func (freeProvider) Release(context.Context, abstractions.ReleaseRequest) error { return nil }
 
-func (free) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
+func (freeProvider) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
 	return leasing.BreakResult{}, nil
 }
 
-func (free) Inspect(context.Context, abstractions.InspectRequest) (leasing.Record, error) {
+func (freeProvider) Inspect(context.Context, abstractions.InspectRequest) (leasing.Record, error) {
 	return leasing.Record{}, nil
 }
 
-func (free) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (freeProvider) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	return nil, nil
 }
 
-func (free) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (freeProvider) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return abstractions.Wakeups{}, nil
 }
 
-func (free) Waiters(context.Context, abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+func (freeProvider) Waiters(context.Context, abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 	return nil, nil
 }
 
-func (free) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
+func (freeProvider) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
 	return abstractions.ListResult{}, nil
 }
-func (free) Ping(context.Context) error { return nil }
+func (freeProvider) Ping(context.Context) error { return nil }
 
-func (free) History(context.Context, abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+func (freeProvider) History(context.Context, abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	return abstractions.HistoryResult{}, nil
 }
 
@@ -92,7 +94,7 @@ var calls = []struct {
 }
 
 func wrappedForFree(t testing.TB, rules ...chaos.Rule) *chaos.Provider {
-	p, err := chaos.Wrap(free{}, chaos.Plan{Rules: rules}, chaos.Options{})
+	p, err := chaos.Wrap(freeProvider{}, chaos.Plan{Rules: rules}, chaos.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -116,7 +118,7 @@ func TestNoAllocationWithoutFaults(t *testing.T) {
 // with an empty plan, and with one rule that decides about each call and never fires.
 func BenchmarkOverhead(b *testing.B) {
 	for what, p := range map[string]client{
-		"direct": free{}, "empty": wrappedForFree(b),
+		"direct": freeProvider{}, "empty": wrappedForFree(b),
 		"asked": wrappedForFree(b, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Skip: 1 << 40}}),
 	} {
 		for _, call := range calls {

@@ -62,8 +62,8 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 		Forget:      forget,
 		Unreachable: unreachable(chaos.FaultPartitioned),
 		Except: map[string]string{
-			"Wait_AHintThatNobodyTookIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
-			"Trap_T93_AWaiterThatTakesNoHintIsPassedOver": "the wrapper takes the hints of one that is stuck",
+			"Wait_AnUnusedWakeupIsPassedOn":                    "the wrapper has taken it, to lose or to delay it",
+			"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver": "the wrapper takes the wake-ups of one that is stuck",
 		},
 	}
 }

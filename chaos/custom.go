@@ -63,24 +63,24 @@ type Operation struct {
 	Rand *rand.Rand
 }
 
-// seen describes an operation to the code of a rule.
-func (o operation) seen(r *rule, since time.Duration, seed1, seed2 uint64) Operation {
+// forRule describes an operation to the code of a rule.
+func (o operation) forRule(r *rule, since time.Duration, seed1, seed2 uint64) Operation {
 	return Operation{
 		Rule: r.Name, Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner,
 		Nth: o.nth, Attempt: o.attempt, Since: since, Rand: rand.New(rand.NewPCG(seed1, seed2)), //nolint:gosec // repeatable
 	}
 }
 
-// asks calls a policy. Caller holds mu, which asks unlocks while the policy decides.
-func (p *Provider) asks(policy CustomPolicy, o Operation) (picks bool) {
+// callPolicy calls a policy. Caller holds mu, which callPolicy unlocks while the policy decides.
+func (p *Provider) callPolicy(policy CustomPolicy, o Operation) (picks bool) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
 	p.protect(func() { picks = policy.Picks(o) })
 	return picks
 }
 
-// custom runs a CustomFault in place of an operation.
-func (p *Provider) custom(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
+// runCustom runs a CustomFault in place of an operation.
+func (p *Provider) runCustom(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	e := &effect{apply: apply}
 	var err error
 	panicked := p.protect(func() { err = f.fault().Custom.Inject(ctx, f.custom, e.next) })
@@ -95,7 +95,7 @@ func (p *Provider) custom(ctx context.Context, o operation, f *occurrence, apply
 	case err == nil && errors.Is(end.err, errNoAnswer):
 		err = end.err
 	case err == nil || isSame(err, end.err):
-		if err = both(end.applied, end.err); err == nil {
+		if err = repeatError(end.applied, end.err); err == nil {
 			return end.answer, end.err
 		}
 	case ctx.Err() != nil:

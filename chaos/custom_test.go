@@ -209,7 +209,7 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 // TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and
 // the second is refused.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
-	b := &refusing{Provider: memlease.New(memlease.Options{})}
+	b := &refuser{Provider: memlease.New(memlease.Options{})}
 	p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{customRule(fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {
 		_ = next(ctx)
 		b.refuses = true
@@ -222,13 +222,13 @@ func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	require.NotErrorIs(t, err, leasing.ErrDenied)
 }
 
-// refusing is a provider that denies access.
-type refusing struct {
+// refuser is a provider that denies access.
+type refuser struct {
 	leasing.Provider
 	refuses bool
 }
 
-func (r *refusing) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (r *refuser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if r.refuses {
 		return abstractions.Grant{}, leasing.ErrDenied
 	}

@@ -36,7 +36,7 @@ type rule struct {
 func newRule(r Rule) *rule {
 	return &rule{
 		Rule: r, disabled: r.Disabled, perName: newCounters[string](),
-		limit: newLimiter(r.Budget, r.Rate), answers: newRecent[any, *answers](2 * kept),
+		limit: newLimiter(r.Budget, r.Rate), answers: newRecent[any, *answers](2 * minRecent),
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *Provider) consider(r *rule, o operation, since time.Duration, d *decisi
 		return 0, ReasonDisabled
 	case !r.concerns(o):
 		return 0, ReasonMatch
-	case !r.Match.tries(o.attempt):
+	case !r.Match.includesAttempt(o.attempt):
 		return 0, ReasonAttempt
 	case !r.When.open(since):
 		return 0, ReasonWindow
@@ -153,18 +153,18 @@ func (p *Provider) consider(r *rule, o operation, since time.Duration, d *decisi
 	if !r.When.hits(random.happens) {
 		return position, ReasonProbability
 	}
-	if custom := r.When.Custom; custom != nil && !p.asks(custom, o.seen(r, since, random.seed[0], random.seed[1])) {
+	if custom := r.When.Custom; custom != nil && !p.callPolicy(custom, o.forRule(r, since, random.seed[0], random.seed[1])) {
 		return position, ReasonPolicy
 	}
 	hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
 	if hit.kind() == FaultCustom {
-		hit.custom = o.seen(r, since, random.seed[1], random.seed[0])
+		hit.custom = o.forRule(r, since, random.seed[1], random.seed[0])
 	}
 	isDelay := hit.kind() == FaultDelay
 	if !isDelay && d.main != nil {
 		return position, ReasonOther
 	}
-	if reason := p.takes(hit, o, since); reason != "" {
+	if reason := p.admit(hit, o, since); reason != "" {
 		return position, reason
 	}
 	if isDelay {
@@ -187,8 +187,8 @@ func (p *Provider) identify(o *operation) {
 	if o.owner == "" {
 		o.owner = p.options.Owner
 	}
-	o.nth = p.asked.add(identity{o.op, o.name, o.owner})
-	o.attempt = 1 + p.failed.of(o.request())
+	o.nth = p.counts.add(identity{o.op, o.name, o.owner})
+	o.attempt = 1 + p.failures.of(o.request())
 }
 
 // duration returns the time that a fault takes.
@@ -196,9 +196,9 @@ func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
-// takes counts a fault that is possible now and within its limits. Otherwise it
+// admit counts a fault that is possible now and within its limits. Otherwise it
 // returns the reason.
-func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) Reason {
+func (p *Provider) admit(hit *occurrence, o operation, since time.Duration) Reason {
 	switch hit.kind() {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)

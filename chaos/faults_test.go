@@ -34,7 +34,7 @@ type promise struct {
 var (
 	unknown  = []error{leasing.ErrUnavailable, chaos.ErrInjected}
 	definite = []error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed}
-	hints    = []chaos.Op{chaos.OpWait}
+	waitOps  = []chaos.Op{chaos.OpWait}
 )
 
 var promises = []promise{
@@ -55,10 +55,10 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}, returns: second, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.FaultReplyLost}, sent: []time.Duration{0}, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.FaultReplyLost, Delay: second}, sent: []time.Duration{0}, returns: second, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, except: hints, sent: []time.Duration{second}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}, except: hints, sent: []time.Duration{0, 0}},
-	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}, except: hints, sent: []time.Duration{0, second}, returns: second},
-	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * bound}, except: append(hints, chaos.OpRenew), sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, except: waitOps, sent: []time.Duration{second}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}, except: waitOps, sent: []time.Duration{0, 0}},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}, except: waitOps, sent: []time.Duration{0, second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * bound}, except: append(waitOps, chaos.OpRenew), sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
 	{fault: chaos.Fault{Kind: chaos.FaultBroken}, except: []chaos.Op{chaos.OpAcquire, chaos.OpRenew, chaos.OpBreak}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.FaultBroken, After: true}, except: []chaos.Op{chaos.OpBreak}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.FaultPartitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},

@@ -22,14 +22,14 @@ func (p *Provider) perform(ctx context.Context, o operation, apply request) (any
 	}
 	f := p.decide(&o)
 	answer, err := p.withDelays(ctx, o, f, func(ctx context.Context) (any, error) { return p.inject(ctx, o, f.main, apply) })
-	p.ended(o, err)
+	p.recordOutcome(o, err)
 	return answer, err
 }
 
 // withDelays adds the delays before and after an operation, and a partition that begins during the
 // operation.
 func (p *Provider) withDelays(ctx context.Context, o operation, f decision, do request) (any, error) {
-	if err := p.delays(ctx, o, f, false); err != nil {
+	if err := p.waitDelays(ctx, o, f, false); err != nil {
 		return nil, err
 	}
 	result, err := do(ctx)
@@ -39,7 +39,7 @@ func (p *Provider) withDelays(ctx context.Context, o operation, f decision, do r
 			return nil, p.fail(ctx, o, partition, true)
 		}
 	}
-	if err := p.delays(ctx, o, f, true); err != nil {
+	if err := p.waitDelays(ctx, o, f, true); err != nil {
 		return nil, err
 	}
 	return result, err
@@ -63,9 +63,9 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 		defer p.breakLease(ctx, o.name, f.fault())
 		return apply(ctx)
 	case FaultAppliedTwice:
-		return p.twice(ctx, o, f, apply)
+		return p.applyTwice(ctx, o, f, apply)
 	case FaultCustom:
-		return p.custom(ctx, o, f, apply)
+		return p.runCustom(ctx, o, f, apply)
 	case FaultDeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
 		return nil, p.injectedError(o, f, abstractions.ErrUnavailable)
@@ -90,14 +90,14 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 // grace is the time until the end of an infinite lease that is broken with RunOut.
 const grace = 30 * time.Second
 
-// twice applies an operation two times, like a client that retries by itself.
-func (p *Provider) twice(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
+// applyTwice applies an operation two times, like a client that retries by itself.
+func (p *Provider) applyTwice(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
 		return nil, p.injectedError(o, f, p.interrupted(ctx, true))
 	}
 	answer, second := apply(ctx)
-	if err := both(mayHaveApplied(first), second); err != nil {
+	if err := repeatError(mayHaveApplied(first), second); err != nil {
 		return nil, p.injectedError(o, f, err)
 	}
 	return answer, second
@@ -106,10 +106,10 @@ func (p *Provider) twice(ctx context.Context, o operation, f *occurrence, apply 
 // mayHaveApplied reports whether a request with this result may have had an effect.
 func mayHaveApplied(err error) bool { return err == nil || !abstractions.NotApplied(err) }
 
-// both returns the error of a repeated operation that was already applied, if the
+// repeatError returns the error of a repeated operation that was already applied, if the
 // second answer would falsely say that nothing was applied. It returns nil if the
 // second answer is true.
-func both(applied bool, second error) error {
+func repeatError(applied bool, second error) error {
 	if !applied || mayHaveApplied(second) {
 		return nil
 	}
@@ -129,22 +129,22 @@ func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied
 	return p.injectedError(o, f, f.fault().failure())
 }
 
-// delays waits for all delays before, or after, the effect.
-func (p *Provider) delays(ctx context.Context, o operation, f decision, after bool) error {
+// waitDelays waits for all delays before, or after, the effect.
+func (p *Provider) waitDelays(ctx context.Context, o operation, f decision, after bool) error {
 	for _, d := range f.delays {
 		if d.after() != after {
 			continue
 		}
 		p.note(ctx, o, d)
-		if !p.pause(d.heeded(ctx), d.delay) {
+		if !p.pause(d.waitContext(ctx), d.delay) {
 			return p.injectedError(o, d, p.interrupted(ctx, after))
 		}
 	}
 	return nil
 }
 
-// heeded returns the context whose end also ends the fault.
-func (f *occurrence) heeded(ctx context.Context) context.Context {
+// waitContext returns the context whose end also ends the fault.
+func (f *occurrence) waitContext(ctx context.Context) context.Context {
 	if f != nil && f.fault().Heedless {
 		return context.WithoutCancel(ctx)
 	}

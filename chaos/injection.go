@@ -126,8 +126,8 @@ func newCounter(provider metric.MeterProvider) metric.Int64Counter {
 	return counter
 }
 
-// tries reports whether an attempt is within the bounds.
-func (m Match) tries(attempt int) bool {
+// includesAttempt reports whether an attempt is within the bounds.
+func (m Match) includesAttempt(attempt int) bool {
 	least, most := m.attempts()
 	return attempt >= least && attempt <= most
 }
@@ -145,23 +145,23 @@ func (m Match) attempts() (least, most int) {
 // its place.
 func (o operation) request() identity { return identity{o.op, o.name, cmp.Or(o.id, o.owner)} }
 
-// ended counts a failed attempt, and clears the failures of a request that has been answered.
-func (p *Provider) ended(o operation, err error) {
+// recordOutcome counts a failed attempt, and clears the failures of a request that has been answered.
+func (p *Provider) recordOutcome(o operation, err error) {
 	if o.attempt == 1 && err == nil || o.attempt == 0 { // nothing to clear, or never decided
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count(o, err)
+	p.countOutcome(o, err)
 }
 
-// count does the work of ended. Caller holds mu.
-func (p *Provider) count(o operation, err error) {
+// countOutcome does the work of recordOutcome. Caller holds mu.
+func (p *Provider) countOutcome(o operation, err error) {
 	switch request := o.request(); {
 	case !isAnswer(err):
-		p.failed.add(request)
-	case p.failed.of(request) > 0:
-		p.failed.put(request, 0)
+		p.failures.add(request)
+	case p.failures.of(request) > 0:
+		p.failures.put(request, 0)
 	}
 }
 
@@ -181,9 +181,9 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// endedItems counts the attempts of a batch. An item without an answer has the error of
+// recordItemOutcomes counts the attempts of a batch. An item without an answer has the error of
 // the batch.
-func (p *Provider) endedItems(reqs []abstractions.RenewRequest, results []abstractions.RenewResult, err error) {
+func (p *Provider) recordItemOutcomes(reqs []abstractions.RenewRequest, results []abstractions.RenewResult, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, req := range reqs {
@@ -191,6 +191,6 @@ func (p *Provider) endedItems(reqs []abstractions.RenewRequest, results []abstra
 		if n < len(results) && (results[n].Err != nil || results[n].Grant.ID != "") {
 			result = results[n]
 		}
-		p.count(renewal(req), result.Err)
+		p.countOutcome(renewal(req), result.Err)
 	}
 }

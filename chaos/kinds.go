@@ -84,10 +84,10 @@ const (
 )
 
 var (
-	allOps  = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWait, OpWaiters, OpRenewBatch}
-	changes = []Op{OpAcquire, OpRenew, OpRelease, OpBreak}
-	named   = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpHistory, OpWait, OpWaiters}
-	reads   = []Op{OpInspect, OpList, OpHistory, OpWaiters}
+	allOps    = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWait, OpWaiters, OpRenewBatch}
+	changeOps = []Op{OpAcquire, OpRenew, OpRelease, OpBreak}
+	namedOps  = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpHistory, OpWait, OpWaiters}
+	readOps   = []Op{OpInspect, OpList, OpHistory, OpWaiters}
 )
 
 // trait describes the fields and effects of a kind of fault.
@@ -99,26 +99,26 @@ type trait struct {
 	jitter     bool
 	after      bool
 	answer     bool // the caller gets the backend's answer
-	hints      bool // on a Wait the fault affects the wake-ups, not the registration
+	wakeups    bool // on a Wait the fault affects the wake-ups, not the registration
 	hangs      bool // without a delay, the fault lasts until the caller's context ends
 	priority   int  // faults with a higher priority come first
 }
 
 var (
-	hinted = slices.Concat(changes, []Op{OpWait})
-	traits = map[FaultKind]trait{
+	changesAndWait = slices.Concat(changeOps, []Op{OpWait})
+	traits         = map[FaultKind]trait{
 		FaultDelay:         {does: "waits", ops: allOps, delay: true, needsDelay: true, jitter: true, after: true, answer: true},
 		FaultError:         {does: "fails", ops: allOps, after: true},
 		FaultThrottle:      {does: "is throttled", ops: allOps},
 		FaultHang:          {does: "hangs", ops: allOps, delay: true, jitter: true, after: true, hangs: true},
 		FaultRequestLost:   {does: "loses its request", ops: allOps, delay: true, jitter: true},
 		FaultReplyLost:     {does: "loses its reply", ops: allOps, delay: true, jitter: true},
-		FaultDeliveredLate: {does: "is delivered late", ops: hinted, delay: true, needsDelay: true, jitter: true, hints: true},
-		FaultAppliedTwice:  {does: "is applied twice", ops: hinted, delay: true, jitter: true, answer: true, hints: true},
-		FaultStaleRead:     {does: "gets an old answer", ops: reads, delay: true, answer: true},
-		FaultBroken:        {does: "has its lease broken", ops: named, after: true, answer: true},
+		FaultDeliveredLate: {does: "is delivered late", ops: changesAndWait, delay: true, needsDelay: true, jitter: true, wakeups: true},
+		FaultAppliedTwice:  {does: "is applied twice", ops: changesAndWait, delay: true, jitter: true, answer: true, wakeups: true},
+		FaultStaleRead:     {does: "gets an old answer", ops: readOps, delay: true, answer: true},
+		FaultBroken:        {does: "has its lease broken", ops: namedOps, after: true, answer: true},
 		FaultPartitioned:   {does: "is cut off", ops: allOps, delay: true, jitter: true, hangs: true, priority: 1},
-		FaultWakeupsLost:   {does: "loses its wake-ups", ops: []Op{OpWait}, hints: true},
+		FaultWakeupsLost:   {does: "loses its wake-ups", ops: []Op{OpWait}, wakeups: true},
 		FaultCustom:        {does: "meets", ops: allOps, answer: true},
 	}
 )

@@ -78,7 +78,7 @@ func (c *counting) Add(_ context.Context, n int64, options ...metric.AddOption) 
 	c.seen[set.Encoded(attribute.DefaultEncoder())] += n
 }
 
-func TestObserversAreToldWhatHappened(t *testing.T) {
+func TestObserversSeeWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []chaos.Injection
 		var log bytes.Buffer

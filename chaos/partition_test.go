@@ -14,15 +14,15 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// cutting returns the rule of a partition in which requests fail at once.
-func cutting(when chaos.Policy, owners ...string) chaos.Rule {
+// partitionRule returns the rule of a partition in which requests fail at once.
+func partitionRule(when chaos.Policy, owners ...string) chaos.Rule {
 	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
 }
 
 func TestPartitionLetsNothingThroughWhateverThePlansBudget(t *testing.T) {
 	b := newBackend()
 	plan := chaos.Plan{Budget: chaos.Budget{Total: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour}, Rules: []chaos.Rule{
-		cutting(chaos.Policy{}), {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}},
+		partitionRule(chaos.Policy{}), {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}},
 	}}
 	p, err := chaos.Wrap(b, plan, chaos.Options{})
 	require.NoError(t, err)
@@ -37,14 +37,14 @@ func TestPartitionLetsNothingThroughWhateverThePlansBudget(t *testing.T) {
 }
 
 func TestPartitionComesBeforeOtherRules(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}}, cutting(chaos.Policy{}))
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}}, partitionRule(chaos.Policy{}))
 	_, err := p.Acquire(t.Context(), claim("n", "id"))
 	require.ErrorIs(t, err, chaos.ErrInjected)
 	assert.Empty(t, b.times(chaos.OpAcquire))
 }
 
-// waiting registers a waiter for a name that another claim holds.
-func waiting(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
+// registerWaiter registers a waiter for a name that another claim holds.
+func registerWaiter(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
 	require.NoError(t, err)
@@ -55,46 +55,46 @@ func waiting(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
 	return wakeups
 }
 
-// hinted frees the name and reports whether the waiter gets a wake-up.
-func hinted(t *testing.T, b *backend, wakeups abstractions.Wakeups) bool {
+// isWoken frees the name and reports whether the waiter gets a wake-up.
+func isWoken(t *testing.T, b *backend, wakeups abstractions.Wakeups) bool {
 	t.Helper()
 	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "holder"}))
 	synctest.Wait()
 	return len(wakeups.C) > 0
 }
 
-func TestDisabledPartitionLetsHintsThrough(t *testing.T) {
+func TestDisabledPartitionLetsWakeupsThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, cutting(chaos.Policy{From: 10 * second}))
-		wakeups := waiting(t, p, b)
+		p, b := wrapped(t, partitionRule(chaos.Policy{From: 10 * second}))
+		wakeups := registerWaiter(t, p, b)
 		time.Sleep(20 * second)
 		require.NoError(t, p.Disable())
-		assert.True(t, hinted(t, b, wakeups))
+		assert.True(t, isWoken(t, b, wakeups))
 	})
 }
 
 func TestEnabledPartitionCutsOffWhoWaitsAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, cutting(chaos.Policy{}))
+		p, b := wrapped(t, partitionRule(chaos.Policy{}))
 		require.NoError(t, p.Disable())
-		wakeups := waiting(t, p, b)
+		wakeups := registerWaiter(t, p, b)
 		assert.Zero(t, p.Report().Injected, "nothing happens while all is disabled")
 		require.NoError(t, p.Enable())
-		assert.False(t, hinted(t, b, wakeups))
+		assert.False(t, isWoken(t, b, wakeups))
 	})
 }
 
 func TestPartitionOfAnOwnerWhoWaitedBeforeHeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, cutting(chaos.Policy{From: second}, "owner"))
-		wakeups := waiting(t, p, b)
+		p, b := wrapped(t, partitionRule(chaos.Policy{From: second}, "owner"))
+		wakeups := registerWaiter(t, p, b)
 		time.Sleep(2 * second)
-		assert.False(t, hinted(t, b, wakeups))
+		assert.False(t, isWoken(t, b, wakeups))
 	})
 }
 
 func TestPartitionOfAnOwnerWhoAcquiredBeforeItWasEnabled(t *testing.T) {
-	p, b := wrapped(t, cutting(chaos.Policy{}, "owner"))
+	p, b := wrapped(t, partitionRule(chaos.Policy{}, "owner"))
 	require.NoError(t, p.Disable())
 	_, err := p.Acquire(t.Context(), claim("n", "id"))
 	require.NoError(t, err)
@@ -103,17 +103,17 @@ func TestPartitionOfAnOwnerWhoAcquiredBeforeItWasEnabled(t *testing.T) {
 	assert.ErrorIs(t, err, chaos.ErrInjected)
 }
 
-// lazy needs 5 s for an Acquire.
-type lazy struct{ leasing.Provider }
+// slowAcquirer needs 5 s for an Acquire.
+type slowAcquirer struct{ leasing.Provider }
 
-func (s lazy) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (s slowAcquirer) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	time.Sleep(5 * second)
 	return s.Provider.Acquire(ctx, req)
 }
 
 func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := chaos.Wrap(lazy{newBackend()}, chaos.Plan{Rules: []chaos.Rule{cutting(chaos.Policy{From: 2 * second})}}, chaos.Options{})
+		p, err := chaos.Wrap(slowAcquirer{newBackend()}, chaos.Plan{Rules: []chaos.Rule{partitionRule(chaos.Policy{From: 2 * second})}}, chaos.Options{})
 		require.NoError(t, err)
 		defer p.Close()
 		time.AfterFunc(3*second, func() { _ = p.Disable() })

@@ -74,17 +74,17 @@ type Provider struct {
 	end      context.CancelFunc
 	close    func() error // once
 
-	mu      sync.Mutex // guards the fields below
-	start   time.Time
-	rules   []*rule
-	limit   limiter
-	owners  *recent[string, string]
-	asked   counters[identity]
-	failed  counters[identity] // attempts of a request since its last answer
-	report  Report
-	settled chan struct{} // closed when no late delivery is pending; nil without a waiter
-	ending  bool          // no further goroutine is started
-	workers sync.WaitGroup
+	mu       sync.Mutex // guards the fields below
+	start    time.Time
+	rules    []*rule
+	limit    limiter
+	owners   *recent[string, string]
+	counts   counters[identity]
+	failures counters[identity] // attempts of a request since its last answer
+	report   Report
+	settled  chan struct{} // closed when no late delivery is pending; nil without a waiter
+	ending   bool          // no further goroutine is started
+	workers  sync.WaitGroup
 }
 
 var (
@@ -116,9 +116,9 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 	}
 	p := &Provider{
 		inner: provider, caps: provider.Capabilities(), plan: plan, options: options,
-		owners: newRecent[string, string](2 * kept), injected: newCounter(options.MeterProvider),
+		owners: newRecent[string, string](2 * minRecent), injected: newCounter(options.MeterProvider),
 	}
-	p.intercepted = providerkit.InterceptUnless(provider, p.passes, p.handle)
+	p.intercepted = providerkit.InterceptUnless(provider, p.bypasses, p.handle)
 	for _, r := range plan.Rules {
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 		p.caps.HeedsContext = p.caps.HeedsContext && !r.Fault.Heedless
@@ -142,7 +142,7 @@ func (p *Provider) Reset() {
 	p.start, p.report = time.Now(), newReport(p.plan)
 	p.report.Late.Pending = pending
 	p.limit = newLimiter(p.plan.Budget, p.plan.Rate)
-	p.asked, p.failed = newCounters[identity](), newCounters[identity]()
+	p.counts, p.failures = newCounters[identity](), newCounters[identity]()
 	p.rules = nil
 	for _, r := range p.plan.Rules {
 		p.rules = append(p.rules, newRule(r))

@@ -17,18 +17,18 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// bare is a provider with only the abilities that as returns.
-type bare struct {
+// withExtra is a provider with only the abilities that as returns.
+type withExtra struct {
 	leasing.Provider
 	as func(target any) bool
 }
 
-func (p bare) As(target any) bool { return p.as != nil && p.as(target) }
+func (p withExtra) As(target any) bool { return p.as != nil && p.as(target) }
 
 // extra is an ability that the wrapper does not know.
 type extra interface{ Extra() }
 
-func (bare) Extra() {}
+func (withExtra) Extra() {}
 
 func has[T any](p leasing.Provider) bool {
 	_, ok := abstractions.As[T](p)
@@ -45,14 +45,14 @@ func abilities(p leasing.Provider) [7]bool {
 // TestTrap_T53_AbilitiesAreThoseOfTheWrapped: the wrapper neither hides nor adds an ability.
 func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
 	memory := memlease.New(memlease.Options{History: 1})
-	only := func(as func(target any) bool) leasing.Provider { return bare{memory, as} }
+	only := func(as func(target any) bool) leasing.Provider { return withExtra{memory, as} }
 	for _, test := range []struct {
 		inner leasing.Provider
 		want  [7]bool
 	}{
 		{memory, [...]bool{true, true, true, true, true, false, true}},
 		{memlease.New(memlease.Options{}), [...]bool{true, true, true, true, false, false, true}},
-		{bare{memory, nil}, [7]bool{}},
+		{withExtra{memory, nil}, [7]bool{}},
 		{only(func(target any) bool { a, ok := target.(*abstractions.BatchRenewer); return set(a, ok, memory) }), [7]bool{0: true}},
 		{only(func(target any) bool { a, ok := target.(*abstractions.Waiter); return set(a, ok, memory) }), [7]bool{1: true}},
 		{only(func(target any) bool { a, ok := target.(*abstractions.Lister); return set(a, ok, memory) }), [7]bool{2: true}},
@@ -91,7 +91,7 @@ func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 		_ = verb.call(t.Context(), p, b)
 		assert.Empty(t, b.times(verb.op), verb.name)
 	}
-	inner := bare{b, nil}
+	inner := withExtra{b, nil}
 	require.True(t, func() bool { _, ok := any(inner).(extra); return ok }())
 	hidden, err := chaos.Wrap(inner, chaos.Plan{}, chaos.Options{KeepOpen: true})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 }
 
 func TestWithoutTheAbilityItIsUnsupported(t *testing.T) {
-	p, err := chaos.Wrap(bare{memlease.New(memlease.Options{}), nil}, chaos.Plan{}, chaos.Options{})
+	p, err := chaos.Wrap(withExtra{memlease.New(memlease.Options{}), nil}, chaos.Plan{}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
 	for _, verb := range verbs {
@@ -121,7 +121,7 @@ func TestWithoutTheAbilityItIsUnsupported(t *testing.T) {
 func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 	for what, wrap := range map[string]func(b *backend) leasing.Provider{
 		"batched":    func(b *backend) leasing.Provider { return b },
-		"one by one": func(b *backend) leasing.Provider { return bare{b, nil} },
+		"one by one": func(b *backend) leasing.Provider { return withExtra{b, nil} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -180,25 +180,25 @@ func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Pla
 	return share, first
 }
 
-// twicePoliced applies the policy twice to each operation.
-type twicePoliced struct {
+// doubleCaller applies the policy twice to each operation.
+type doubleCaller struct {
 	leasing.Provider
 	again *chaos.Provider
 }
 
-func (p twicePoliced) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
+func (p doubleCaller) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
 	if _, err := p.again.Inspect(ctx, req); err == nil {
 		return p.again.Inspect(ctx, req)
 	}
 	return p.Provider.Inspect(ctx, req)
 }
 
-func (p twicePoliced) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+func (p doubleCaller) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_ = p.again.Release(ctx, req)
 	return p.again.Release(ctx, req)
 }
 
-func (p twicePoliced) Close() error { return errors.Join(p.again.Close(), p.Provider.Close()) }
+func (p doubleCaller) Close() error { return errors.Join(p.again.Close(), p.Provider.Close()) }
 
 // TestTrap_T50_ThePolicyIsAskedOncePerOperation also checks that expectFaults notices a wrapper
 // that applies the policy twice.
@@ -212,7 +212,7 @@ func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 	assert.True(t, share)
 	assert.True(t, first)
 	share, first = expectFaults(t, func(inner leasing.Provider, plan chaos.Plan) leasing.Provider {
-		return twicePoliced{inner, wrap(inner, plan).(*chaos.Provider)}
+		return doubleCaller{inner, wrap(inner, plan).(*chaos.Provider)}
 	})
 	assert.False(t, share, "broken on purpose")
 	assert.False(t, first, "broken on purpose")
@@ -300,10 +300,10 @@ func TestCloseCanKeepTheWrappedOpen(t *testing.T) {
 	require.NoError(t, b.Ping(t.Context()))
 }
 
-// slow blocks in Acquire until the context ends.
-type slow struct{ *backend }
+// canceledAcquirer blocks in Acquire until the context ends.
+type canceledAcquirer struct{ *backend }
 
-func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (p canceledAcquirer) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstractions.Grant, error) {
 	<-ctx.Done()
 	return abstractions.Grant{}, ctx.Err()
 }
@@ -313,7 +313,7 @@ func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstr
 func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}}}}
-		p, err := chaos.Wrap(slow{newBackend()}, late, chaos.Options{})
+		p, err := chaos.Wrap(canceledAcquirer{newBackend()}, late, chaos.Options{})
 		require.NoError(t, err)
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
@@ -332,24 +332,24 @@ func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 	})
 }
 
-// stuck blocks in Acquire until release is closed, and its Close returns an error.
-type stuck struct {
+// blockingBackend blocks in Acquire until release is closed, and its Close returns an error.
+type blockingBackend struct {
 	*backend
 	release chan struct{}
 }
 
 var errStuck = errors.New("did not close")
 
-func (p stuck) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (p blockingBackend) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
 	<-p.release
 	return abstractions.Grant{}, nil
 }
 
-func (p stuck) Close() error { return errStuck }
+func (p blockingBackend) Close() error { return errStuck }
 
 func TestCloseWaitsForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := stuck{newBackend(), make(chan struct{})}
+		inner := blockingBackend{newBackend(), make(chan struct{})}
 		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}}}}, chaos.Options{})
 		require.NoError(t, err)
 		_, err = p.Acquire(t.Context(), claim("n", "id"))

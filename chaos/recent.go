@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// kept is the least number of names, claims and requests that a wrapper
+// minRecent is the least number of names, claims and requests that a wrapper
 // remembers: far more than a test uses at a time, and a bound for a test that
 // creates new names forever.
-const kept = 1 << 16
+const minRecent = 1 << 16
 
 // recent is a map that drops entries that have not been used for long. It keeps
 // at least the last max/2 used entries, in two generations: the old generation
@@ -42,7 +42,7 @@ func (r *recent[K, V]) put(key K, value V) {
 // counters count by key.
 type counters[K comparable] struct{ *recent[K, int] }
 
-func newCounters[K comparable]() counters[K] { return counters[K]{newRecent[K, int](2 * kept)} }
+func newCounters[K comparable]() counters[K] { return counters[K]{newRecent[K, int](2 * minRecent)} }
 
 func (c counters[K]) add(key K) int {
 	n, _ := c.get(key)

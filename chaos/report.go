@@ -66,11 +66,11 @@ func (r Report) Unused() []string {
 // String returns the report as a few lines of text.
 func (r Report) String() string {
 	var b strings.Builder
-	asked := 0
+	operations := 0
 	for _, n := range r.Operations {
-		asked += n
+		operations += n
 	}
-	fmt.Fprintf(&b, "chaos: plan %q, seed %d: %d faults in %d operations\n", r.Plan, r.Seed, r.Injected, asked)
+	fmt.Fprintf(&b, "chaos: plan %q, seed %d: %d faults in %d operations\n", r.Plan, r.Seed, r.Injected, operations)
 	section(&b, "rules", r.ByRule)
 	section(&b, "kinds", r.ByKind)
 	section(&b, "operations", r.ByOp)
@@ -85,8 +85,8 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// shown bounds the printed entries of a section.
-const shown = 10
+// maxShown bounds the printed entries of a section.
+const maxShown = 10
 
 // section prints counts in descending order.
 func section[K ~string](b *strings.Builder, title string, counts map[K]int) {
@@ -96,11 +96,11 @@ func section[K ~string](b *strings.Builder, title string, counts map[K]int) {
 	keys := slices.SortedFunc(maps.Keys(counts), func(x, y K) int {
 		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
 	})
-	parts := make([]string, 0, shown+1)
-	for _, key := range keys[:min(len(keys), shown)] {
+	parts := make([]string, 0, maxShown+1)
+	for _, key := range keys[:min(len(keys), maxShown)] {
 		parts = append(parts, fmt.Sprintf("%s %d", cmp.Or(string(key), "(none)"), counts[key]))
 	}
-	if more := len(keys) - shown; more > 0 {
+	if more := len(keys) - maxShown; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(parts, ", "))

@@ -18,14 +18,14 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// chronicle records the events of a scenario, line by line with times.
-type chronicle struct {
+// eventLog records the events of a scenario, line by line with times.
+type eventLog struct {
 	mu    sync.Mutex
 	start time.Time
 	lines []string
 }
 
-func (tr *chronicle) add(format string, args ...any) {
+func (tr *eventLog) add(format string, args ...any) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	at := time.Since(tr.start)
@@ -33,7 +33,7 @@ func (tr *chronicle) add(format string, args ...any) {
 }
 
 // String returns the lines, sorted by time and then by text.
-func (tr *chronicle) String() string {
+func (tr *eventLog) String() string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return strings.Join(slices.Sorted(slices.Values(tr.lines)), "\n")
@@ -45,7 +45,7 @@ func (tr *chronicle) String() string {
 func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		tr := &chronicle{start: time.Now()}
+		tr := &eventLog{start: time.Now()}
 		p, err := chaos.Wrap(memlease.New(memlease.Options{History: 50}), plan, chaos.Options{
 			Owner: "somebody",
 			Observer: func(i chaos.Injection) {
@@ -70,7 +70,7 @@ func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Repor
 
 // worker sends requests of all kinds in each of ten rounds. No two workers send at the same
 // time, so that the order of all requests is the same in each run.
-func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
+func worker(t *testing.T, tr *eventLog, p *chaos.Provider, w int) {
 	time.Sleep(time.Duration(w+1) * 7 * time.Millisecond)
 	owner := fmt.Sprintf("owner-%d", w+1)
 	for round := range 10 {
@@ -92,7 +92,7 @@ func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 					for {
 						select {
 						case <-wakeups.C:
-							tr.add("%s hint %s %d", owner, name, round)
+							tr.add("%s wake-up %s %d", owner, name, round)
 						case <-waiting.Done():
 							return
 						}

@@ -145,14 +145,14 @@ func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	require.True(t, record.Held, "it is stale")
 }
 
-// failing is a backend whose first Inspect fails.
-type failing struct {
+// failingInspector is a backend whose first Inspect fails.
+type failingInspector struct {
 	*backend
-	asked int
+	calls int
 }
 
-func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
-	if f.asked++; f.asked == 1 {
+func (f *failingInspector) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
+	if f.calls++; f.calls == 1 {
 		return leasing.Record{}, leasing.ErrUnavailable
 	}
 	return f.backend.Inspect(ctx, req)
@@ -160,7 +160,7 @@ func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 
 // TestAFailedReadIsNotServedAgain: a failed read has no answer that could be served.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
-	inner := &failing{backend: newBackend()}
+	inner := &failingInspector{backend: newBackend()}
 	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
@@ -189,7 +189,7 @@ func TestStaleReadsOfAnOwner(t *testing.T) {
 }
 
 // Code that relies on reads, such as a job that runs once per tick, must allow for stale ones.
-func TestTrap_T91_StaleReadsAreTold_memory(t *testing.T) {
+func TestTrap_T91_StaleReadsAreReported_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memlease.New(memlease.Options{})
 		defer backend.Close()

@@ -85,15 +85,15 @@ func limits(b Budget, r Rate) string {
 
 // phrase is an optional part of a sentence.
 type phrase struct {
-	is   bool
-	text string
+	present bool
+	text    string
 }
 
 // phrases joins the parts, each after the given text.
 func phrases(before string, all ...phrase) string {
 	var b strings.Builder
 	for _, one := range all {
-		if one.is {
+		if one.present {
 			b.WriteString(before + one.text)
 		}
 	}

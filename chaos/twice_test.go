@@ -13,14 +13,14 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// moody answers the second request for each operation with err.
-type moody struct {
+// repeatFailer answers the second request for each operation with err.
+type repeatFailer struct {
 	*backend
 	err   error
-	asked map[chaos.Op]int
+	calls map[chaos.Op]int
 }
 
-func (m *moody) As(target any) bool {
+func (m *repeatFailer) As(target any) bool {
 	batcher, ok := target.(*abstractions.BatchRenewer)
 	if ok {
 		*batcher = m
@@ -28,28 +28,28 @@ func (m *moody) As(target any) bool {
 	return ok
 }
 
-func (m *moody) again(op chaos.Op) error {
-	if m.asked[op]++; m.asked[op] == 2 {
+func (m *repeatFailer) again(op chaos.Op) error {
+	if m.calls[op]++; m.calls[op] == 2 {
 		return m.err
 	}
 	return nil
 }
 
-func (m *moody) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (m *repeatFailer) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := m.again(chaos.OpAcquire); err != nil {
 		return abstractions.Grant{}, err
 	}
 	return m.backend.Acquire(ctx, req)
 }
 
-func (m *moody) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (m *repeatFailer) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if err := m.again(chaos.OpRenew); err != nil {
 		return []abstractions.RenewResult{{Err: err}}, nil //nolint:nilerr // the error belongs to the item
 	}
 	return m.backend.RenewBatch(ctx, reqs)
 }
 
-func (m *moody) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
+func (m *repeatFailer) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
 	if err := m.again(chaos.OpBreak); err != nil {
 		return leasing.BreakResult{}, err
 	}
@@ -63,11 +63,11 @@ func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 		leasing.ErrThrottled: true, leasing.ErrDenied: true, leasing.ErrNotSetUp: true, leasing.ErrStale: true,
 		leasing.ErrHeld: false, leasing.ErrReleased: false, lost: false, leasing.ErrUnavailable: false,
 	} {
-		m := &moody{newBackend(), err, map[chaos.Op]int{}}
+		m := &repeatFailer{newBackend(), err, map[chaos.Op]int{}}
 		p, wrapErr := chaos.Wrap(m, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}}}}, chaos.Options{})
 		require.NoError(t, wrapErr)
 		defer p.Close()
-		isTold := func(what string, got error) {
+		checkError := func(what string, got error) {
 			require.Error(t, got, what)
 			assert.Equal(t, unknown, !errors.Is(got, err), "%s, %v: %v", what, err, got)
 			assert.Equal(t, unknown, errors.Is(got, chaos.ErrInjected), "%s, %v: %v", what, err, got)
@@ -76,11 +76,11 @@ func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 			}
 		}
 		_, got := p.Acquire(t.Context(), claim("n", "id"))
-		isTold("acquire", got)
+		checkError("acquire", got)
 		results, got := p.RenewBatch(t.Context(), []abstractions.RenewRequest{m.renewal("n", "id")})
 		require.NoError(t, got)
-		isTold("renew", results[0].Err)
+		checkError("renew", results[0].Err)
 		_, got = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
-		isTold("break", got)
+		checkError("break", got)
 	}
 }

@@ -112,7 +112,7 @@ func (p Policy) canFire() bool {
 }
 
 func (m Match) validate(kind FaultKind) error {
-	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
+	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(namedOps, op) }) {
 		return invalid("Match.Names", strings.Join(m.Names, ", "), "no names for "+list(m.Ops)+", which have no name: this rule would never fire")
 	}
 	for i, op := range m.Ops {

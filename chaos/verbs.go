@@ -31,9 +31,9 @@ func renewal(req abstractions.RenewRequest) operation {
 	return operation{op: OpRenew, name: req.Name, id: req.ID}
 }
 
-// passes reports whether a call goes directly to the wrapped provider. If the plan has partitions, a Wait does not, since
+// bypasses reports whether a call goes directly to the wrapped provider. If the plan has partitions, a Wait does not, since
 // a partition may begin while the registration lasts.
-func (p *Provider) passes(method providerkit.Method) bool {
+func (p *Provider) bypasses(method providerkit.Method) bool {
 	return p.inactive.Load() && !p.closed.Load() && (method != providerkit.MethodWait || !p.partitions)
 }
 
@@ -54,18 +54,18 @@ func (p *Provider) handle(ctx context.Context, x *providerkit.Exchange) (any, er
 	if !p.isValid(x.Request) { // the wrapped provider refuses it, and no fault hides the refusal
 		return x.Send(ctx, x.Request)
 	}
-	if slices.Contains(reads, o.op) {
+	if slices.Contains(readOps, o.op) {
 		o.owner, o.read = p.options.Owner, x.Request
 	}
-	req := own(x.Request) // the request may be sent after the call has returned
+	req := copyShared(x.Request) // the request may be sent after the call has returned
 	answer, err := p.perform(ctx, o, func(ctx context.Context) (any, error) {
 		answer, err := x.Send(ctx, req)
 		if err == nil && o.read != nil {
-			p.remember(o, own(answer))
+			p.remember(o, copyShared(answer))
 		}
 		return answer, err
 	})
-	return own(answer), err
+	return copyShared(answer), err
 }
 
 func (p *Provider) isValid(req any) bool {
@@ -78,9 +78,9 @@ func (p *Provider) isValid(req any) bool {
 	return !ok || checked.Validate(p.caps) == nil
 }
 
-// own copies the shared parts of a request or an answer: the caller may change them, and a fault
+// copyShared copies the shared parts of a request or an answer: the caller may change them, and a fault
 // may use them later.
-func own(shared any) any {
+func copyShared(shared any) any {
 	switch v := shared.(type) {
 	case abstractions.AcquireRequest:
 		v.Metadata = maps.Clone(v.Metadata)

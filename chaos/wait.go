@@ -18,7 +18,7 @@ func (p *Provider) wait(ctx context.Context, o operation, req abstractions.WaitR
 		f = p.decide(&o)
 	}
 	wakeups, err := p.withDelays(ctx, o, f, func(ctx context.Context) (any, error) {
-		if f.main != nil && !traits[f.main.kind()].hints {
+		if f.main != nil && !traits[f.main.kind()].wakeups {
 			return p.inject(ctx, o, f.main, register)
 		}
 		wakeups, err := register(ctx)
@@ -27,7 +27,7 @@ func (p *Provider) wait(ctx context.Context, o operation, req abstractions.WaitR
 		}
 		return p.relayTo(ctx, o, f.main, wakeups.(abstractions.Wakeups)), nil
 	})
-	p.ended(o, err)
+	p.recordOutcome(o, err)
 	return wakeups, err
 }
 
@@ -60,17 +60,17 @@ func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <
 		if f != nil && f.kind() == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 			return
 		}
-		hint(to)
+		wake(to)
 		if f != nil && f.kind() == FaultAppliedTwice {
 			if !p.pause(ctx, f.delay) {
 				return
 			}
-			hint(to)
+			wake(to)
 		}
 	}
 }
 
-func hint(to chan<- struct{}) {
+func wake(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
 	default: // a wake-up is already pending

@@ -15,9 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// hintTimes registers a waiter, frees the name a second later, and returns the times of the
+// wakeupTimes registers a waiter, frees the name a second later, and returns the times of the
 // wake-ups within the next minute.
-func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
+func wakeupTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
 	require.NoError(t, err)
@@ -30,18 +30,18 @@ func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
 	freed := time.Now()
 	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "holder"}))
 	end := time.NewTimer(time.Minute)
-	var hints []time.Duration
+	var times []time.Duration
 	for {
 		select {
 		case <-wakeups.C:
-			hints = append(hints, time.Since(freed))
+			times = append(times, time.Since(freed))
 		case <-end.C:
-			return hints
+			return times
 		}
 	}
 }
 
-func TestFaultsOfHints(t *testing.T) {
+func TestFaultsOfWakeups(t *testing.T) {
 	for what, test := range map[string]struct {
 		rule chaos.Rule
 		want []time.Duration
@@ -56,13 +56,13 @@ func TestFaultsOfHints(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, b := wrapped(t, test.rule)
-				assert.Equal(t, test.want, hintTimes(t, p, b))
+				assert.Equal(t, test.want, wakeupTimes(t, p, b))
 				assert.Len(t, b.times(chaos.OpWait), 1)
-				told := 1
+				injected := 1
 				if what == "none" || what == "cut later" {
-					told = 0
+					injected = 0
 				}
-				assert.Equal(t, told, p.Report().Injected, "of the registration, or of the hint that was lost")
+				assert.Equal(t, injected, p.Report().Injected, "of the registration, or of the wake-up that was lost")
 				synctest.Wait() // and nothing is left of the registration
 			})
 		})
@@ -99,8 +99,8 @@ func TestARegistrationThatFails(t *testing.T) {
 	})
 }
 
-// TestTrap_T32_AWaiterWithoutHintsPolls: with all wake-ups lost the waiter still gets the name.
-func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
+// TestTrap_T32_AWaiterWithoutWakeupsPolls: with all wake-ups lost the waiter still gets the name.
+func TestTrap_T32_AWaiterWithoutWakeupsPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}})
 		manager, err := leasing.NewManager(p, leasing.Options{})

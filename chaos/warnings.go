@@ -29,7 +29,7 @@ func (p Plan) Warnings() []string {
 		}
 		j := p.shadow(i)
 		warn(j >= 0, "", "Plan.Rules[%d] takes its operations first, so this rule never fires", j)
-		nameless := without(r.Match.Ops, named)
+		nameless := without(r.Match.Ops, namedOps)
 		warn(len(r.Match.Names) > 0 && len(nameless) > 0, ".Match.Ops", "%s has no name, and the rule has Names", list(nameless))
 		warn(p.Budget.Total > 0 && r.Budget.Total > p.Budget.Total, ".Budget.Total", "%d is more than the plan's, %d", r.Budget.Total, p.Budget.Total)
 		warn(r.Budget.Total > 0 && r.Budget.PerName >= r.Budget.Total, ".Budget.PerName", "%d has no effect beside Total %d", r.Budget.PerName, r.Budget.Total)
@@ -54,15 +54,15 @@ func (p *Provider) Warnings() []string {
 		case len(lacking) > 0 && len(r.Match.Ops) > 0:
 			all = append(all, fmt.Sprintf("%s.Match.Ops: the provider has no %s", where, list(lacking)))
 		}
-		if len(without(ops, ownerless)) == 0 && !fitsAny(r.Match.Owners, p.options.Owner) {
+		if len(without(ops, ownerlessOps)) == 0 && !fitsAny(r.Match.Owners, p.options.Owner) {
 			all = append(all, fmt.Sprintf("%s.Match.Owners: %s has the owner of Options, %q, so this rule never fires", where, list(ops), p.options.Owner))
 		}
 	}
 	return all
 }
 
-// ownerless lists the operations whose requests have neither an owner nor the ID of a claim.
-var ownerless = []Op{OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWaiters, OpRenewBatch}
+// ownerlessOps lists the operations whose requests have neither an owner nor the ID of a claim.
+var ownerlessOps = []Op{OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWaiters, OpRenewBatch}
 
 // operations returns the operations of the wrapped provider.
 func (p *Provider) operations() []Op {

@@ -37,7 +37,7 @@ func TestWarnings(t *testing.T) {
 		`Plan.Rules[0].Match.Owners: inspect has the owner of Options, "me", so thi`: rules(with(func(r *chaos.Rule) { r.Match = chaos.Match{Ops: []chaos.Op{chaos.OpInspect}, Owners: []string{"you"}} })),
 	} {
 		require.NoError(t, plan.Validate(), want)
-		p, err := chaos.Wrap(poor{memlease.New(memlease.Options{})}, plan, chaos.Options{Owner: "me"})
+		p, err := chaos.Wrap(withoutAbilities{memlease.New(memlease.Options{})}, plan, chaos.Options{Owner: "me"})
 		require.NoError(t, err)
 		warnings := p.Warnings()
 		assert.Len(t, warnings, 1+strings.Count(want, "has no name"), "%q", warnings) // the provider lacks the operations without a name
@@ -53,10 +53,10 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// poor is a provider without optional abilities.
-type poor struct{ leasing.Provider }
+// withoutAbilities is a provider without optional abilities.
+type withoutAbilities struct{ leasing.Provider }
 
-func (poor) As(any) bool { return false }
+func (withoutAbilities) As(any) bool { return false }
 
 // TestSummary checks the words for each setting.
 func TestSummary(t *testing.T) {

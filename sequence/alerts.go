@@ -61,10 +61,10 @@ func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
 	var wait time.Duration
 	for i, s := range samples[1:] {
 		before := samples[i]
-		committed += grown(before.Committed, s.Committed)
-		expired += grown(before.Expired, s.Expired)
-		recovered += grown(before.RecoverySuccesses, s.RecoverySuccesses)
-		failed += grown(before.RecoveryFailures, s.RecoveryFailures)
+		committed += growth(before.Committed, s.Committed)
+		expired += growth(before.Expired, s.Expired)
+		recovered += growth(before.RecoverySuccesses, s.RecoverySuccesses)
+		failed += growth(before.RecoveryFailures, s.RecoveryFailures)
 		wait = max(wait, s.BarrierWait)
 	}
 	latest := samples[len(samples)-1]
@@ -85,9 +85,9 @@ func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
 	return alerts
 }
 
-// grown returns the increase of a counter. A smaller value means that the counter restarted from 0
+// growth returns the increase of a counter. A smaller value means that the counter restarted from 0
 // with its process.
-func grown(before, after int64) int64 {
+func growth(before, after int64) int64 {
 	if after < before {
 		return after
 	}

@@ -111,8 +111,8 @@ func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// decided reports whether an error is a final answer of a store.
-func decided(err error) bool {
+// isAnswer reports whether an error is a final answer of a store.
+func isAnswer(err error) bool {
 	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
 		if errors.Is(err, answer) {
 			return true

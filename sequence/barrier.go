@@ -16,15 +16,15 @@ const (
 func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hints, _ := records.Watch(ctx, stream) // if this fails, await only polls
+	wakeups, _ := records.Watch(ctx, stream) // if this fails, await only polls
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
 		if done, err := ready(ctx); done || err != nil {
 			return err
 		}
 		select {
-		case _, ok := <-hints:
+		case _, ok := <-wakeups:
 			if !ok {
-				hints = nil
+				wakeups = nil
 			}
 		case <-time.After(poll):
 		case <-ctx.Done():

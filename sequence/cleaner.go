@@ -72,13 +72,13 @@ type Hook func(ctx context.Context, e Entry) error
 // processes may run a Cleaner for a stream; one of them at a time makes progress. Make one with
 // NewCleaner.
 type Cleaner[Tx any] struct {
-	store     Store[Tx]
-	stream    string
-	options   CleanerOptions[Tx]
-	manager   *leasing.Manager
-	telemetry *telemetry
-	hooksFrom atomic.Int64 // the number at which the hooks of the next sweep begin; 0 before the first sweep
-	hooking   sync.Map     // numbers whose hooks have not returned
+	store        Store[Tx]
+	stream       string
+	options      CleanerOptions[Tx]
+	manager      *leasing.Manager
+	telemetry    *telemetry
+	hooksFrom    atomic.Int64 // the number at which the hooks of the next sweep begin; 0 before the first sweep
+	runningHooks sync.Map     // numbers whose hooks have not returned
 }
 
 // NewCleaner makes a Cleaner for one stream. It makes no request, and does nothing before Run or
@@ -102,8 +102,8 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	giveBack := func(ctx context.Context, id string) error { return store.ReleaseClaim(ctx, stream, id) }
-	manager, err := leasing.NewManager(leaser{giveBack}, o.Lease)
+	releaseClaim := func(ctx context.Context, id string) error { return store.ReleaseClaim(ctx, stream, id) }
+	manager, err := leasing.NewManager(leaseProvider{releaseClaim}, o.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ type Report struct {
 // Sweep closes the numbers whose leases have run out until there is nothing left to claim, and
 // runs due hooks. An error ends it early; numbers closed before stay closed.
 func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
-	status, err := c.look(ctx, &r)
+	status, err := c.readStatus(ctx, &r)
 	if err != nil {
 		return r, err
 	}
@@ -192,17 +192,17 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 			if !sleep(ctx, c.options.BatchPause) {
 				return r, context.Cause(ctx)
 			}
-			if status, err = c.look(ctx, &r); err != nil {
+			if status, err = c.readStatus(ctx, &r); err != nil {
 				return r, err
 			}
 		}
 	}
 }
 
-// look reads the status of the stream. It begins or extends recovery mode if more than Cascade numbers have expired,
+// readStatus reads the status of the stream. It begins or extends recovery mode if more than Cascade numbers have expired,
 // and ends the mode early if the backlog is below half of Cascade. The store keeps the mode for all processes, and
 // the mode ends after RecoveryFor.
-func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error) {
+func (c *Cleaner[Tx]) readStatus(ctx context.Context, r *Report) (s Status, err error) {
 	if s, err = c.store.Status(ctx, c.stream); err != nil {
 		return s, err
 	}
@@ -222,7 +222,7 @@ func (c *Cleaner[Tx]) look(ctx context.Context, r *Report) (s Status, err error)
 	}
 	c.options.Lease.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", r.Recovery, "expired", s.Expired)
 	if c.options.OnMode != nil {
-		err := guarded(func() error {
+		err := catchPanic(func() error {
 			c.options.OnMode(ctx, r.Recovery)
 			return nil
 		})
@@ -240,11 +240,11 @@ func (c *Cleaner[Tx]) guardedWrite() Write[Tx] {
 		return nil
 	}
 	return func(ctx context.Context, tx Tx, e Entry) error {
-		return guarded(func() error { return c.options.Write(ctx, tx, e) })
+		return catchPanic(func() error { return c.options.Write(ctx, tx, e) })
 	}
 }
 
-// claimLease implements leasable for a claim.
+// claimLease implements leaseHandler for a claim.
 type claimLease[Tx any] struct {
 	c     *Cleaner[Tx]
 	entry *Entry      // nil until a number is claimed
@@ -255,7 +255,7 @@ type claimLease[Tx any] struct {
 // wait and retry.
 var errNothing = fmt.Errorf("sequence: nothing to claim: %w", leasing.ErrReleased)
 
-func (l *claimLease[Tx]) take(ctx context.Context, id string, d time.Duration) (int64, time.Duration, error) {
+func (l *claimLease[Tx]) acquire(ctx context.Context, id string, d time.Duration) (int64, time.Duration, error) {
 	e, ok, err := l.c.store.Claim(ctx, seqstore.ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, ID: id, Duration: d})
 	if err == nil && !ok {
 		err = errNothing
@@ -283,7 +283,7 @@ func (l *claimLease[Tx]) release(ctx context.Context) error {
 // recoverNext claims and closes the next number.
 func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool, err error) {
 	claim := &claimLease[Tx]{c: c}
-	lease, err := c.manager.With(leasing.AcquireOptions{TTL: c.options.ClaimFor}).TryAcquire(context.WithValue(ctx, asking{}, leasable(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()))
+	lease, err := c.manager.With(leasing.AcquireOptions{TTL: c.options.ClaimFor}).TryAcquire(context.WithValue(ctx, handlerKey{}, leaseHandler(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()))
 	if err != nil {
 		if errors.Is(err, errNothing) {
 			err = nil
@@ -299,19 +299,19 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 
 	req, step := c.chain(work, e)
 	req.Owner, req.Uncleaned = c.options.Owner, len(c.options.Hooks) > 0
-	req.MaxAttempts, req.RetryAfter = c.options.MaxAttempts, c.backOff(e.Attempts)
-	if err := c.keep(work, e, req); err != nil {
+	req.MaxAttempts, req.RetryAfter = c.options.MaxAttempts, c.backoff(e.Attempts)
+	if err := c.enqueueCompleted(work, e, req); err != nil {
 		return true, err
 	}
 	var closed Entry
-	_, err = repeat(work, lease, c.guardedWrite(), func(write Write[Tx]) (err error) {
+	_, err = retry(work, lease, c.guardedWrite(), func(write Write[Tx]) (err error) {
 		closed, err = c.store.Resolve(work, req, write)
 		return err
 	})
 	if err != nil && req.Outcome == OutcomeRecovered && work.Err() == nil && !errors.Is(err, ErrLate) {
 		// The caller's write has failed, or its row was refused: the number is retried later.
 		req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(err)
-		if err = c.keep(work, e, req); err == nil {
+		if err = c.enqueueCompleted(work, e, req); err == nil {
 			closed, err = c.store.Resolve(work, req, nil)
 		}
 	}
@@ -323,20 +323,20 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	if err != nil {
 		return true, err
 	}
-	c.count(ctx, r, e, closed, req, step)
+	c.countOutcome(ctx, r, e, closed, req, step)
 	if len(c.options.Hooks) == 0 || !closed.Uncleaned && closed.Seq == e.Seq {
 		return true, nil
 	}
-	due, err := c.due(ctx, e.Seq, 1)
+	due, err := c.dueHooks(ctx, e.Seq, 1)
 	if err != nil || len(due) == 0 || due[0].Seq != e.Seq {
 		return true, err
 	}
-	return true, c.hookEntry(ctx, due[0])
+	return true, c.runHooksOf(ctx, due[0])
 }
 
-// keep puts completed work into the manual queue before its number may become a gap, since Save has
+// enqueueCompleted puts completed work into the manual queue before its number may become a gap, since Save has
 // promised the writer that the work is kept.
-func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveRequest) error {
+func (c *Cleaner[Tx]) enqueueCompleted(ctx context.Context, e Entry, req seqstore.ResolveRequest) error {
 	gap := req.Outcome == OutcomeGap || req.Outcome == seqstore.OutcomeFailed && e.Attempts+1 >= req.MaxAttempts
 	if !gap || e.Work.Phase != Completed {
 		return nil
@@ -344,8 +344,8 @@ func (c *Cleaner[Tx]) keep(ctx context.Context, e Entry, req seqstore.ResolveReq
 	return c.store.Enqueue(ctx, ManualItem{Stream: e.Stream, Seq: e.Seq, Op: e.Op, Payload: e.Work.Data, Reason: cmp.Or(req.Reason, ReasonExpired)})
 }
 
-// count counts and logs the end of a claim.
-func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req seqstore.ResolveRequest, step string) {
+// countOutcome counts and logs the end of a claim.
+func (c *Cleaner[Tx]) countOutcome(ctx context.Context, r *Report, e, closed Entry, req seqstore.ResolveRequest, step string) {
 	outcome := req.Outcome
 	if closed.State == Gap {
 		outcome = OutcomeGap
@@ -369,8 +369,8 @@ func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req
 		"outcome", string(outcome), "step", step, "reason", req.Reason, "attempts", e.Attempts)
 }
 
-// backOff returns the pause after a failure that follows the given number of failures.
-func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
+// backoff returns the pause after a failure that follows the given number of failures.
+func (c *Cleaner[Tx]) backoff(failures int) time.Duration {
 	pause := min(c.options.RetryAfter<<min(failures, 16), max(5*time.Minute, c.options.RetryAfter))
 	return pause - time.Duration(rand.Float64()*float64(pause)/4)
 }
@@ -378,8 +378,8 @@ func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
 // hookPage bounds the numbers whose hooks a sweep runs.
 const hookPage = 100
 
-// due returns up to limit entries, beginning at number from, whose hooks are due.
-func (c *Cleaner[Tx]) due(ctx context.Context, from int64, limit int) ([]Entry, error) {
+// dueHooks returns up to limit entries, beginning at number from, whose hooks are due.
+func (c *Cleaner[Tx]) dueHooks(ctx context.Context, from int64, limit int) ([]Entry, error) {
 	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
 	return page.Entries, err
 }
@@ -395,10 +395,10 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	if from == 0 {
 		from = 1 + rand.Int64N(max(last, 1))
 	}
-	entries, err := c.due(ctx, from, hookPage)
+	entries, err := c.dueHooks(ctx, from, hookPage)
 	if err == nil && len(entries) < hookPage {
 		var front []Entry
-		front, err = c.due(ctx, 1, hookPage-len(entries))
+		front, err = c.dueHooks(ctx, 1, hookPage-len(entries))
 		for _, e := range front {
 			if e.Seq < from {
 				entries = append(entries, e)
@@ -412,7 +412,7 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := c.hookEntry(ctx, e); err != nil {
+		if err := c.runHooksOf(ctx, e); err != nil {
 			return err
 		}
 		c.hooksFrom.Store(e.Seq + 1)
@@ -420,10 +420,10 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	return nil
 }
 
-// hookEntry runs the hooks of a number, and waits for them at most ClaimFor. It does not run them again until all
+// runHooksOf runs the hooks of a number, and waits for them at most ClaimFor. It does not run them again until all
 // have returned.
-func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
-	if _, running := c.hooking.LoadOrStore(e.Seq, true); running {
+func (c *Cleaner[Tx]) runHooksOf(ctx context.Context, e Entry) error {
+	if _, running := c.runningHooks.LoadOrStore(e.Seq, true); running {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.options.ClaimFor)
@@ -432,13 +432,13 @@ func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 		defer cancel()
 		failures := make(chan error, len(c.options.Hooks))
 		for _, hook := range c.options.Hooks {
-			providerkit.Go(func() error { return hook(bounded, e.Clone()) }, func(err error) { failures <- panicked(err) })
+			providerkit.Go(func() error { return hook(bounded, e.Clone()) }, func(err error) { failures <- panicError(err) })
 		}
 		var err error
 		for range c.options.Hooks {
 			err = errors.Join(err, <-failures)
 		}
-		c.hooking.Delete(e.Seq)
+		c.runningHooks.Delete(e.Seq)
 		ended <- err
 	}()
 	var err error
@@ -452,7 +452,7 @@ func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 		}
 	}
 	if err != nil {
-		c.telemetry.hooks.Add(ctx, 1, about(e.Stream, e.Kind))
+		c.telemetry.hooks.Add(ctx, 1, attributes(e.Stream, e.Kind))
 		c.options.Lease.Logger.Warn("sequence: hooks failed, and will be retried", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
 		return nil
 	}

@@ -41,7 +41,7 @@ func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx c
 	}
 	var n *Number[Tx]
 	defer func() {
-		if next := n.following(); next != nil {
+		if next := n.takeNext(); next != nil {
 			_ = next.Release(ctx)
 		}
 	}()
@@ -49,14 +49,14 @@ func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx c
 		if ctx.Err() != nil {
 			return i, context.Cause(ctx)
 		}
-		if n = n.following(); n == nil {
+		if n = n.takeNext(); n == nil {
 			if n, err = s.Lease(ctx, ops[i]); err != nil {
 				return i, err
 			}
 		}
 		if i+1 < len(ops) {
-			n.leaseNext = func(along *along) (*Number[Tx], error) {
-				return s.lease(ctx, ops[i+1], along, (*leasing.Manager).TryAcquire)
+			n.leaseNext = func(joint *jointLease) (*Number[Tx], error) {
+				return s.lease(ctx, ops[i+1], joint, (*leasing.Manager).TryAcquire)
 			}
 		}
 		if err = n.do(ctx, work); err != nil {
@@ -88,7 +88,7 @@ var ErrNotCommitted = errors.New("the function has neither committed nor release
 // finish closes the number after Do's function has returned.
 func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	n.mu.Lock()
-	tried, unknown, closed := n.tried, n.unknown, n.closed
+	tried, unknown, closed := n.unsettled, n.unknown, n.closed
 	n.mu.Unlock()
 	if closed {
 		return err

@@ -104,9 +104,9 @@ func (j *Journal) load() error {
 				return err
 			}
 			one = one[:len(one)-1]
-			j.note(r)
+			j.apply(r)
 		case parse(one, &r):
-			j.note(r)
+			j.apply(r)
 		default:
 			j.damaged = append(j.damaged, line)
 		}
@@ -116,8 +116,8 @@ func (j *Journal) load() error {
 	return nil
 }
 
-// note applies a record. It does not lock mu.
-func (j *Journal) note(r journalRecord) {
+// apply applies a record. It does not lock mu.
+func (j *Journal) apply(r journalRecord) {
 	if !r.Done {
 		j.pending = append(j.pending, r)
 		return
@@ -155,7 +155,7 @@ func (j *Journal) write(r journalRecord) error {
 		return fmt.Errorf("sequence: journal: %w", err)
 	}
 	j.size += int64(len(line))
-	j.note(r)
+	j.apply(r)
 	return nil
 }
 
@@ -188,9 +188,9 @@ func (j *Journal) Damaged() error {
 	return &DamagedError{j.file.Name(), slices.Clone(j.damaged)}
 }
 
-// settled marks a result as settled, and empties the file if no other result and no damaged line is
+// markSettled marks a result as settled, and empties the file if no other result and no damaged line is
 // left.
-func (j *Journal) settled(r journalRecord) error {
+func (j *Journal) markSettled(r journalRecord) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.write(journalRecord{ID: r.ID, Done: true}); err != nil {

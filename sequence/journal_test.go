@@ -21,7 +21,7 @@ import (
 )
 
 // cutOff runs a Do that finishes while the store can't be reached, and after its lease has ended.
-func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
+func cutOff(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
 	t.Helper()
 	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 		store.cut.Store(true)
@@ -38,7 +38,7 @@ func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id 
 func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Store: memsequence.New()}
+		store := &faultyStore{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		var rows []string
 		open := func() (*sequence.Stream[memsequence.Tx], *sequence.Journal) {
@@ -106,7 +106,7 @@ func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 func journaled(t *testing.T) (path string, text []byte) {
 	path = filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Store: memsequence.New()}
+		store := &faultyStore{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		journal, err := sequence.OpenJournal(path)
 		require.NoError(t, err)
@@ -233,7 +233,7 @@ func TestAlertsHoldOverAWindow(t *testing.T) {
 	require.Empty(t, names(quiet))
 	require.Empty(t, names(quiet, at(0, sequence.Sample{Committed: 1095, Expired: 12, ExpiredNow: 10, Gaps: 100, BarrierWait: 5 * time.Second})))
 	require.Equal(t, []string{"warning expiry_rate"}, names(quiet, at(0, sequence.Sample{Committed: 1094, Expired: 13})))
-	require.Empty(t, names(quiet, at(0, sequence.Sample{Committed: 1009, Expired: 17})), "too few to tell")
+	require.Empty(t, names(quiet, at(0, sequence.Sample{Committed: 1009, Expired: 17})), "too few for an alert")
 	require.Empty(t, names(at(2*time.Hour, sequence.Sample{}), quiet, at(0, sequence.Sample{Committed: 1100, Expired: 8})), "the window begins later")
 	require.Equal(t, []string{"warning expiry_rate"}, names(quiet, at(0, sequence.Sample{Committed: 30, Expired: 5})), "a counter that began anew")
 	require.Equal(t, []string{"critical expired_now", "warning recovery_failures", "warning gaps", "warning barrier_wait"},

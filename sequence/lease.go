@@ -14,54 +14,54 @@ import (
 )
 
 // The lease of a number, and the claim of a cleaner, are leases of package leasing:
-// its engine renews them, tracks their trust on both clocks, and emits their events. leaser is
+// its engine renews them, tracks their trust on both clocks, and emits their events. leaseProvider is
 // the Provider below that engine. It sends one request to the store for each request of the
 // engine.
-type leaser struct {
-	// giveBack, unless nil, releases a claim by its ID if the caller has not received the grant.
-	giveBack func(ctx context.Context, id string) error
+type leaseProvider struct {
+	// releaseClaim, unless nil, releases a claim by its ID if the caller has not received the grant.
+	releaseClaim func(ctx context.Context, id string) error
 }
 
-// leasable handles the engine's requests for one number.
-type leasable interface {
-	// take sends the request to the store, and returns the token and the granted duration.
-	take(ctx context.Context, id string, d time.Duration) (token int64, granted time.Duration, err error)
+// leaseHandler handles the engine's requests for one number.
+type leaseHandler interface {
+	// acquire sends the request to the store, and returns the token and the granted duration.
+	acquire(ctx context.Context, id string, d time.Duration) (token int64, granted time.Duration, err error)
 	renew(ctx context.Context, d time.Duration) (granted time.Duration, err error)
 	release(ctx context.Context) error
 }
 
-// asking is the context key of the leasable for an Acquire of the engine. The engine acquires a
+// handlerKey is the context key of the leaseHandler for an Acquire of the engine. The engine acquires a
 // lease by its name only, and a name does not contain the request to the store.
-type asking struct{}
+type handlerKey struct{}
 
 // shortestLease leaves time for renewals within the engine's margins.
 const shortestLease = 20 * time.Millisecond
 
-func (leaser) Capabilities() leasing.Capabilities {
+func (leaseProvider) Capabilities() leasing.Capabilities {
 	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: seqstore.MaxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
 }
 
-// errNotOurs indicates a bug in this package.
-var errNotOurs = errors.New("sequence: a request that no stream has made")
+// errNoHandler indicates a bug in this package.
+var errNoHandler = errors.New("sequence: a request that no stream has made")
 
-func (leaser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	what, ok := ctx.Value(asking{}).(leasable)
+func (leaseProvider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	handler, ok := ctx.Value(handlerKey{}).(leaseHandler)
 	if !ok {
-		return abstractions.Grant{}, errNotOurs
+		return abstractions.Grant{}, errNoHandler
 	}
-	token, granted, err := what.take(ctx, req.ID, req.TTL)
+	token, granted, err := handler.acquire(ctx, req.ID, req.TTL)
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: granted, State: what}, nil
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: granted, State: handler}, nil
 }
 
-func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	what, ok := req.State.(leasable)
+func (leaseProvider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	handler, ok := req.State.(leaseHandler)
 	if !ok {
-		return abstractions.Grant{}, errNotOurs
+		return abstractions.Grant{}, errNoHandler
 	}
-	granted, err := what.renew(ctx, req.TTL)
+	granted, err := handler.renew(ctx, req.TTL)
 	if late := (*LateCommitError)(nil); errors.As(err, &late) {
 		reason := leasing.LostTaken
 		if late.Expired {
@@ -74,37 +74,37 @@ func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstrac
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: what}, nil
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: handler}, nil
 }
 
 // Release gives back a cleaner's claim even if the claim's request was cut off: the engine repeats the release until that request
 // can no longer arrive. A number whose grant was not received is not released, since a second request of the same operation may
 // have got the same number. Its lease runs out, and a cleaner claims the number.
-func (l leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	if what, ok := req.State.(leasable); ok {
-		return what.release(ctx)
+func (l leaseProvider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	if handler, ok := req.State.(leaseHandler); ok {
+		return handler.release(ctx)
 	}
-	if l.giveBack == nil {
+	if l.releaseClaim == nil {
 		return nil
 	}
-	return l.giveBack(ctx, req.ID)
+	return l.releaseClaim(ctx, req.ID)
 }
 
-func (leaser) Break(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error) {
+func (leaseProvider) Break(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	return abstractions.BreakResult{}, leasing.ErrUnsupported
 }
 
-func (leaser) Inspect(context.Context, abstractions.InspectRequest) (abstractions.Record, error) {
+func (leaseProvider) Inspect(context.Context, abstractions.InspectRequest) (abstractions.Record, error) {
 	return abstractions.Record{}, leasing.ErrUnsupported
 }
 
-func (leaser) Close() error { return nil }
+func (leaseProvider) Close() error { return nil }
 
 // leaseName returns the engine's name for a lease of a stream. The engine's metrics use only the
 // part before the last slash.
 func leaseName(stream, what string) string { return "sequence/" + url.PathEscape(stream) + "/" + what }
 
-// numberLease implements leasable for a number.
+// numberLease implements leaseHandler for a number.
 type numberLease struct {
 	store interface {
 		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)
@@ -112,7 +112,7 @@ type numberLease struct {
 		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
 	req   seqstore.LeaseRequest
-	along *along // unless nil, the commit of another number leases this number
+	joint *jointLease // unless nil, the commit of another number leases this number
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
 	// givenUp is set when its holder wants a gap; otherwise no release is sent, and the lease runs
@@ -120,12 +120,12 @@ type numberLease struct {
 	closed, givenUp atomic.Bool
 }
 
-// take trusts only the requested duration. Recovery mode may grant more, and an earlier request of
+// acquire trusts only the requested duration. Recovery mode may grant more, and an earlier request of
 // the same operation may have set a later end.
-func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
+func (n *numberLease) acquire(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
-	e, err := n.ask(ctx, req)
+	e, err := n.issue(ctx, req)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -136,18 +136,18 @@ func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int6
 // errNotIssued says that a commit has issued no number. It matches leasing.ErrReleased so that the engine does not retry.
 var errNotIssued = fmt.Errorf("sequence: the number was not issued: %w", leasing.ErrReleased)
 
-// ask sends the request to the store, or passes it to the commit of the previous number.
-func (n *numberLease) ask(ctx context.Context, req seqstore.LeaseRequest) (Entry, error) {
-	if n.along == nil {
+// issue sends the request to the store, or passes it to the commit of the previous number.
+func (n *numberLease) issue(ctx context.Context, req seqstore.LeaseRequest) (Entry, error) {
+	if n.joint == nil {
 		return n.store.Lease(ctx, req)
 	}
 	select {
-	case n.along.asked <- req:
+	case n.joint.requests <- req:
 	case <-ctx.Done():
 		return Entry{}, ctx.Err()
 	}
 	select {
-	case e, ok := <-n.along.issued:
+	case e, ok := <-n.joint.issued:
 		if !ok {
 			return e, errNotIssued
 		}
@@ -178,9 +178,9 @@ func (n *numberLease) release(ctx context.Context) error {
 	return n.store.Release(ctx, seqstore.ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
 }
 
-// along joins the lease of a number to the commit of another number. The engine reads its clocks, and then sends its
-// request to asked. The commit sends the new number to issued, or closes issued if the store has issued no number.
-type along struct {
-	asked  chan seqstore.LeaseRequest
-	issued chan Entry
+// jointLease joins the lease of a number to the commit of another number. The engine reads its clocks, and then sends its
+// request to requests. The commit sends the new number to issued, or closes issued if the store has issued no number.
+type jointLease struct {
+	requests chan seqstore.LeaseRequest
+	issued   chan Entry
 }

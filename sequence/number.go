@@ -16,18 +16,18 @@ import (
 type Number[Tx any] struct {
 	stream *Stream[Tx]
 	lease  *leasing.Lease
-	held   *numberLease
+	number *numberLease
 	began  time.Time
 	op     Operation
 
-	mu      sync.Mutex
-	closed  bool       // committed or released
-	tried   *Unsettled // the latest Commit, unless it succeeded or was refused
-	unknown bool       // whether the outcome of tried is unknown
-	write   Write[Tx]  // of tried
-	next    *Number[Tx]
+	mu        sync.Mutex
+	closed    bool       // committed or released
+	unsettled *Unsettled // the latest Commit, unless it succeeded or was refused
+	unknown   bool       // whether the outcome of unsettled is unknown
+	write     Write[Tx]  // of unsettled
+	next      *Number[Tx]
 
-	leaseNext func(*along) (*Number[Tx], error) // leases the next number in the first Commit, unless nil
+	leaseNext func(*jointLease) (*Number[Tx], error) // leases the next number in the first Commit, unless nil
 }
 
 // Lease leases the next number for an operation, and renews the lease until Commit, Release, Close or
@@ -40,7 +40,7 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 }
 
 // lease makes a lease of a number from a request to the store, or from another number's commit.
-func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
+func (s *Stream[Tx]) lease(ctx context.Context, op Operation, joint *jointLease, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
 		d = s.history.next(s.options.Durations, op.Kind, op.Size)
@@ -49,32 +49,32 @@ func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acqu
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	give, err := s.turns.take(ctx, op.ID, along == nil)
+	endTurn, err := s.turns.take(ctx, op.ID, joint == nil)
 	if err != nil {
 		return nil, err
 	}
 	var lease *leasing.Lease
 	defer func() {
 		if lease == nil {
-			give()
+			endTurn()
 		}
 	}()
 	ended := func(e leasing.Event) {
 		if e.Kind == leasing.EventReleased || e.Kind == leasing.EventLost {
-			give()
+			endTurn()
 		}
 	}
-	began, held := time.Now(), &numberLease{store: s.store, req: req, along: along}
+	began, number := time.Now(), &numberLease{store: s.store, req: req, joint: joint}
 	manager := s.manager.With(leasing.AcquireOptions{TTL: d, Observer: ended})
-	lease, err = acquire(manager, context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID))
+	lease, err = acquire(manager, context.WithValue(ctx, handlerKey{}, leaseHandler(number)), leaseName(s.name, op.ID))
 	if err != nil {
 		return nil, err
 	}
-	return &Number[Tx]{stream: s, lease: lease, held: held, began: began, op: op}, nil
+	return &Number[Tx]{stream: s, lease: lease, number: number, began: began, op: op}, nil
 }
 
 // Seq is the number.
-func (n *Number[Tx]) Seq() int64 { return n.held.entry.Load().Seq }
+func (n *Number[Tx]) Seq() int64 { return n.number.entry.Load().Seq }
 
 // Token is the fencing token of this lease of the number. A cleaner's claim has a
 // greater token.
@@ -84,7 +84,7 @@ func (n *Number[Tx]) Token() int64 { return n.lease.Token() }
 func (n *Number[Tx]) Op() string { return n.op.ID }
 
 // Work returns the work that an earlier lease of the same operation and number has saved.
-func (n *Number[Tx]) Work() Work { return n.held.entry.Load().Clone().Work }
+func (n *Number[Tx]) Work() Work { return n.number.entry.Load().Clone().Work }
 
 // Context ends before a cleaner can claim the number, or when the number is committed or released.
 // Its cause is Err. It keeps the values of the context of Lease, but not its cancellation.
@@ -108,7 +108,7 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 	defer context.AfterFunc(n.lease.Context(), func() { cancel(n.lease.Err()) })()
 	began := time.Now()
 	err := Wait(ctx, n.stream.store, n.stream.name, n.Seq())
-	n.stream.telemetry.wait.Record(ctx, time.Since(began).Seconds(), about(n.stream.name, n.op.Kind))
+	n.stream.telemetry.wait.Record(ctx, time.Since(began).Seconds(), attributes(n.stream.name, n.op.Kind))
 	return err
 }
 
@@ -149,7 +149,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), n.stream.requestTime())
 		defer cancel()
 	} else {
-		n.tried, n.write, n.unknown = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write, false
+		n.unsettled, n.write, n.unknown = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write, false
 	}
 	leaseNext := n.leaseNext
 	n.leaseNext = nil
@@ -161,7 +161,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		}
 	}()
 	var next *Number[Tx]
-	own, err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
+	own, err := retry(ctx, n.lease, write, func(write Write[Tx]) (err error) {
 		if leaseNext != nil {
 			next, err = n.commitAndLease(ctx, req, leaseNext, write)
 			leaseNext = nil // after a lost reply, the next number is found by its operation
@@ -172,28 +172,28 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	})
 	returned = true
 	if errors.Is(err, ErrLate) {
-		n.stream.telemetry.late.Add(ctx, 1, about(n.stream.name, n.op.Kind))
+		n.stream.telemetry.late.Add(ctx, 1, attributes(n.stream.name, n.op.Kind))
 	}
 	n.mu.Lock()
 	if err != nil {
 		defer n.mu.Unlock()
 		switch {
 		case own || errors.Is(err, ErrRefused): // there is nothing to settle
-			n.tried, n.write = nil, nil
-		case !decided(err):
+			n.unsettled, n.write = nil, nil
+		case !isAnswer(err):
 			n.unknown = true
 		}
 		return err
 	}
 	first := !n.closed
-	n.closed, n.tried, n.write = true, nil, nil
+	n.closed, n.unsettled, n.write = true, nil, nil
 	if next != nil {
 		n.next = next
 	}
 	n.mu.Unlock()
-	n.held.closed.Store(true)
+	n.number.closed.Store(true)
 	if first {
-		n.stream.telemetry.committed.Add(ctx, 1, about(n.stream.name, n.op.Kind))
+		n.stream.telemetry.committed.Add(ctx, 1, attributes(n.stream.name, n.op.Kind))
 		n.stream.history.add(n.op.Kind, time.Since(n.began), n.op.Size, n.stream.options.Durations.Samples)
 	}
 	n.abandon(ctx)
@@ -202,8 +202,8 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 
 // commitAndLease commits, and leases the next number in the same transaction. It returns nil if the next number
 // needs a request of its own.
-func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequest, leaseNext func(*along) (*Number[Tx], error), write Write[Tx]) (*Number[Tx], error) {
-	a, leased := &along{make(chan seqstore.LeaseRequest), make(chan Entry, 1)}, make(chan *Number[Tx], 1)
+func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequest, leaseNext func(*jointLease) (*Number[Tx], error), write Write[Tx]) (*Number[Tx], error) {
+	a, leased := &jointLease{make(chan seqstore.LeaseRequest), make(chan Entry, 1)}, make(chan *Number[Tx], 1)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer close(a.issued)
@@ -212,7 +212,7 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 		leased <- next
 	})
 	select {
-	case next := <-a.asked:
+	case next := <-a.requests:
 		_, e, err := n.stream.store.CommitAndLease(ctx, req, next, write)
 		if err != nil || e.Seq == 0 {
 			return nil, err
@@ -225,9 +225,9 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 	}
 }
 
-// following returns the number that n's commit leased, at the first call. It returns nil if n is
+// takeNext returns the number that n's commit leased, at the first call. It returns nil if n is
 // nil, or leased no number.
-func (n *Number[Tx]) following() (next *Number[Tx]) {
+func (n *Number[Tx]) takeNext() (next *Number[Tx]) {
 	if n == nil {
 		return nil
 	}
@@ -237,15 +237,15 @@ func (n *Number[Tx]) following() (next *Number[Tx]) {
 	return next
 }
 
-// repeat retries a request while its outcome is unknown and the lease lasts, but no longer than the remaining lease at the
+// retry retries a request while its outcome is unknown and the lease lasts, but no longer than the remaining lease at the
 // first failure, since it could otherwise retry forever on a faulty store. An error of the caller's own write ends the
 // retries, unless the store says that the connection broke. An error of the context is joined with the last cause.
-func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
-	noting := write
+func retry[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
+	observed := write
 	if write != nil {
-		noting = func(ctx context.Context, tx Tx, e Entry) error {
+		observed = func(ctx context.Context, tx Tx, e Entry) error {
 			err := write(ctx, tx, e)
-			own = err != nil && (ctx.Err() == nil || !ofContext(err))
+			own = err != nil && (ctx.Err() == nil || !isContextError(err))
 			return err
 		}
 	}
@@ -254,16 +254,16 @@ func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], 
 	var until time.Time
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		own = false
-		err = request(noting)
-		own = own && (ofContext(err) || !errors.Is(err, leasing.ErrUnavailable))
+		err = request(observed)
+		own = own && (isContextError(err) || !errors.Is(err, leasing.ErrUnavailable))
 		switch {
-		case err == nil || own || decided(err):
+		case err == nil || own || isAnswer(err):
 			return own, err
 		case until.IsZero():
 			until = time.Now().Add(lease.Remaining())
 		}
 		unknown = unknown || !abstractions.NotApplied(err)
-		if ofContext(err) {
+		if isContextError(err) {
 			err = errors.Join(err, cause)
 		} else {
 			cause = err
@@ -282,8 +282,8 @@ func repeat[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], 
 	}
 }
 
-// ofContext reports whether an error says only that a context has ended.
-func ofContext(err error) bool {
+// isContextError reports whether an error says only that a context has ended.
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -294,7 +294,7 @@ func (n *Number[Tx]) Release(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closed {
 		n.closed = true
-		n.held.givenUp.Store(true)
+		n.number.givenUp.Store(true)
 	}
 	n.mu.Unlock()
 	err := n.lease.Release(ctx)

@@ -92,7 +92,7 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	req = seqstore.ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
 	steps := c.options.Steps
 	if c.options.Select != nil {
-		err := guarded(func() error {
+		err := catchPanic(func() error {
 			steps = c.options.Select(ctx, e.Clone(), slices.Clone(steps))
 			return nil
 		})
@@ -103,7 +103,7 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	}
 	for _, s := range steps {
 		var recovery Recovery
-		err := guarded(func() (err error) {
+		err := catchPanic(func() (err error) {
 			recovery, err = s.Recover(ctx, e.Clone())
 			return err
 		})
@@ -122,15 +122,15 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveR
 	return req, "gap"
 }
 
-// guarded converts a panic, or the end of the goroutine, into an error: one bad operation must not stop the cleaner.
-func guarded(do func() error) error {
+// catchPanic converts a panic, or the end of the goroutine, into an error: one bad operation must not stop the cleaner.
+func catchPanic(do func() error) error {
 	ended := make(chan error, 1)
-	providerkit.Go(do, func(err error) { ended <- panicked(err) })
+	providerkit.Go(do, func(err error) { ended <- panicError(err) })
 	return <-ended
 }
 
-// panicked converts a *providerkit.PanicError into an error of this package.
-func panicked(err error) error {
+// panicError converts a *providerkit.PanicError into an error of this package.
+func panicError(err error) error {
 	if p, is := errors.AsType[*providerkit.PanicError](err); is {
 		if p.Value == nil {
 			return errors.New("it ended its goroutine")

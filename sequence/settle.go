@@ -82,7 +82,7 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 				if !errors.Is(err, ErrLate) {
 					cause = err
 				}
-				if cause != nil && decided(cause) {
+				if cause != nil && isAnswer(cause) {
 					return "", e, cause
 				}
 			}
@@ -121,7 +121,7 @@ func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
 	for _, r := range j.records(s.name) {
 		settled, _, err := s.Settle(ctx, r.Unsettled, nil)
 		if err == nil {
-			err = j.settled(r)
+			err = j.markSettled(r)
 		}
 		if err != nil {
 			return done, errors.Join(fmt.Errorf("sequence: sync number %d of %q: %w", r.Seq, s.name, err), j.Damaged())

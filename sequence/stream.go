@@ -55,7 +55,7 @@ func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stre
 	if err := options.Durations.validate(); err != nil {
 		return nil, err
 	}
-	manager, err := leasing.NewManager(leaser{}, options.Lease)
+	manager, err := leasing.NewManager(leaseProvider{}, options.Lease)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// faulty is a store behind a bad network.
-type faulty struct {
+// faultyStore is a store behind a bad network.
+type faultyStore struct {
 	*memsequence.Store
 	cut     atomic.Bool   // no request arrives
 	losing  atomic.Int32  // the number of replies to lose
@@ -30,14 +30,14 @@ type faulty struct {
 
 var errNetwork = errors.New("the network")
 
-func (f *faulty) reply(err error) error {
+func (f *faultyStore) reply(err error) error {
 	if err == nil && f.losing.Add(-1) >= 0 {
 		return errNetwork
 	}
 	return err
 }
 
-func (f *faulty) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence.Entry, error) {
+func (f *faultyStore) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence.Entry, error) {
 	f.leases.Add(1)
 	if f.cut.Load() {
 		return sequence.Entry{}, errNetwork
@@ -46,14 +46,14 @@ func (f *faulty) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence
 	return e, f.reply(err)
 }
 
-func (f *faulty) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
+func (f *faultyStore) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
 	if f.cut.Load() {
 		return 0, errNetwork
 	}
 	return f.Store.Renew(ctx, req)
 }
 
-func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
+func (f *faultyStore) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
 	f.commits.Add(1)
 	if f.cut.Load() {
 		return sequence.Entry{}, errNetwork
@@ -62,14 +62,14 @@ func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	return e, f.reply(err)
 }
 
-func (f *faulty) Save(ctx context.Context, req seqstore.SaveRequest) error {
+func (f *faultyStore) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	if f.cut.Load() {
 		return errNetwork
 	}
 	return f.Store.Save(ctx, req)
 }
 
-func (f *faulty) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write sequence.Write[memsequence.Tx]) (done, leased sequence.Entry, err error) {
+func (f *faultyStore) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write sequence.Write[memsequence.Tx]) (done, leased sequence.Entry, err error) {
 	f.commits.Add(1)
 	if f.cut.Load() {
 		return done, leased, errNetwork
@@ -83,9 +83,9 @@ func (f *faulty) CommitAndLease(ctx context.Context, req seqstore.CommitRequest,
 }
 
 // inBubble runs a test in virtual time, with a stream called "s" on a faulty store.
-func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx])) {
+func inBubble(t *testing.T, test func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx])) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Store: memsequence.New()}
+		store := &faultyStore{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
 		require.NoError(t, err)
@@ -96,7 +96,7 @@ func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.S
 
 // A lost reply causes neither a second number nor a second write.
 func TestLostRepliesAreAskedForAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		store.losing.Store(2)
 		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 // To the store a second lease of an operation looks like a retry. Within one process, the second lease waits
 // for the first holder.
 func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		first, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
 		require.NoError(t, err)
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -158,7 +158,7 @@ func TestTrap_T95_ANumberHasTwoHoldersInOneProcess(t *testing.T) {
 // Recovery mode has doubled a lease, and ends. A renewal is applied after that, its reply is lost, and then the store is unreachable.
 // The holder trusts the doubled lease, so no cleaner may claim the number before the end of that lease.
 func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute})
 		require.NoError(t, err)
 		_, err = store.EnterRecovery(t.Context(), "s", 10*time.Second)
@@ -183,7 +183,7 @@ func TestTrap_T96_ARenewalAfterRecoveryModeShortensALeaseThatIsTrusted(t *testin
 // A number that was leased with a commit is trusted from the time before the commit was sent. If the reply is lost,
 // the number is found by its operation.
 func TestANumberThatCameWithACommit(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		ops := []sequence.Operation{{ID: "a", Duration: time.Minute}, {ID: "b", Duration: time.Minute}, {ID: "c", Duration: time.Minute}}
 		store.slow = 8 * time.Second
 		writes := 0
@@ -225,7 +225,7 @@ func TestANumberThatCameWithACommit(t *testing.T) {
 // The context of a writer that is cut off ends before the number can be claimed. Its lease is not
 // extended, and its finished result is settled when the connection is back.
 func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		began := time.Now()
 		err := s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 			store.cut.Store(true)
@@ -250,7 +250,7 @@ func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 
 // A lease is renewed while the work continues, and its events are emitted.
 func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		var renewed, released atomic.Int32
 		defer s.Subscribe(func(e leasing.Event) {
 			switch e.Kind {
@@ -274,7 +274,7 @@ func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
 
 // Closing the stream ends the work, whose number becomes a gap.
 func TestCloseEndsTheWork(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		started, done := make(chan struct{}), make(chan error, 1)
 		go func() {
 			done <- s.Do(context.Background(), sequence.Operation{ID: "a"}, func(ctx context.Context, _ *sequence.Number[memsequence.Tx]) error {
@@ -315,7 +315,7 @@ func TestTrap_S08_WithoutHistoryADurationIsTheDefault(t *testing.T) {
 }
 
 func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		took := func(id string, size float64) time.Duration {
 			var lasts time.Duration
 			require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: id, Kind: "slow", Size: size}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
@@ -332,28 +332,28 @@ func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
 	})
 }
 
-// order checks that a waiter registers for wake-ups before it polls.
-type order struct {
+// watchedRecords checks that a waiter registers for wake-ups before it polls.
+type watchedRecords struct {
 	sequence.Records
 	t       *testing.T
 	watched bool
-	hints   chan struct{}
+	wakeups chan struct{}
 	lowest  atomic.Int64
 }
 
-func (o *order) Watch(context.Context, string) (<-chan struct{}, error) {
+func (o *watchedRecords) Watch(context.Context, string) (<-chan struct{}, error) {
 	o.watched = true
-	return o.hints, nil
+	return o.wakeups, nil
 }
 
-func (o *order) LowestOpen(context.Context, string) (int64, error) {
+func (o *watchedRecords) LowestOpen(context.Context, string) (int64, error) {
 	require.True(o.t, o.watched, "a closing between the look and the registration would be missed")
 	return o.lowest.Load(), nil
 }
 
 func TestTrap_S05_WaitingRegistersBeforeItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &order{t: t, hints: make(chan struct{}, 1)}
+		o := &watchedRecords{t: t, wakeups: make(chan struct{}, 1)}
 		o.lowest.Store(3)
 		require.NoError(t, sequence.Wait(t.Context(), o, "s", 3))
 		began := time.Now()
@@ -361,10 +361,10 @@ func TestTrap_S05_WaitingRegistersBeforeItLooks(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			o.lowest.Store(5)
 			time.Sleep(time.Microsecond)
-			o.hints <- struct{}{}
+			o.wakeups <- struct{}{}
 		}()
 		require.NoError(t, sequence.Wait(t.Context(), o, "s", 4))
-		require.Less(t, time.Since(began)-10*time.Minute, time.Millisecond, "the hint woke nobody")
+		require.Less(t, time.Since(began)-10*time.Minute, time.Millisecond, "the wake-up woke nobody")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, sequence.Wait(ctx, o, "s", 9), context.DeadlineExceeded)
@@ -395,18 +395,18 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// holey is a store that has lost an entry.
-type holey struct{ *memsequence.Store }
+// missingReader is a store that has lost an entry.
+type missingReader struct{ *memsequence.Store }
 
-func (h holey) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
+func (h missingReader) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
 	page, err := h.Store.Read(ctx, req)
 	page.Entries = slices.DeleteFunc(page.Entries, func(e sequence.Entry) bool { return e.Seq == 2 })
 	return page, err
 }
 
 // A reader does not silently skip a number.
-func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+func TestAReaderReportsANumberThatIsMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faultyStore, s *sequence.Stream[memsequence.Tx]) {
 		for _, op := range []string{"a", "b", "c"} {
 			n, err := s.Lease(t.Context(), sequence.Operation{ID: op})
 			require.NoError(t, err)
@@ -414,7 +414,7 @@ func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 		}
 		var seen []int64
 		var failed error
-		for e, err := range (sequence.Reader{Records: holey{store.Store}, Stream: "s"}).Read(t.Context(), 1) {
+		for e, err := range (sequence.Reader{Records: missingReader{store.Store}, Stream: "s"}).Read(t.Context(), 1) {
 			if failed = err; err == nil {
 				seen = append(seen, e.Seq)
 			}
@@ -426,23 +426,23 @@ func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// unanswering is a store whose commits and recoveries fail with the given errors, in turn.
-type unanswering struct {
+// unansweredStore is a store whose commits and recoveries fail with the given errors, in turn.
+type unansweredStore struct {
 	*memsequence.Store
-	answers []error // the last is repeated
-	tries   int
+	answers  []error // the last is repeated
+	attempts int
 }
 
-func (u *unanswering) answer() error {
-	u.tries++
-	return u.answers[min(u.tries, len(u.answers))-1]
+func (u *unansweredStore) answer() error {
+	u.attempts++
+	return u.answers[min(u.attempts, len(u.answers))-1]
 }
 
-func (u *unanswering) Commit(context.Context, seqstore.CommitRequest, sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
+func (u *unansweredStore) Commit(context.Context, seqstore.CommitRequest, sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
 	return sequence.Entry{}, u.answer()
 }
 
-func (u *unanswering) Resolve(ctx context.Context, req seqstore.ResolveRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
+func (u *unansweredStore) Resolve(ctx context.Context, req seqstore.ResolveRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
 	if req.Outcome != sequence.OutcomeRecovered {
 		return u.Store.Resolve(ctx, req, write)
 	}
@@ -453,7 +453,7 @@ func (u *unanswering) Resolve(ctx context.Context, req seqstore.ResolveRequest, 
 func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")
-		store := &unanswering{Store: memsequence.New(), answers: []error{odd}}
+		store := &unansweredStore{Store: memsequence.New(), answers: []error{odd}}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
 		require.NoError(t, err)
@@ -489,11 +489,11 @@ func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 
 // The error of an ended context includes the last cause, and a request that may have been applied is not reported as
 // "not applied".
-func TestTrap_T205_TheLastCauseIsTold(t *testing.T) {
+func TestTrap_T205_TheLastCauseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")
 		throttled := &leasing.ThrottledError{Err: errors.New("busy")}
-		store := &unanswering{Store: memsequence.New()}
+		store := &unansweredStore{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
 		require.NoError(t, err)
@@ -507,7 +507,7 @@ func TestTrap_T205_TheLastCauseIsTold(t *testing.T) {
 			{[]error{throttled}, throttled, true},
 			{[]error{throttled, odd, sequence.ErrRefused}, sequence.ErrRefused, true},
 		} {
-			store.answers, store.tries = c.answers, 0
+			store.answers, store.attempts = c.answers, 0
 			n, err := s.Lease(t.Context(), sequence.Operation{ID: time.Now().String(), Duration: time.Minute})
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

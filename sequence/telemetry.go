@@ -43,15 +43,15 @@ func newTelemetry(provider metric.MeterProvider) *telemetry {
 	m := provider.Meter(instrumentationScope)
 	counter := func(name, about string) metric.Int64Counter {
 		c, err := m.Int64Counter(name, metric.WithDescription(about))
-		return orNothing[metric.Int64Counter](c, err, noop.Int64Counter{})
+		return orNoop[metric.Int64Counter](c, err, noop.Int64Counter{})
 	}
 	gauge := func(name, about string) metric.Int64Gauge {
 		g, err := m.Int64Gauge(name, metric.WithDescription(about))
-		return orNothing[metric.Int64Gauge](g, err, noop.Int64Gauge{})
+		return orNoop[metric.Int64Gauge](g, err, noop.Int64Gauge{})
 	}
 	seconds := func(name, about string) metric.Float64Histogram {
 		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(secondBounds...), metric.WithDescription(about))
-		return orNothing[metric.Float64Histogram](h, err, noop.Float64Histogram{})
+		return orNoop[metric.Float64Histogram](h, err, noop.Float64Histogram{})
 	}
 	return &telemetry{
 		committed: counter("sequence.committed", "Numbers that their writers have committed in time."),
@@ -71,8 +71,8 @@ func newTelemetry(provider metric.MeterProvider) *telemetry {
 	}
 }
 
-// orNothing returns an instrument, or a stand-in that does nothing.
-func orNothing[T any](instrument T, err error, standIn T) T {
+// orNoop returns an instrument, or a stand-in that does nothing.
+func orNoop[T any](instrument T, err error, standIn T) T {
 	if err != nil {
 		otel.Handle(err)
 		return standIn
@@ -87,14 +87,14 @@ const (
 	stepKey    = attribute.Key("method")
 )
 
-// about returns a number's attributes for a metric.
-func about(stream, kind string) metric.MeasurementOption {
+// attributes returns a number's attributes for a metric.
+func attributes(stream, kind string) metric.MeasurementOption {
 	return metric.WithAttributes(streamKey.String(stream), kindKey.String(kind))
 }
 
 // claimed records a claim, and its delay if it is the first claim of the number.
 func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duration) {
-	of := about(e.Stream, e.Kind)
+	of := attributes(e.Stream, e.Kind)
 	t.claims.Add(ctx, 1, of)
 	if e.Token == seqstore.FirstToken+1 {
 		overrun := e.ClaimUntil.Add(-claimFor).Sub(e.ExpiresAt)

@@ -13,8 +13,8 @@ type turns struct {
 }
 
 // take waits until no lease of an operation is held or requested in this process; if wait is false, it returns
-// errNotIssued instead. give ends the turn, at its first call.
-func (t *turns) take(ctx context.Context, op string, wait bool) (give func(), err error) {
+// errNotIssued instead. endTurn ends the turn, at its first call.
+func (t *turns) take(ctx context.Context, op string, wait bool) (endTurn func(), err error) {
 	for {
 		over, taken := t.begin(op)
 		switch {

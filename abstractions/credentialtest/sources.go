@@ -83,8 +83,8 @@ func (s *Source) Asked() int {
 	return s.asked
 }
 
-// now counts a request, and returns the fault for the request.
-func (s *Source) now() (f SourceFault, healed chan struct{}) {
+// next counts a request, and returns the fault for the request.
+func (s *Source) next() (f SourceFault, healed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -94,7 +94,7 @@ func (s *Source) now() (f SourceFault, healed chan struct{}) {
 // Handler returns a handler that answers with the fault, or calls the source's own handler.
 func (s *Source) Handler(own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, healed := s.now()
+		f, healed := s.next()
 		switch {
 		case f.Silent:
 			select {
@@ -119,7 +119,7 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 // Err returns the error of a source that is a function, or nil without a fault. Such a function may
 // use this library, and so may return an error that a provider returns about a store.
 func (s *Source) Err(ctx context.Context) error {
-	f, healed := s.now()
+	f, healed := s.next()
 	switch {
 	case f.Panics:
 		panic("of the source")
@@ -180,14 +180,14 @@ func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 		if fault.Panics && !c.Function {
 			continue
 		}
-		t.Run(fault.String(), func(t *testing.T) { c.survives(t, fault) })
+		t.Run(fault.String(), func(t *testing.T) { c.check(t, fault) })
 	}
 }
 
-// sourcePatience bounds each step of the check.
-const sourcePatience = 30 * time.Second
+// stepTimeout bounds each step of the check.
+const stepTimeout = 30 * time.Second
 
-func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
+func (c SourceCheck) check(t *testing.T, fault SourceFault) {
 	t.Cleanup(c.Source.Heal)
 	fresh := c.Open
 	if c.Fresh != nil {
@@ -199,7 +199,7 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	lease, err := holder.TryAcquire(t.Context(), name)
 	require.NoError(t, err)
 	own := c.Open(t)
-	grant, err := own.Acquire(t.Context(), c.claim())
+	grant, err := own.Acquire(t.Context(), c.request())
 	require.NoError(t, err)
 
 	c.Source.Fail(fault)
@@ -213,13 +213,13 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, last = p.Acquire(ctx, c.claim())
-		return last != nil && c.told(t, fault, last)
+		_, last = p.Acquire(ctx, c.request())
+		return last != nil && c.checkError(t, fault, last)
 	}, &last)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err = renew(ctx, own, grant); err != nil { // the client library may keep using old credentials
-		c.told(t, fault, err)
+		c.checkError(t, fault, err)
 	}
 	require.Positive(t, c.Source.Asked())
 	require.NoError(t, lease.Err(), "a false loss")
@@ -237,23 +237,23 @@ func (c SourceCheck) survives(t *testing.T, fault SourceFault) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-func (c SourceCheck) claim() abstractions.AcquireRequest {
+func (c SourceCheck) request() abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: abstractions.NewID(), ID: abstractions.NewID(), Owner: "test", TTL: c.TTL}
 }
 
 // eventually repeats a step until it is done. If that takes too long, it fails the test with the last error.
 func eventually(t *testing.T, done func() bool, last *error) {
 	t.Helper()
-	for end := time.Now().Add(sourcePatience); !done(); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); !done(); <-time.After(20 * time.Millisecond) {
 		if t.Failed() || time.Now().After(end) {
-			t.Fatalf("not after %v; the last error: %v", sourcePatience, *last)
+			t.Fatalf("not after %v; the last error: %v", stepTimeout, *last)
 		}
 	}
 }
 
-// told reports whether an error names the credentials. It fails the test if the error makes
+// checkError reports whether an error names the credentials. It fails the test if the error makes
 // a statement about the store.
-func (c SourceCheck) told(t *testing.T, fault SourceFault, err error) bool {
+func (c SourceCheck) checkError(t *testing.T, fault SourceFault, err error) bool {
 	for _, of := range []error{
 		abstractions.ErrLost, abstractions.ErrHeld, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrNotSetUp,
 		abstractions.ErrInvalid, abstractions.ErrClosed, abstractions.ErrUnsupported, abstractions.ErrThrottled,
@@ -281,7 +281,7 @@ func (c SourceCheck) manager(t *testing.T, p abstractions.Provider) *leasing.Man
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		c.Source.Heal()
-		ctx, cancel := context.WithTimeout(context.Background(), sourcePatience)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
 		require.NoError(t, m.Close(ctx))
 	})

@@ -19,7 +19,7 @@ import (
 // server returns two TTLs later. holder opens a provider that reaches the server at an address. next is the provider of another process, which
 // acquires each name as soon as the name is free. Each holder must have noticed its loss by that time, and tokens rise.
 func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
-	for name, harm := range map[string]func(*servertest.Server, *relay) (mend func()){
+	for name, fault := range map[string]func(*servertest.Server, *relay) (repair func()){
 		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },
 		"paused":  func(s *servertest.Server, _ *relay) func() { s.Pause(); return s.Resume },
 		"cut off": func(_ *servertest.Server, l *relay) func() { l.cut.Store(true); return func() {} },
@@ -28,13 +28,13 @@ func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (s
 			t.Parallel()
 			server, holder, next := begin(t)
 			l := newRelay(t, server.Addr())
-			LossIsReportedAfter(t, ttl, holder(l.addr), next, func() func() { return harm(server, l) })
+			LossIsReportedAfter(t, ttl, holder(l.addr), next, func() func() { return fault(server, l) })
 		})
 	}
 }
 
-// LossIsReportedAfter is LossIsReported with the caller's own fault, harm. It calls mend two TTLs later.
-func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, harm func() (mend func())) {
+// LossIsReportedAfter is LossIsReported with the caller's own fault. It calls repair two TTLs later.
+func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.Provider, fault func() (repair func())) {
 	t.Helper()
 	manager, err := leasing.NewManager(behind, leasing.Options{TTL: ttl})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.P
 	}
 	<-time.After(ttl) // the leases are renewed meanwhile
 	require.True(t, slices.ContainsFunc(held, func(lease *leasing.Lease) bool { return lease.Err() == nil }))
-	mend := harm()
+	repair := fault()
 	var all sync.WaitGroup
 	for i := range leases {
 		all.Go(func() {
@@ -67,8 +67,8 @@ func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.P
 				cancel()
 				if err == nil {
 					now := time.Now()
-					if told := <-lost[i]; told.After(now) {
-						t.Errorf("lease %d: told %v after another had the name", i, told.Sub(now))
+					if noticed := <-lost[i]; noticed.After(now) {
+						t.Errorf("lease %d: its holder noticed the loss %v after another had the name", i, noticed.Sub(now))
 					}
 					if grant.Token <= held[i].Token() {
 						t.Errorf("lease %d: token %d after %d", i, grant.Token, held[i].Token())
@@ -80,6 +80,6 @@ func LossIsReportedAfter(t *testing.T, ttl time.Duration, behind, next leasing.P
 		})
 	}
 	<-time.After(2 * ttl)
-	mend()
+	repair()
 	all.Wait()
 }

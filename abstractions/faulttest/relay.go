@@ -27,11 +27,11 @@ type relay struct {
 	addr   string
 	target atomic.Pointer[string] // of new connections
 	cut    atomic.Bool
-	// forgets is the silence, in nanoseconds, after which a connection carries nothing more and stays
+	// forgetAfter is the silence, in nanoseconds, after which a connection carries nothing more and stays
 	// open, as behind a gateway that has dropped its state. Zero: the relay forgets nothing.
-	forgets atomic.Int64
-	forgot  atomic.Int64 // forgotten connections
-	close   func()       // closes all connections
+	forgetAfter atomic.Int64
+	forgotten   atomic.Int64 // forgotten connections
+	close       func()       // closes all connections
 }
 
 func newRelay(t testing.TB, target string) *relay {
@@ -50,10 +50,10 @@ func newRelay(t testing.TB, target string) *relay {
 				_ = near.Close()
 				continue
 			}
-			w := &way{relay: l}
-			w.last.Store(int64(time.Since(started)))
-			all.Go(func() { w.carry(far, near) })
-			all.Go(func() { w.carry(near, far) })
+			w := &connection{relay: l}
+			w.last.Store(int64(time.Since(clockStart)))
+			all.Go(func() { w.forward(far, near) })
+			all.Go(func() { w.forward(near, far) })
 			all.Go(func() {
 				<-end
 				_ = near.Close()
@@ -73,21 +73,21 @@ func newRelay(t testing.TB, target string) *relay {
 // move directs new connections to another server. Open connections keep their server.
 func (l *relay) move(target string) { l.target.Store(&target) }
 
-// way is a connection through a relay.
-type way struct {
+// connection is a connection through a relay.
+type connection struct {
 	*relay
-	last   atomic.Int64 // when data was last carried, since started
+	last   atomic.Int64 // when data was last carried, since clockStart
 	silent atomic.Bool  // the relay has forgotten the connection
 }
 
-// started is the origin of a monotonic clock.
-var started = time.Now()
+// clockStart is the origin of a monotonic clock.
+var clockStart = time.Now()
 
-func (w *way) carry(to, from net.Conn) {
+func (w *connection) forward(to, from net.Conn) {
 	piece := make([]byte, 1<<15)
 	for {
 		n, err := from.Read(piece)
-		if w.cut.Load() || w.forgotten() {
+		if w.cut.Load() || w.recordData() {
 			return
 		}
 		if _, lost := to.Write(piece[:n]); err != nil || lost != nil {
@@ -98,12 +98,12 @@ func (w *way) carry(to, from net.Conn) {
 	}
 }
 
-// forgotten records that data has arrived, and reports whether the relay has forgotten the
+// recordData records that data has arrived, and reports whether the relay has forgotten the
 // connection.
-func (w *way) forgotten() bool {
-	now, limit := int64(time.Since(started)), w.forgets.Load()
+func (w *connection) recordData() bool {
+	now, limit := int64(time.Since(clockStart)), w.forgetAfter.Load()
 	if before := w.last.Swap(now); limit > 0 && now-before > limit && !w.silent.Swap(true) {
-		w.forgot.Add(1)
+		w.forgotten.Add(1)
 	}
 	return w.silent.Load()
 }

@@ -68,11 +68,11 @@ func TestRelayForgetsWhatWasSilent(t *testing.T) {
 	l := newRelay(t, saying(t, 'a'))
 	conn := dialled(t, l.addr)
 	require.Equal(t, "a", replied(t, conn))
-	l.forgets.Store(1) // any silence is longer
+	l.forgetAfter.Store(1) // any silence is longer
 	_, err := conn.Write([]byte{'?'})
 	require.NoError(t, err, "no reset")
-	require.Eventually(t, func() bool { return l.forgot.Load() == 1 }, 30*time.Second, time.Millisecond)
-	l.forgets.Store(0)
+	require.Eventually(t, func() bool { return l.forgotten.Load() == 1 }, 30*time.Second, time.Millisecond)
+	l.forgetAfter.Store(0)
 	_, err = conn.Write([]byte{'?'})
 	require.NoError(t, err, "it stays forgotten")
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))

@@ -48,12 +48,12 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	quiet := s.open(t, endpoint.addr, leasing.Options{TTL: switchTTL, RenewCadence: switchCadence})
 	defer endpoint.close() // before the clients close, since their last messages may get no answer
 	for i, c := range busy {
-		c.warm(t)
+		c.openConnections(t)
 		quiet[i].hold(t, switchLeases)
 	}
 	over, tries := make(chan struct{}), sync.WaitGroup{}
 	for _, c := range busy {
-		tries.Go(func() { c.tryUntil(over) })
+		tries.Go(func() { c.attemptUntil(over) })
 	}
 	began := time.Now()
 	fault(endpoint.move)
@@ -61,12 +61,12 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	tries.Wait()
 	lasted := time.Since(began)
 	for i, c := range busy {
-		quiet[i].mark()
+		quiet[i].countRenewals()
 		t.Run(c.kind, func(t *testing.T) {
 			t.Logf("a fault of %v: %v", lasted.Round(time.Millisecond), &c.during)
-			c.succeedsSoon(t, "after the cure", 1)
-			c.succeedsSoon(t, "several after the cure", switchBurst)
-			quiet[i].keeps(t)
+			c.checkAttempts(t, "after the fault", 1)
+			c.checkAttempts(t, "several after the fault", switchBurst)
+			quiet[i].checkLeases(t)
 		})
 	}
 }
@@ -83,10 +83,10 @@ func (s SwitchOver) EnduresLostPath(t *testing.T) {
 	defer endpoint.close()
 	for i, c := range busy {
 		c.hold(t, rounds)
-		c.warm(t)
+		c.openConnections(t)
 		quiet[i].hold(t, 1)
 	}
-	endpoint.forgets.Store(int64(silence))
+	endpoint.forgetAfter.Store(int64(silence))
 	var all sync.WaitGroup
 	for _, c := range busy {
 		all.Go(func() {
@@ -94,21 +94,21 @@ func (s SwitchOver) EnduresLostPath(t *testing.T) {
 				<-time.After(pause)
 				released := make(chan error)
 				go func() { released <- c.release(t.Context(), round) }()
-				c.succeedsSoon(c.report(t), fmt.Sprint("round ", round), switchBurst)
-				assert.NoError(c.report(t), <-released)
+				c.checkAttempts(c.labeled(t), fmt.Sprint("round ", round), switchBurst)
+				assert.NoError(c.labeled(t), <-released)
 			}
 		})
 	}
 	all.Wait()
-	assert.Positive(t, endpoint.forgot.Load(), "connections that were forgotten")
+	assert.Positive(t, endpoint.forgotten.Load(), "connections that were forgotten")
 	for _, c := range quiet {
-		c.mark()
-		t.Run(c.kind, c.keeps)
+		c.countRenewals()
+		t.Run(c.kind, c.checkLeases)
 	}
 }
 
 // open opens a manager over each kind of client.
-func (s SwitchOver) open(t *testing.T, endpoint string, o leasing.Options) (clients []*switched) {
+func (s SwitchOver) open(t *testing.T, endpoint string, o leasing.Options) (clients []*switchClient) {
 	t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(s.Clients)) {
 		p := s.Clients[kind](t, endpoint)
@@ -119,17 +119,17 @@ func (s SwitchOver) open(t *testing.T, endpoint string, o leasing.Options) (clie
 			defer cancel()
 			_ = m.Close(ctx) // its leases are still held
 		})
-		clients = append(clients, &switched{kind: kind, m: m})
+		clients = append(clients, &switchClient{kind: kind, m: m})
 	}
 	return clients
 }
 
-// switched is a client in a switch-over.
-type switched struct {
+// switchClient is a client in a switch-over.
+type switchClient struct {
 	kind     string
 	m        *leasing.Manager
 	held     []*leasing.Lease
-	renewals []int // of each held lease, at the mark
+	renewals []int // of each held lease, by countRenewals
 	attempts atomic.Int64
 	during   tally
 }
@@ -144,7 +144,7 @@ func (a *tally) String() string {
 	return fmt.Sprintf("%d attempts succeeded, %d failed, the last with: %v", a.worked, a.failed, a.last)
 }
 
-func (c *switched) hold(t *testing.T, n int) {
+func (c *switchClient) hold(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		lease, err := c.m.Acquire(t.Context(), fmt.Sprintf("switch/%s/held/%s", c.kind, abstractions.NewID()))
@@ -153,8 +153,8 @@ func (c *switched) hold(t *testing.T, n int) {
 	}
 }
 
-// warm opens connections.
-func (c *switched) warm(t *testing.T) {
+// openConnections opens connections.
+func (c *switchClient) openConnections(t *testing.T) {
 	t.Helper()
 	errs := make([]error, switchBurst)
 	var all sync.WaitGroup
@@ -166,13 +166,13 @@ func (c *switched) warm(t *testing.T) {
 }
 
 // attempt acquires and releases a free name.
-func (c *switched) attempt(ctx context.Context) error {
+func (c *switchClient) attempt(ctx context.Context) error {
 	name := fmt.Sprintf("switch/%s/%d", c.kind, c.attempts.Add(1))
 	return c.m.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return nil })
 }
 
-// tryUntil makes an attempt every 250 ms until over is closed.
-func (c *switched) tryUntil(over <-chan struct{}) {
+// attemptUntil makes an attempt every 250 ms until over is closed.
+func (c *switchClient) attemptUntil(over <-chan struct{}) {
 	every := time.NewTicker(250 * time.Millisecond)
 	defer every.Stop()
 	for {
@@ -189,8 +189,8 @@ func (c *switched) tryUntil(over <-chan struct{}) {
 	}
 }
 
-// succeedsSoon makes a number of callers attempt once, and again if the first attempt failed.
-func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
+// checkAttempts makes a number of callers attempt once, and again if the first attempt failed.
+func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 	t.Helper()
 	first, second := make([]error, callers), make([]error, callers)
 	began := time.Now()
@@ -212,7 +212,7 @@ func (c *switched) succeedsSoon(t testing.TB, when string, callers int) {
 }
 
 // release releases a lease, within the bound of a request.
-func (c *switched) release(ctx context.Context, i int) error {
+func (c *switchClient) release(ctx context.Context, i int) error {
 	began := time.Now()
 	err := c.held[i].Release(ctx)
 	if took := time.Since(began); err == nil && took > switchBound {
@@ -221,16 +221,16 @@ func (c *switched) release(ctx context.Context, i int) error {
 	return err
 }
 
-// mark records the numbers of renewals so far.
-func (c *switched) mark() {
+// countRenewals records the numbers of renewals so far.
+func (c *switchClient) countRenewals() {
 	c.renewals = nil
 	for _, lease := range c.held {
 		c.renewals = append(c.renewals, lease.Renewals())
 	}
 }
 
-// keeps checks that the leases are renewed after the mark.
-func (c *switched) keeps(t *testing.T) {
+// checkLeases checks that the leases are renewed after countRenewals.
+func (c *switchClient) checkLeases(t *testing.T) {
 	t.Helper()
 	for i, lease := range c.held {
 		servertest.Eventually(t, "a renewal of "+lease.Name(), func(context.Context) error {
@@ -245,20 +245,20 @@ func (c *switched) keeps(t *testing.T) {
 	}
 }
 
-// report returns t with messages that name the kind of client.
-func (c *switched) report(t testing.TB) testing.TB { return reporting{t, c.kind} }
+// labeled returns t with messages that name the kind of client.
+func (c *switchClient) labeled(t testing.TB) testing.TB { return labeledTB{t, c.kind} }
 
-type reporting struct {
+type labeledTB struct {
 	testing.TB
 	kind string
 }
 
-func (r reporting) Errorf(format string, args ...any) {
+func (r labeledTB) Errorf(format string, args ...any) {
 	r.TB.Helper()
 	r.TB.Errorf("%s: %s", r.kind, fmt.Sprintf(format, args...))
 }
 
-func (r reporting) Logf(format string, args ...any) {
+func (r labeledTB) Logf(format string, args ...any) {
 	r.TB.Helper()
 	r.TB.Logf("%s: %s", r.kind, fmt.Sprintf(format, args...))
 }

@@ -27,15 +27,15 @@ func NewWire(transport http.RoundTripper) (*http.Client, *Wire) {
 	w := Wire(func(req *http.Request, send Sender) (*http.Response, error) {
 		return send(req)
 	})
-	return &http.Client{Transport: wired{transport, &w}}, &w
+	return &http.Client{Transport: wireTransport{transport, &w}}, &w
 }
 
-type wired struct {
+type wireTransport struct {
 	http.RoundTripper
 	wire *Wire
 }
 
-func (w wired) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w wireTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return (*w.wire)(req.Clone(req.Context()), w.RoundTripper.RoundTrip)
 }
 

@@ -79,7 +79,7 @@ var acquireChecks = []suite.Check{
 			if i%2 == 0 {
 				ended[i].Release()
 			} else {
-				e.Breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+				e.Break(abstractions.BreakRequest{Name: name, Immediate: true})
 			}
 		}
 		for i, c := range ended {
@@ -131,7 +131,7 @@ func race(e *suite.Env, name string) *suite.Claim {
 func together(e *suite.Env, n int, req func() abstractions.AcquireRequest) ([]*suite.Claim, []error) {
 	claims, errs := make([]*suite.Claim, n), make([]error, n)
 	suite.SideBySide(n, func(i int) {
-		errs[i] = e.Settled(func(context.Context) (err error) {
+		errs[i] = e.Retry(func(context.Context) (err error) {
 			claims[i], err = e.Try(e.Either(i), req())
 			return err
 		})

@@ -12,7 +12,7 @@ var breakChecks = []suite.Check{
 	// a broken lease that still holds the name.
 	{Name: "Break_IsNotForgottenWhileItRunsOut", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
-		broken := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name})
+		broken := e.Break(abstractions.BreakRequest{Name: holder.Req.Name})
 		for range 20 {
 			e.CleanUp(e.P, e.Request(holder.Req.Name))
 		}
@@ -21,15 +21,15 @@ var breakChecks = []suite.Check{
 			_, err := e.Try(p, holder.Req)
 			e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken and runs out, by the %s", client)
 		}
-		again := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name})
+		again := e.Break(abstractions.BreakRequest{Name: holder.Req.Name})
 		e.LessOrEqual(again.Remaining, broken.Remaining+e.Caps.Granularity, "nothing has prolonged it")
 		e.True(e.Inspect(holder.Req.Name).Breaking)
 	}},
 	// The check also tests that the broken claim is refused from then on.
-	{Name: "Break_TellsWhoAndWhy", Run: func(e *suite.Env) {
+	{Name: "Break_RecordsActorAndReason", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		for _, actor := range []string{"first", "second"} { // only the first break is reported
-			e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Actor: actor, Reason: "why " + actor})
+			e.Break(abstractions.BreakRequest{Name: holder.Req.Name, Actor: actor, Reason: "why " + actor})
 		}
 		record := e.Inspect(holder.Req.Name)
 		e.Equal([]string{"first", "why first"}, []string{record.BrokenBy, record.BreakReason}, "Record.BrokenBy and BreakReason")
@@ -38,7 +38,7 @@ var breakChecks = []suite.Check{
 		e.Equal([]string{"first", "why first"}, []string{lost.BrokenBy, lost.BreakReason}, "LostError.BrokenBy and BreakReason")
 
 		freed := e.Take(e.Name())
-		e.Breaks(abstractions.BreakRequest{Name: freed.Req.Name, Immediate: true})
+		e.Break(abstractions.BreakRequest{Name: freed.Req.Name, Immediate: true})
 		for client, p := range e.Clients() {
 			_, err := e.Try(p, freed.Req)
 			e.Is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken, by the %s", client)
@@ -50,7 +50,7 @@ var breakChecks = []suite.Check{
 		}
 		holder := e.Take(e.Name())
 		holder.Renew(abstractions.Infinite)
-		result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name}) // Grace 0 means the least
+		result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name}) // Grace 0 means the least
 		returned := e.Now()
 		e.True(result.WasHeld)
 		e.Less(result.Remaining, e.Long, "an end is in sight")
@@ -58,8 +58,8 @@ var breakChecks = []suite.Check{
 		e.IsFree(holder.Req.Name)
 	}},
 	{Name: "Trap_T21_BreakKeepsTheToken", Run: func(e *suite.Env) {
-		rises(e, func(holder *suite.Claim) {
-			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
+		checkTokenRises(e, func(holder *suite.Claim) {
+			result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
 			e.Equal(holder.Token(), result.Token)
 			e.Equal(holder.Token(), e.Inspect(holder.Req.Name).Token)
 		})
@@ -77,9 +77,9 @@ var breakChecks = []suite.Check{
 			e.False(e.Inspect(first.Req.Name).Breaking)
 			second.Renew(e.Long)
 		}
-		result := e.Breaks(abstractions.BreakRequest{Name: first.Req.Name, IfToken: second.Token(), Immediate: true})
+		result := e.Break(abstractions.BreakRequest{Name: first.Req.Name, IfToken: second.Token(), Immediate: true})
 		e.Equal(abstractions.BreakResult{WasHeld: true, Token: second.Token()}, result)
-		result = e.Breaks(abstractions.BreakRequest{Name: first.Req.Name, IfToken: second.Token()})
+		result = e.Break(abstractions.BreakRequest{Name: first.Req.Name, IfToken: second.Token()})
 		e.Equal(abstractions.BreakResult{Token: second.Token()}, result, "already broken, and no lease has followed")
 		_, err := e.TryBreak(abstractions.BreakRequest{Name: first.Req.Name, IfToken: first.Token()})
 		e.Is(err, abstractions.ErrStale, "another lease has followed, although it has ended too")

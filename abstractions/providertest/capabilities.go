@@ -13,11 +13,11 @@ var capabilityChecks = []suite.Check{
 		c := e.Caps
 		e.NotEmpty(c.Provider, "Provider")
 		e.NotEmpty(c.Clock, "Clock")
-		notNegative(e, "MinTTL", int64(c.MinTTL))
-		notNegative(e, "MaxTTL", int64(c.MaxTTL))
-		notNegative(e, "Granularity", int64(c.Granularity))
-		notNegative(e, "Lateness", int64(c.Lateness.Fixed))
-		notNegative(e, "MaxNameBytes", int64(c.MaxNameBytes))
+		checkNotNegative(e, "MinTTL", int64(c.MinTTL))
+		checkNotNegative(e, "MaxTTL", int64(c.MaxTTL))
+		checkNotNegative(e, "Granularity", int64(c.Granularity))
+		checkNotNegative(e, "Lateness", int64(c.Lateness.Fixed))
+		checkNotNegative(e, "MaxNameBytes", int64(c.MaxNameBytes))
 		e.LessOrEqual(c.MaxNameBytes, abstractions.MaxNameBytes)
 		if c.MaxTTL > 0 {
 			e.LessOrEqual(c.MinTTL, c.MaxTTL)
@@ -32,7 +32,7 @@ var capabilityChecks = []suite.Check{
 	}},
 	{Name: "Capabilities_RemainingIsKnown", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
-		for what, record := range map[string]abstractions.Record{"Inspect": e.Inspect(holder.Req.Name), "a HeldError": e.Refused(holder.Req.Name).Holder} {
+		for what, record := range map[string]abstractions.Record{"Inspect": e.Inspect(holder.Req.Name), "a HeldError": e.IsRefused(holder.Req.Name).Holder} {
 			left, known := record.Remaining()
 			e.Equal(e.Caps.RemainingKnown, known, what)
 			if known {
@@ -74,7 +74,7 @@ var capabilityChecks = []suite.Check{
 			e.NoError(e.Call(pinger.Ping))
 		}
 	}},
-	{Name: "Capabilities_PingTellsAnOutage", Needs: "Unreachable", Run: func(e *suite.Env) {
+	{Name: "Capabilities_PingReportsAnOutage", Needs: "Unreachable", Run: func(e *suite.Env) {
 		p := e.Unreachable(e.T)
 		e.T.Cleanup(func() { p.Close() })
 		if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
@@ -89,12 +89,12 @@ var capabilityChecks = []suite.Check{
 	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{
-				"BatchRenewer":  answered[abstractions.BatchRenewer](e),
-				"Waiter":        answered[abstractions.Waiter](e),
-				"WaiterLister":  answered[abstractions.WaiterLister](e),
-				"Lister":        answered[abstractions.Lister](e),
-				"Pinger":        answered[abstractions.Pinger](e),
-				"HistoryReader": answered[abstractions.HistoryReader](e),
+				"BatchRenewer":  checkAbility[abstractions.BatchRenewer](e),
+				"Waiter":        checkAbility[abstractions.Waiter](e),
+				"WaiterLister":  checkAbility[abstractions.WaiterLister](e),
+				"Lister":        checkAbility[abstractions.Lister](e),
+				"Pinger":        checkAbility[abstractions.Pinger](e),
+				"HistoryReader": checkAbility[abstractions.HistoryReader](e),
 			}
 		}
 		first := answers()
@@ -111,7 +111,7 @@ var capabilityChecks = []suite.Check{
 	// The check tests that a wrapper can hide this provider's abilities, and
 	// gets all calls itself.
 	{Name: "Trap_T64_NobodyLooksThroughAWrapper", Run: func(e *suite.Env) {
-		for _, p := range []abstractions.Provider{plain{e.P}, veiled{plain{e.P}}} {
+		for _, p := range []abstractions.Provider{withoutAbilities{e.P}, pingOnly{withoutAbilities{e.P}}} {
 			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 			_, waiter := abstractions.As[abstractions.Waiter](p)
 			_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
@@ -119,20 +119,20 @@ var capabilityChecks = []suite.Check{
 			_, historian := abstractions.As[abstractions.HistoryReader](p)
 			e.False(batcher || waiter || waiterLister || lister || historian, "an ability of the wrapped provider shows")
 		}
-		_, ok := abstractions.As[abstractions.Pinger](plain{e.P})
+		_, ok := abstractions.As[abstractions.Pinger](withoutAbilities{e.P})
 		e.False(ok)
-		pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.P}})
+		pinger, ok := abstractions.As[abstractions.Pinger](pingOnly{withoutAbilities{e.P}})
 		e.True(ok)
 		e.ErrorIs(pinger.Ping(e.T.Context()), abstractions.ErrDenied, "the wrapper's own answer")
 	}},
 }
 
-// notNegative requires that a field is 0 or more.
-func notNegative(e *suite.Env, field string, value int64) {
+// checkNotNegative requires that a field is 0 or more.
+func checkNotNegative(e *suite.Env, field string, value int64) {
 	e.GreaterOrEqual(value, int64(0), field)
 }
 
-func answered[T any](e *suite.Env) bool {
+func checkAbility[T any](e *suite.Env) bool {
 	ability, ok := abstractions.As[T](e.P)
 	if ok {
 		e.NotNil(ability, "%T is answered, and nil", &ability)
@@ -142,15 +142,15 @@ func answered[T any](e *suite.Env) bool {
 	return ok
 }
 
-// plain is a wrapper without abilities.
-type plain struct{ abstractions.Provider }
+// withoutAbilities is a wrapper without abilities.
+type withoutAbilities struct{ abstractions.Provider }
 
-// veiled is a wrapper whose only ability is Ping.
-type veiled struct{ plain }
+// pingOnly is a wrapper whose only ability is Ping.
+type pingOnly struct{ withoutAbilities }
 
-func (v veiled) Ping(context.Context) error { return abstractions.ErrDenied }
+func (v pingOnly) Ping(context.Context) error { return abstractions.ErrDenied }
 
-func (v veiled) As(target any) bool {
+func (v pingOnly) As(target any) bool {
 	pinger, ok := target.(*abstractions.Pinger)
 	if ok {
 		*pinger = v

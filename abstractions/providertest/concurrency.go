@@ -27,22 +27,22 @@ var concurrencyChecks = []suite.Check{
 	// The check sends many requests at once, which may share a call to the backend. Some of the requests are refused.
 	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *suite.Env) {
 		holder, gone, left := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
-		e.Breaks(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
+		e.Break(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
 		left.Release() // the object that kept this lease may be reused for another claim
 		for range 4 {
 			suite.SideBySide(25, func(i int) {
 				switch i % 5 {
 				case 0:
-					e.Held(e.Settled(suite.Sending(e.P.Acquire, e.Request(holder.Req.Name))))
+					e.Held(e.Retry(suite.Sending(e.P.Acquire, e.Request(holder.Req.Name))))
 				case 1:
-					e.Lost(e.Settled(suite.Sending(e.P.Renew, gone.RenewRequest(e.Long))))
+					e.Lost(e.Retry(suite.Sending(e.P.Renew, gone.RenewRequest(e.Long))))
 				case 2:
-					e.NoError(e.Settled(suite.Sending(e.P.Renew, holder.RenewRequest(e.Long))))
+					e.NoError(e.Retry(suite.Sending(e.P.Renew, holder.RenewRequest(e.Long))))
 				case 3:
-					e.Lost(e.Settled(suite.Sending(e.P.Renew, left.RenewRequest(e.Long))))
+					e.Lost(e.Retry(suite.Sending(e.P.Renew, left.RenewRequest(e.Long))))
 				default:
-					own := e.SettledTake(e.P, e.Name())
-					e.NoError(e.Settled(suite.Sending(suite.Releasing(own.P), own.ReleaseRequest())))
+					own := e.TakeWithRetry(e.P, e.Name())
+					e.NoError(e.Retry(suite.Sending(suite.Releasing(own.P), own.ReleaseRequest())))
 				}
 			})
 		}
@@ -65,7 +65,7 @@ var concurrencyChecks = []suite.Check{
 			}
 			sent := e.Now()
 			suite.SideBySide(4*len(claims), func(i int) {
-				switch who := i / 4; {
+				switch claim := i / 4; {
 				case i == 0 && batched && round%2 == 1:
 					results, err := suite.Send(e, batcher.RenewBatch, reqs)
 					for item := range renewed {
@@ -74,13 +74,13 @@ var concurrencyChecks = []suite.Check{
 						}
 					}
 				case i%4 == 0 && !(batched && round%2 == 1):
-					renewed[who] = e.Settled(suite.Sending(e.P.Renew, reqs[who]))
+					renewed[claim] = e.Retry(suite.Sending(e.P.Renew, reqs[claim]))
 				case i%4 == 1:
-					e.NoError(e.Settled(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[who].Name})))
+					e.NoError(e.Retry(suite.Sending(e.Peer.Break, abstractions.BreakRequest{Name: reqs[claim].Name})))
 				case i%4 > 1 && queued:
-					w := e.Register(e.Peer, e.Request(reqs[who].Name))
+					w := e.Register(e.Peer, e.Request(reqs[claim].Name))
 					defer w.Leave()
-					e.Held(e.Settled(suite.Sending(w.P.Acquire, w.Req)))
+					e.Held(e.Retry(suite.Sending(w.P.Acquire, w.Req)))
 				}
 			})
 			for i, c := range claims {
@@ -111,7 +111,7 @@ var concurrencyChecks = []suite.Check{
 			}
 		})
 		for _, name := range names {
-			e.Breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+			e.Break(abstractions.BreakRequest{Name: name, Immediate: true})
 			e.IsFree(name)
 		}
 	}},
@@ -131,16 +131,16 @@ func (s *section) pass(e *suite.Env, p abstractions.Provider, i int) {
 	e.Greater(c.Token(), s.last, "the token of the next holder of %q", s.name)
 	s.last = c.Token()
 	time.Sleep(time.Millisecond)
-	e.NoError(c.SettledRenew())
+	e.NoError(c.RenewWithRetry())
 	e.True(s.inside.CompareAndSwap(c.Token(), 0), "two holders of %q", s.name)
-	e.NoError(e.Settled(suite.Sending(suite.Releasing(p), c.ReleaseRequest())))
+	e.NoError(e.Retry(suite.Sending(suite.Releasing(p), c.ReleaseRequest())))
 }
 
 func (s *section) enter(e *suite.Env, p abstractions.Provider, i int) *suite.Claim {
 	req := e.Request(s.name)
 	for {
 		var c *suite.Claim
-		err := e.Settled(func(context.Context) (err error) {
+		err := e.Retry(func(context.Context) (err error) {
 			c, err = e.Try(p, req)
 			return err
 		})

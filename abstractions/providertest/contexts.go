@@ -14,12 +14,12 @@ var contextChecks = []suite.Check{
 	{Name: "Context_CancelledBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
 		ctx, cancel := context.WithCancel(e.T.Context())
 		cancel()
-		callsEnd(ctx, e, context.Canceled)
+		checkCallsEnd(ctx, e, context.Canceled)
 	}},
 	{Name: "Context_DeadlinePassedBeforeTheCallChangesNothing", Run: func(e *suite.Env) {
 		ctx, cancel := context.WithDeadline(e.T.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		callsEnd(ctx, e, context.DeadlineExceeded)
+		checkCallsEnd(ctx, e, context.DeadlineExceeded)
 	}},
 	// The check abandons acquires after different times, cleans up as package
 	// leasing does, and then finds each name free.
@@ -53,7 +53,7 @@ var contextChecks = []suite.Check{
 		for _, cause := range causes {
 			ctx, cancel := context.WithCancelCause(e.T.Context())
 			cancel(cause)
-			callsEnd(ctx, e, context.Canceled)
+			checkCallsEnd(ctx, e, context.Canceled)
 		}
 		holder := e.Take(e.Name())
 		begun := time.Now()
@@ -98,14 +98,14 @@ var contextChecks = []suite.Check{
 	}},
 	// The contexts are cancelled, since a client library may handle a deadline in another way.
 	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
-		outage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+		checkOutage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(d, cancel)
 			return ctx, cancel
 		})
 	}},
 	{Name: "Trap_T27_OutageIsNotTakenForAnAnswer", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
-		outage(e, context.WithTimeout)
+		checkOutage(e, context.WithTimeout)
 	}},
 }
 
@@ -150,7 +150,7 @@ func calls(e *suite.Env, p abstractions.Provider, fresh string, holder *suite.Cl
 	)
 }
 
-func callsEnd(ctx context.Context, e *suite.Env, cause error) {
+func checkCallsEnd(ctx context.Context, e *suite.Env, cause error) {
 	holder := e.Take(e.Name())
 	fresh := e.Name()
 	for _, call := range calls(e, e.P, fresh, holder) {
@@ -164,9 +164,9 @@ func callsEnd(ctx context.Context, e *suite.Env, cause error) {
 	holder.Renew(e.Long)
 }
 
-// outage makes all calls at once to a backend that does not answer. Each gets a context
+// checkOutage makes all calls at once to a backend that does not answer. Each gets a context
 // that ends soon.
-func outage(e *suite.Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+func checkOutage(e *suite.Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	const soon = 200 * time.Millisecond
 	p := e.Unreachable(e.T)
 	e.T.Cleanup(func() { p.Close() })
@@ -178,16 +178,16 @@ func outage(e *suite.Env, ending func(context.Context, time.Duration) (context.C
 		go func() { done <- calls[i].do(ctx) }()
 		select {
 		case err := <-done:
-			mayFail(e, calls[i].what, err)
+			checkOutageError(e, calls[i].what, err)
 		case <-time.After(soon + e.Slack):
 			e.Fail("does not end with its context: " + calls[i].what)
 		}
 	})
 }
 
-// mayFail requires that err reports an outage. A registration of a waiter may be
+// checkOutageError requires that err reports an outage. A registration of a waiter may be
 // local, so it may also succeed.
-func mayFail(e *suite.Env, what string, err error) {
+func checkOutageError(e *suite.Env, what string, err error) {
 	if what == "Wait" && err == nil {
 		return
 	}

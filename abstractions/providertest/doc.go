@@ -4,7 +4,7 @@
 // concurrency, contexts, closing, waiting, limits, time, the optional abilities, and known
 // defects of other libraries that a provider can have on its own. Checks for such defects
 // are named Trap_T13_..., after the entry in docs/traps.md. Checks named Manager_... put a
-// manager of package leasing over the provider, with a line between them that loses,
+// manager of package leasing over the provider, with a wrapper between them that loses,
 // delays and repeats requests: the promises to applications must hold with this provider.
 //
 // A provider's own test says how to open it and little more:

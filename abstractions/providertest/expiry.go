@@ -26,7 +26,7 @@ var expiryChecks = []suite.Check{
 			}
 			after := e.Inspect(holder.Req.Name)
 			if before.Now.IsZero() || after.ExpiresAt.IsZero() {
-				e.LeaveOut("this backend does not tell its time, or when a lease ends")
+				e.LeaveOut("this backend does not report its time, or when a lease ends")
 			}
 			e.GreaterOrEqual(after.ExpiresAt.Sub(before.Now), holder.Ttl-holder.Returned.Sub(holder.Sent), "the lease ends so long after the request was sent for it")
 		}
@@ -55,13 +55,13 @@ var expiryChecks = []suite.Check{
 		e.False(known, "a name that is free")
 	}},
 	{Name: "Expiry_OneOfManyTakesOver", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		winner := race(e, holder.Req.Name)
 		e.Greater(winner.Token(), holder.Token())
 		winner.IsHeld()
 	}},
 	{Name: "Expiry_RenewalIsLostOrProvablyRevives", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		err := holder.TryRenew(e.Long)
 		if err == nil {
 			holder.IsHeld()
@@ -71,16 +71,16 @@ var expiryChecks = []suite.Check{
 		e.IsFree(holder.Req.Name)
 	}},
 	{Name: "Expiry_ReleaseIsNoError", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		holder.Release()
 		_, err := e.Try(e.P, holder.Req)
 		e.Is(err, abstractions.ErrReleased, "the ID is refused from then on")
 		e.IsFree(holder.Req.Name)
 	}},
 	{Name: "Expiry_BreakMeetsNobody", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		for _, immediate := range []bool{false, true} {
-			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, IfToken: holder.Token(), Immediate: immediate})
+			result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name, IfToken: holder.Token(), Immediate: immediate})
 			e.Equal(abstractions.BreakResult{Token: holder.Token()}, result)
 		}
 		e.IsFree(holder.Req.Name)
@@ -105,7 +105,7 @@ var expiryChecks = []suite.Check{
 		e.Equal(holder.Token(), record.Token, "the token is kept")
 	}},
 	{Name: "Expiry_RepeatedAcquireGrantsTTLAnew", Waits: true, Run: func(e *suite.Env) {
-		e.Undisturbed(func() bool {
+		e.RepeatUntilDone(func() bool {
 			first := e.TakeShort()
 			e.SleepUntil(first.Sent.Add(first.Ttl / 2))
 			second := e.Acquire(e.P, first.Req)
@@ -118,9 +118,9 @@ var expiryChecks = []suite.Check{
 		})
 	}},
 	{Name: "Expiry_BrokenLeaseRunsOut", Waits: true, Run: func(e *suite.Env) {
-		e.Undisturbed(func() bool {
+		e.RepeatUntilDone(func() bool {
 			holder := e.TakeShort()
-			result := e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Grace: time.Millisecond}) // Grace is for infinite leases
+			result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name, Grace: time.Millisecond}) // Grace is for infinite leases
 			if !holder.Alive() {
 				return false
 			}
@@ -145,14 +145,14 @@ var expiryChecks = []suite.Check{
 		holder.Renew(abstractions.Infinite)
 		// From here on the lease has a TTL of e.Short, which began with the break.
 		holder.Sent = e.Now()
-		result := e.Breaks(abstractions.BreakRequest{Name: name, Grace: e.Short})
+		result := e.Break(abstractions.BreakRequest{Name: name, Grace: e.Short})
 		holder.Returned, holder.Ttl = e.Now(), e.Short
 		e.True(result.WasHeld)
 		e.LessOrEqual(result.Remaining, e.Short)
 		holder.RunsOutTo(e.Request(name)).IsHeld()
 	}},
 	{Name: "Trap_T07_RenewalExtendsByItsTTLFromNow", Waits: true, Run: func(e *suite.Env) {
-		e.Undisturbed(func() bool {
+		e.RepeatUntilDone(func() bool {
 			holder := e.TakeShort()
 			next := e.Request(holder.Req.Name)
 			for range 2 {
@@ -180,12 +180,12 @@ var expiryChecks = []suite.Check{
 		e.IsFree(name)
 	}},
 	{Name: "Trap_T19_ExpiredLeaseBlocksNobody", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired() // no request has come since, so nothing has swept the lease
+		holder := e.ExpiredClaim() // no request has come since, so nothing has swept the lease
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		e.Greater(next.Token(), holder.Token())
 	}},
 	{Name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		holder.IsLost(abstractions.LostTaken) // the backend shows another holder
 		next.IsHeld()
@@ -194,7 +194,7 @@ var expiryChecks = []suite.Check{
 		e.IsFree(holder.Req.Name)
 	}},
 	{Name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name))
 		_, err := e.Try(e.P, holder.Req)
 		e.Held(err, "the stale holder asks again with its ID")
@@ -202,7 +202,7 @@ var expiryChecks = []suite.Check{
 		next.IsHeld()
 	}},
 	{Name: "Trap_T24_RecordOutlivesALongRenewal", Waits: true, Run: func(e *suite.Env) {
-		e.Undisturbed(func() bool {
+		e.RepeatUntilDone(func() bool {
 			holder := e.TakeShort()
 			longer := suite.Grantable(e.Short+max(e.Short/3, e.Caps.Granularity), e.Caps)
 			if err := holder.TryRenew(longer); err != nil {
@@ -233,7 +233,7 @@ var expiryChecks = []suite.Check{
 		e.Acquire(e.P, req).RunsOutTo(e.Request(req.Name)).IsHeld()
 	}},
 	{Name: "Trap_T26_StaleReleaseFreesNobodyElse", Waits: true, Run: func(e *suite.Env) {
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		next := e.Acquire(e.Peer, e.Request(holder.Req.Name)) // with the same owner
 		holder.Release()
 		next.IsHeld()

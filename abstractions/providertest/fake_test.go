@@ -26,7 +26,7 @@ type fake struct {
 	acquire      func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
 	renew        func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)
 	release      func(context.Context, abstractions.ReleaseRequest) error
-	breaks       func(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error)
+	breakLease   func(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error)
 	inspect      func(context.Context, abstractions.InspectRequest) (abstractions.Record, error)
 	renewBatch   func(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
 	wait         func(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error)
@@ -55,7 +55,7 @@ func newServerAhead(by *atomic.Int64) *memlease.Provider {
 func newFake(server *memlease.Provider) *fake {
 	f := &fake{server: server}
 	f.open, f.leave = context.WithCancel(context.Background())
-	f.acquire, f.renew, f.release, f.breaks, f.inspect = server.Acquire, server.Renew, server.Release, server.Break, server.Inspect
+	f.acquire, f.renew, f.release, f.breakLease, f.inspect = server.Acquire, server.Renew, server.Release, server.Break, server.Inspect
 	f.renewBatch, f.wait, f.waiters, f.list, f.ping, f.history = server.RenewBatch, server.Wait, server.Waiters, server.List, server.Ping, server.History
 	f.capabilities = server.Capabilities
 	f.as = f.answer
@@ -130,7 +130,7 @@ func (f *fake) Break(ctx context.Context, req abstractions.BreakRequest) (abstra
 	if err := f.isClosed(); err != nil {
 		return abstractions.BreakResult{}, err
 	}
-	return f.breaks(ctx, req)
+	return f.breakLease(ctx, req)
 }
 
 func (f *fake) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
@@ -239,7 +239,7 @@ func unreachable(flaw func(f *fake)) abstractions.Provider {
 		return abstractions.Grant{}, silence(ctx)
 	}
 	f.release = func(ctx context.Context, _ abstractions.ReleaseRequest) error { return silence(ctx) }
-	f.breaks = func(ctx context.Context, _ abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	f.breakLease = func(ctx context.Context, _ abstractions.BreakRequest) (abstractions.BreakResult, error) {
 		return abstractions.BreakResult{}, silence(ctx)
 	}
 	f.inspect = func(ctx context.Context, _ abstractions.InspectRequest) (abstractions.Record, error) {

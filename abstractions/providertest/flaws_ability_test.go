@@ -84,13 +84,13 @@ var abilityFlaws = []flaw{
 		failing: []string{"Batch_RenewsAll"},
 	},
 	{
-		name: "nobody is hinted",
+		name: "no waiter is woken",
 		apply: func(f *fake) {
 			f.wait = func(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				return abstractions.Wakeups{C: make(chan struct{}, 1)}, nil
 			}
 		},
-		failing: []string{"Wait_ReleaseIsHinted", "Wait_BreakIsHinted", "Trap_T32_NothingIsMissedAfterRegistration"},
+		failing: []string{"Wait_ReleaseWakesAWaiter", "Wait_BreakWakesAWaiter", "Trap_T32_NothingIsMissedAfterRegistration"},
 	},
 	{
 		name: "a name is reserved for the first waiter, come what may",
@@ -114,23 +114,27 @@ var abilityFlaws = []flaw{
 	{
 		name: "it keeps no queue, and says that it does",
 		apply: func(f *fake) {
-			f.queues()
+			f.claimQueues()
 		},
 		failing: []string{"Queue_AFreeNameIsKeptForTheFirst", "Queue_WhoLeavesPassesItsTurnOn", "Trap_T78_AHungWaiterCostsItsReservation"},
 	},
 	{
 		name:    "a release wakes all who wait",
-		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all }) },
+		apply:   func(f *fake) { f.wakeOnRelease(func(all []chan struct{}) []chan struct{} { return all }) },
 		failing: []string{"Queue_OneIsWoken"},
 	},
 	{
-		name:    "who waits first gets every hint, taken or not",
-		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[:min(1, len(all))] }) },
-		failing: []string{"Trap_T93_AWaiterThatTakesNoHintIsPassedOver"},
+		name: "the first waiter gets every wake-up, taken or not",
+		apply: func(f *fake) {
+			f.wakeOnRelease(func(all []chan struct{}) []chan struct{} { return all[:min(1, len(all))] })
+		},
+		failing: []string{"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver"},
 	},
 	{
-		name:    "who came last is served first",
-		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[max(0, len(all)-1):] }) },
+		name: "who came last is served first",
+		apply: func(f *fake) {
+			f.wakeOnRelease(func(all []chan struct{}) []chan struct{} { return all[max(0, len(all)-1):] })
+		},
 		failing: []string{"Queue_WhoComesIsServedInOrder", "Wait_NobodyIsPassedOverForEver"},
 	},
 	{
@@ -187,7 +191,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "whose turn it is, is not listed",
 		apply: func(f *fake) {
-			f.queues()
+			f.claimQueues()
 			f.onWaiters(func(name string, list *[]abstractions.Waiting) {
 				if r, _ := f.server.Inspect(context.Background(), abstractions.InspectRequest{Name: name}); !r.Held && len(*list) > 0 {
 					*list = (*list)[1:]
@@ -198,11 +202,11 @@ var abilityFlaws = []flaw{
 	},
 	{
 		name:    "who has let its turn pass is listed for ever",
-		apply:   func(f *fake) { f.queues() },
+		apply:   func(f *fake) { f.claimQueues() },
 		failing: []string{"Waiters_AHungOneIsDroppedAfterItsTurn"},
 	},
 	{
-		name: "a hint closes the channel",
+		name: "a wake-up closes the channel",
 		apply: func(f *fake) {
 			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				wakeups, err := f.server.Wait(ctx, req)
@@ -217,7 +221,7 @@ var abilityFlaws = []flaw{
 				return abstractions.Wakeups{C: once}, err
 			}
 		},
-		failing: []string{"Wait_ReleaseIsHinted"},
+		failing: []string{"Wait_ReleaseWakesAWaiter"},
 	},
 	{
 		name: "a page begins where the one before ended, counted",
@@ -319,14 +323,14 @@ var abilityFlaws = []flaw{
 		failing: []string{"Trap_T25_PrefixIsNoPattern"},
 	},
 	{
-		name: "history is told backwards",
+		name: "history is listed backwards",
 		apply: func(f *fake) {
 			f.onHistory(func(page *abstractions.HistoryResult) { slices.Reverse(page.Entries) })
 		},
-		failing: []string{"History_TellsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
+		failing: []string{"History_RecordsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
-		name: "an expiry is told when it is found",
+		name: "an expiry is recorded when it is found",
 		apply: func(f *fake) {
 			f.onHistory(func(page *abstractions.HistoryResult) {
 				for i := range page.Entries {
@@ -336,7 +340,7 @@ var abilityFlaws = []flaw{
 				}
 			})
 		},
-		failing: []string{"History_TellsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
+		failing: []string{"History_RecordsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "the first entry of a page of history is lost",
@@ -350,7 +354,7 @@ var abilityFlaws = []flaw{
 		failing: []string{"History_IsReadInPages"},
 	},
 	{
-		name: "history is told from its beginning only",
+		name: "history is listed from its beginning only",
 		apply: func(f *fake) {
 			f.history = func(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 				req.NewestFirst = false
@@ -426,8 +430,8 @@ func (f *fake) onWaiters(change func(name string, list *[]abstractions.Waiting))
 	}
 }
 
-// queues makes the provider's Capabilities report a queue of waiters.
-func (f *fake) queues() {
+// claimQueues makes the provider's Capabilities report a queue of waiters.
+func (f *fake) claimQueues() {
 	f.capabilities = func() abstractions.Capabilities {
 		c := f.server.Capabilities()
 		c.Queues = true
@@ -435,37 +439,37 @@ func (f *fake) queues() {
 	}
 }
 
-// wakes makes a release wake those of a name's waiters that pick returns.
-func (f *fake) wakes(pick func(all []chan struct{}) []chan struct{}) {
+// wakeOnRelease makes a release wake those of a name's waiters that pick returns.
+func (f *fake) wakeOnRelease(pick func(all []chan struct{}) []chan struct{}) {
 	type queue struct {
 		mu     sync.Mutex
 		byName map[string][]chan struct{}
 	}
-	f.queues()
+	f.claimQueues()
 	q := func() *queue {
 		q, _ := shared.LoadOrStore(f.server, &queue{byName: map[string][]chan struct{}{}})
 		return q.(*queue)
 	}
 	f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-		q, hints := q(), make(chan struct{}, 1)
+		q, wakeups := q(), make(chan struct{}, 1)
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.byName[req.Name] = append(q.byName[req.Name], hints)
+		q.byName[req.Name] = append(q.byName[req.Name], wakeups)
 		context.AfterFunc(ctx, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			q.byName[req.Name] = slices.DeleteFunc(q.byName[req.Name], func(c chan struct{}) bool { return c == hints })
+			q.byName[req.Name] = slices.DeleteFunc(q.byName[req.Name], func(c chan struct{}) bool { return c == wakeups })
 		})
-		return abstractions.Wakeups{C: hints}, nil
+		return abstractions.Wakeups{C: wakeups}, nil
 	}
 	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		err := f.server.Release(ctx, req)
 		q := q()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		for _, hints := range pick(q.byName[req.Name]) {
+		for _, wakeups := range pick(q.byName[req.Name]) {
 			select {
-			case hints <- struct{}{}:
+			case wakeups <- struct{}{}:
 			default:
 			}
 		}

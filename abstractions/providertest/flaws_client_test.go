@@ -14,7 +14,7 @@ import (
 // clientFlaws are about contexts, outages, closing, capabilities, and waiters that leave or stay.
 var clientFlaws = []flaw{
 	{
-		name: "hints are on their way to one that has left",
+		name: "wake-ups are on their way to one that has left",
 		apply: func(f *fake) {
 			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				from, err := f.server.Wait(ctx, req)
@@ -29,7 +29,7 @@ var clientFlaws = []flaw{
 				return abstractions.Wakeups{C: to}, err
 			}
 		},
-		failing: []string{"Wait_AHintThatNobodyTookIsPassedOn"},
+		failing: []string{"Wait_AnUnusedWakeupIsPassedOn"},
 	},
 	{
 		name: "who waits for long is forgotten",
@@ -53,7 +53,7 @@ var clientFlaws = []flaw{
 	{
 		name: "a break that was given up is sent, and says that it was not",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, _ := f.server.Break(context.WithoutCancel(ctx), req)
 				return result, ctx.Err()
 			}
@@ -74,7 +74,7 @@ var clientFlaws = []flaw{
 		failing: []string{"Context_CancelledBeforeTheCallChangesNothing"},
 	},
 	{
-		name: "a renewal that is given up tells the cause of its context",
+		name: "a renewal that is given up reports the cause of its context",
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
@@ -140,7 +140,7 @@ var clientFlaws = []flaw{
 	{
 		name:    "a ping does not ask the server",
 		apply:   func(f *fake) { f.ping = func(context.Context) error { return nil } },
-		failing: []string{"Capabilities_PingTellsAnOutage"},
+		failing: []string{"Capabilities_PingReportsAnOutage"},
 	},
 	{
 		name:    "a ping fails",
@@ -183,7 +183,7 @@ var clientFlaws = []flaw{
 		failing: []string{"Close_ReleasesNothing"},
 	},
 	{
-		name: "a call that meets a closed client is told that the name is held",
+		name: "a call of a closed client reports that the name is held",
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				time.Sleep(time.Millisecond)
@@ -219,7 +219,7 @@ var clientFlaws = []flaw{
 		failing: []string{"Capabilities_AreFacts", "Close_EveryMethodIsClosed"},
 	},
 	{
-		name: "the time left is told, and said to be unknown",
+		name: "the time left is reported, and said to be unknown",
 		apply: func(f *fake) {
 			f.capabilities = func() abstractions.Capabilities {
 				c := f.server.Capabilities()

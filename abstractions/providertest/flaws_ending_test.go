@@ -39,12 +39,12 @@ var endingFlaws = []flaw{
 	{
 		name: "who breaks a lease is not kept",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Actor = ""
 				return f.server.Break(ctx, req)
 			}
 		},
-		failing: []string{"Break_TellsWhoAndWhy"},
+		failing: []string{"Break_RecordsActorAndReason"},
 	},
 	{
 		name: "a renewal revives what is lost",
@@ -224,7 +224,7 @@ var endingFlaws = []flaw{
 	{
 		name: "every break is immediate",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Immediate = true
 				return f.server.Break(ctx, req)
 			}
@@ -234,7 +234,7 @@ var endingFlaws = []flaw{
 	{
 		name: "no break is immediate",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Immediate = false
 				return f.server.Break(ctx, req)
 			}
@@ -244,7 +244,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a broken lease is renewed on",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				if req.Immediate {
 					return f.server.Break(ctx, req)
 				}
@@ -296,7 +296,7 @@ var endingFlaws = []flaw{
 	{
 		name: "an infinite lease needs an immediate break",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Grace = max(req.Grace, 24*time.Hour)
 				return f.server.Break(ctx, req)
 			}
@@ -306,7 +306,7 @@ var endingFlaws = []flaw{
 	{
 		name: "grace cuts a finite lease short",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				if req.Grace > 0 && req.Grace < result.Remaining {
 					time.AfterFunc(req.Grace, func() {
@@ -321,7 +321,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a break always meets somebody",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				result.WasHeld = err == nil
 				return result, err
@@ -332,7 +332,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a second break is refused",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); record.Breaking {
 					return abstractions.BreakResult{}, abstractions.ErrStale
 				}
@@ -344,7 +344,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a break hits whoever holds",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.IfToken = 0
 				return f.server.Break(ctx, req)
 			}

@@ -184,15 +184,15 @@ var httpFlaws = map[string]struct {
 		client := &http.Client{Transport: &http.Transport{}}
 		s.client, s.close = client, client.CloseIdleConnections
 	}, []string{"HTTP_Trap_T109_ARedirectIsNoAnswer"}},
-	"it takes any 200 for success": {func(s *webStore) { s.takesAnySuccess = true }, []string{"HTTP_Trap_T110_ASuccessIsTheServers", "HTTP_Manager_ALossBehindAProxyIsTold"}},
+	"it takes any 200 for success": {func(s *webStore) { s.takesAnySuccess = true }, []string{"HTTP_Trap_T110_ASuccessIsTheServers", "HTTP_Manager_ALossBehindAProxyIsReported"}},
 	"it takes any 404 for a loss":  {func(s *webStore) { s.takesAnyRefusal = true }, []string{"HTTP_Trap_T111_ARefusalIsTheServers", "HTTP_Manager_AProxyEndsNeitherLeaseNorWait"}},
-	"it takes half an answer":      {func(s *webStore) { s.client = halves{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
+	"it takes half an answer":      {func(s *webStore) { s.client = cutBodies{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
 }
 
-// halves is a client that accepts an answer without its end.
-type halves struct{ httpguard.Doer }
+// cutBodies is a client that accepts an answer without its end.
+type cutBodies struct{ httpguard.Doer }
 
-func (h halves) Do(req *http.Request) (*http.Response, error) {
+func (h cutBodies) Do(req *http.Request) (*http.Response, error) {
 	response, err := h.Doer.Do(req)
 	if err != nil && req.Context().Err() == nil {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Web": {"1"}, "Etag": {`"1"`}}, Body: http.NoBody, Request: req}, nil

@@ -54,7 +54,7 @@ var recordFlaws = []flaw{
 	{
 		name: "a break does not say by whom",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Actor = ""
 				return f.server.Break(ctx, req)
 			}
@@ -74,7 +74,7 @@ var recordFlaws = []flaw{
 	{
 		name: "a break resets the token",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+			f.breakLease = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				result.Token = 0
 				return result, err
@@ -170,10 +170,10 @@ var recordFlaws = []flaw{
 	{
 		name: "an inspection prolongs the lease",
 		apply: func(f *fake) {
-			f.keepIDs()
+			f.recordIDs()
 			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 				record, err := f.server.Inspect(ctx, req)
-				if id := keptID(record.Fingerprint); err == nil && id != "" {
+				if id := knownID(record.Fingerprint); err == nil && id != "" {
 					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: id, Token: record.Token, TTL: record.TTL + time.Second})
 				}
 				return record, err
@@ -184,8 +184,8 @@ var recordFlaws = []flaw{
 	{
 		name: "an inspection shows the ID of the claim",
 		apply: func(f *fake) {
-			f.keepIDs()
-			f.onInspect(func(record *abstractions.Record) { record.Owner += keptID(record.Fingerprint) })
+			f.recordIDs()
+			f.onInspect(func(record *abstractions.Record) { record.Owner += knownID(record.Fingerprint) })
 		},
 		failing: []string{"Trap_T141_NoAnswerHasAnID"},
 	},
@@ -315,18 +315,18 @@ func (f *fake) renameTo(fold func(name string) string) {
 	}
 }
 
-// keptIDs holds the IDs of all clients' acquires by their fingerprints, for flaws that need a key.
-var keptIDs sync.Map
+// knownIDs holds the IDs of all clients' acquires by their fingerprints, for flaws that need a key.
+var knownIDs sync.Map
 
-func (f *fake) keepIDs() {
+func (f *fake) recordIDs() {
 	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-		keptIDs.Store(abstractions.FingerprintOf(req.ID), req.ID)
+		knownIDs.Store(abstractions.FingerprintOf(req.ID), req.ID)
 		return f.server.Acquire(ctx, req)
 	}
 }
 
-func keptID(f abstractions.Fingerprint) string {
-	id, _ := keptIDs.Load(f)
+func knownID(f abstractions.Fingerprint) string {
+	id, _ := knownIDs.Load(f)
 	key, _ := id.(string)
 	return key
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// kept is a provider of cas.Records over a map.
-type kept struct {
+// mapStore is a provider of cas.Records over a map.
+type mapStore struct {
 	cas.Records
 	mu         sync.Mutex
 	items      map[string]cas.Item
@@ -24,25 +24,25 @@ type kept struct {
 	overwrites bool                // Put replaces any version
 	deletesAll bool                // Delete deletes any version
 	wraps      bool                // Get reads the last token as 1
-	mends      bool                // Get replaces content that is not a record
+	repairs    bool                // Get replaces content that is not a record
 	meaning    providerkit.Meaning // of every error
 }
 
-func (k *kept) Get(_ context.Context, key string) (cas.Item, error) {
+func (k *mapStore) Get(_ context.Context, key string) (cas.Item, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	item := k.items[key]
 	if k.wraps {
 		item.Data = bytes.Replace(item.Data, []byte(fmt.Sprint(abstractions.MaxToken)), []byte("1"), 1)
 	}
-	if k.mends && item.Version != "" && !bytes.Contains(item.Data, []byte(`"v":1`)) {
+	if k.repairs && item.Version != "" && !bytes.Contains(item.Data, []byte(`"v":1`)) {
 		item.Data = fmt.Appendf(nil, `{"v":1,"name":%q,"token":7}`, key)
 	}
 	item.Key, item.Now = key, time.Now()
 	return item, nil
 }
 
-func (k *kept) Put(_ context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
+func (k *mapStore) Put(_ context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.items[old.Key].Version != old.Version && !k.overwrites {
@@ -54,11 +54,11 @@ func (k *kept) Put(_ context.Context, old cas.Item, _ *providerkit.Record, data 
 	return item, nil
 }
 
-func (k *kept) List(context.Context, cas.ListQuery) ([]cas.Item, string, error) {
+func (k *mapStore) List(context.Context, cas.ListQuery) ([]cas.Item, string, error) {
 	return nil, "", abstractions.ErrUnsupported
 }
 
-func (k *kept) Delete(_ context.Context, item cas.Item) error {
+func (k *mapStore) Delete(_ context.Context, item cas.Item) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.items[item.Key].Version != item.Version && !k.deletesAll {
@@ -68,52 +68,52 @@ func (k *kept) Delete(_ context.Context, item cas.Item) error {
 	return nil
 }
 
-// keeper is the driver. kept can't be the driver, since it has other methods of
+// mapDriver is the driver. mapStore can't be the driver, since it has other methods of
 // the same names.
-type keeper struct{ *cas.Records }
+type mapDriver struct{ *cas.Records }
 
-func (keeper) Capabilities() abstractions.Capabilities {
-	return abstractions.Capabilities{Provider: "kept", MinTTL: 5 * time.Second, Granularity: time.Second, Clock: "the map's"}
+func (mapDriver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{Provider: "map", MinTTL: 5 * time.Second, Granularity: time.Second, Clock: "the map's"}
 }
-func (keeper) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
-func (keeper) Close() error                       { return nil }
+func (mapDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (mapDriver) Close() error                       { return nil }
 
-type keeping struct {
+type mapProvider struct {
 	*providerkit.Provider
-	k *kept
+	k *mapStore
 }
 
-func keeps(flaw func(k *kept)) Harness {
+func onMap(flaw func(k *mapStore)) Harness {
 	return Harness{
 		Virtual: true,
 		New: func(testing.TB) abstractions.Provider {
-			k := &kept{items: map[string]cas.Item{}}
+			k := &mapStore{items: map[string]cas.Item{}}
 			flaw(k)
 			k.Records = cas.Records{
 				Store: k, Key: func(name string) string { return name }, ManualSweep: true, Expiry: &cas.Expiry{Resolution: time.Second},
 				Classify: func(error) providerkit.Meaning { return k.meaning },
 			}
-			return keeping{providerkit.New(keeper{&k.Records}, providerkit.Config{Timeout: time.Second}), k}
+			return mapProvider{providerkit.New(mapDriver{&k.Records}, providerkit.Config{Timeout: time.Second}), k}
 		},
-		Records: func(p abstractions.Provider) *cas.Records { return &p.(keeping).k.Records },
+		Records: func(p abstractions.Provider) *cas.Records { return &p.(mapProvider).k.Records },
 	}.withDefaults()
 }
 
 // storeFlaws maps the name of a check to a flaw of a store that the check must
 // detect.
-var storeFlaws = map[string]func(k *kept){
-	"Records_AWriteReplacesWhatItHasRead":               func(k *kept) { k.overwrites = true },
-	"Trap_T128_NoTokenFollowsTheLast":                   func(k *kept) { k.wraps = true },
-	"Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept": func(k *kept) { k.mends = true },
-	"Trap_T28_ADelayedDeletionMeetsNothingNew":          func(k *kept) { k.deletesAll = true },
-	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor":        func(k *kept) { k.meaning.Class = providerkit.Refused },
+var storeFlaws = map[string]func(k *mapStore){
+	"Records_AWriteReplacesWhatItHasRead":               func(k *mapStore) { k.overwrites = true },
+	"Trap_T128_NoTokenFollowsTheLast":                   func(k *mapStore) { k.wraps = true },
+	"Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept": func(k *mapStore) { k.repairs = true },
+	"Trap_T28_ADelayedDeletionMeetsNothingNew":          func(k *mapStore) { k.deletesAll = true },
+	"Trap_T14_AWriteWhoseReplyIsLostIsLookedFor":        func(k *mapStore) { k.meaning.Class = providerkit.Refused },
 }
 
 func TestChecksDetectFlawsOfAStore(t *testing.T) {
 	for name, flaw := range storeFlaws {
-		failed, log := outcome(t, keeps(func(*kept) {}), checkNamed(t, name))
+		failed, log := outcome(t, onMap(func(*mapStore) {}), checkNamed(t, name))
 		assert.False(t, failed, "%s\n%s", name, log)
-		failed, log = outcome(t, keeps(flaw), checkNamed(t, name))
+		failed, log = outcome(t, onMap(flaw), checkNamed(t, name))
 		assert.True(t, failed, "%s\n%s", name, log)
 	}
 }

@@ -360,7 +360,7 @@ var holdingFlaws = []flaw{
 		failing: []string{"Model_RandomRequestsMeetTheRules", "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor"},
 	},
 	{
-		name: "a refusal tells a wrong time",
+		name: "a refusal has a wrong time",
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)

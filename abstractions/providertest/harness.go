@@ -115,8 +115,8 @@ type Route struct {
 	Open func(t testing.TB, url string) abstractions.Provider
 }
 
-// proxied opens a client behind a proxy, which stands before the server of p.
-func (h Harness) proxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy) {
+// openProxied opens a client behind a proxy, which stands before the server of p.
+func (h Harness) openProxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy) {
 	route := h.HTTP(t, p)
 	before := proxy.New(t, route.URL, route.Transport)
 	return route.Open(t, before.URL), before
@@ -129,7 +129,7 @@ func (h Harness) backend() suite.Backend {
 		Records: h.Records, Advance: h.Advance, Remembers: h.Remembers, TTL: h.TTL, Slack: h.Slack, Virtual: h.Virtual, Watched: h.Watched,
 	}
 	if h.HTTP != nil {
-		b.Behind = h.proxied
+		b.Behind = h.openProxied
 	}
 	return b
 }

@@ -15,7 +15,7 @@ var holderChecks = []suite.Check{
 		suite.SideBySide(16, func(i int) {
 			one := *holder
 			one.P = e.Either(i)
-			e.NoError(one.SettledRenew())
+			e.NoError(one.RenewWithRetry())
 		})
 		holder.IsHeld()
 	}},
@@ -120,7 +120,7 @@ var holderChecks = []suite.Check{
 			e.Lost(suite.Second(suite.Send(e, suite.RenewInBatch(batcher), holder.RenewRequest(e.Long))))
 		}
 		holder.IsLost(abstractions.LostGone, abstractions.LostExpired, abstractions.LostBroken)
-		next := e.SettledTake(e.P, holder.Req.Name)
+		next := e.TakeWithRetry(e.P, holder.Req.Name)
 		e.Greater(next.Token(), holder.Token())
 		holder.IsLost()
 		holder.Release()
@@ -154,7 +154,7 @@ var holderChecks = []suite.Check{
 		record := e.Inspect(req.Name)
 		e.Equal(want, record.Metadata, "the provider does not keep the request's map")
 		record.Metadata["region"] = "west"
-		if held := e.Refused(req.Name).Holder.Metadata; held != nil {
+		if held := e.IsRefused(req.Name).Holder.Metadata; held != nil {
 			held["region"] = "east"
 		}
 		e.Equal(want, e.Inspect(req.Name).Metadata, "what is returned is the caller's")

@@ -17,12 +17,12 @@ var httpChecks = []suite.Check{
 	{Name: "HTTP_Trap_T109_ARedirectIsNoAnswer", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Redirects()) }},
 	{Name: "HTTP_Trap_T110_ASuccessIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Successes()) }},
 	{Name: "HTTP_Trap_T111_ARefusalIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Refusals()) }},
-	{Name: "HTTP_Trap_T112_AnAnswerIsWhole", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Torn()) }},
+	{Name: "HTTP_Trap_T112_AnAnswerIsWhole", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Interruptions()) }},
 }
 
-// besieged is a client behind a proxy whose answers are checked.
-type besieged struct {
-	*suite.Proxied
+// proxiedClient is a client behind a proxy whose answers are checked.
+type proxiedClient struct {
+	*suite.ProxiedClient
 	e *suite.Env
 }
 
@@ -41,26 +41,26 @@ func behindProxies(e *suite.Env, faults []*proxy.Fault) {
 	}
 	close(next)
 	suite.SideBySide(4, func(int) {
-		p := &besieged{e.Proxied(), e}
+		p := &proxiedClient{e.OpenProxied(), e}
 		for f := range next {
-			p.meets(f)
+			p.checkFault(f)
 		}
-		e.Zero(p.Led.Load(), "requests to the page of a redirect")
+		e.Zero(p.Followed.Load(), "requests to the page of a redirect")
 	})
 }
 
-// silence is the bound of a call that the proxy leaves without an answer.
-const silence = 300 * time.Millisecond
+// silentCallTimeout is the bound of a call that the proxy leaves without an answer.
+const silentCallTimeout = 300 * time.Millisecond
 
-// under makes a call while the fault answers, and reports whether the call has succeeded. The call
+// callUnderFault makes a call while the fault answers, and reports whether the call has succeeded. The call
 // may succeed only if the server has applied the request and a read has shown the result. Otherwise
 // its outcome is unknown.
-func (p *besieged) under(f *proxy.Fault, what string, call func(ctx context.Context) error) (done bool) {
+func (p *proxiedClient) callUnderFault(f *proxy.Fault, what string, call func(ctx context.Context) error) (done bool) {
 	what += " under " + f.String()
-	ctx, cancel := context.WithTimeout(p.e.T.Context(), suite.Patience)
+	ctx, cancel := context.WithTimeout(p.e.T.Context(), suite.CallTimeout)
 	if f.Silent() {
 		cancel()
-		ctx, cancel = context.WithTimeout(p.e.T.Context(), silence)
+		ctx, cancel = context.WithTimeout(p.e.T.Context(), silentCallTimeout)
 	}
 	defer cancel()
 	p.Fault.Store(f)
@@ -82,8 +82,8 @@ func (p *besieged) under(f *proxy.Fault, what string, call func(ctx context.Cont
 	return false
 }
 
-// meets makes each kind of call while the fault answers.
-func (p *besieged) meets(f *proxy.Fault) {
+// checkFault makes each kind of call while the fault answers.
+func (p *proxiedClient) checkFault(f *proxy.Fault) {
 	e, req := p.e, p.e.Request(p.e.Name())
 	what := f.String()
 	acquire := func(p abstractions.Provider, req abstractions.AcquireRequest) abstractions.Grant {
@@ -101,7 +101,7 @@ func (p *besieged) meets(f *proxy.Fault) {
 		return record.Held
 	}
 
-	done := p.under(f, "acquire", func(ctx context.Context) error { return suite.Second(p.Acquire(ctx, req)) })
+	done := p.callUnderFault(f, "acquire", func(ctx context.Context) error { return suite.Second(p.Acquire(ctx, req)) })
 	late := f.Silent() && f.Applied // the bound may be over before the write is sent
 	if (done || f.Writes) && !late {
 		e.Equal(f.Applied, isHeld(), "%s: the state of the server", what)
@@ -110,25 +110,25 @@ func (p *besieged) meets(f *proxy.Fault) {
 	taken(grant)
 
 	renewal := abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
-	p.under(f, "renew", func(ctx context.Context) error { return suite.Second(p.Renew(ctx, renewal)) })
+	p.callUnderFault(f, "renew", func(ctx context.Context) error { return suite.Second(p.Renew(ctx, renewal)) })
 	taken(grant)
 	_, err := suite.Send(e, p.Renew, renewal)
 	e.NoError(err, "%s: the holder's renewal on the healed path", what)
 	taken(grant)
 
 	if !f.Writes {
-		p.under(f, "inspect", func(ctx context.Context) error {
+		p.callUnderFault(f, "inspect", func(ctx context.Context) error {
 			return suite.Second(p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}))
 		})
 		lister, ok := abstractions.As[abstractions.Lister](p.Provider)
 		list := abstractions.ListRequest{Prefix: req.Name}
 		if ok && suite.Second(lister.List(e.T.Context(), list)) == nil { // where it is supported
-			p.under(f, "list", func(ctx context.Context) error { return suite.Second(lister.List(ctx, list)) })
+			p.callUnderFault(f, "list", func(ctx context.Context) error { return suite.Second(lister.List(ctx, list)) })
 		}
 	}
 
 	release := abstractions.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State}
-	done = p.under(f, "release", func(ctx context.Context) error { return p.Release(ctx, release) })
+	done = p.callUnderFault(f, "release", func(ctx context.Context) error { return p.Release(ctx, release) })
 	e.False(done && isHeld(), "%s: released, and held", what)
 	if !f.Applied {
 		taken(grant)
@@ -140,7 +140,7 @@ func (p *besieged) meets(f *proxy.Fault) {
 	e.Greater(after.Token, grant.Token, what)
 
 	ends := abstractions.BreakRequest{Name: req.Name, IfToken: after.Token, Immediate: true}
-	done = p.under(f, "break", func(ctx context.Context) error { return suite.Second(p.Break(ctx, ends)) })
+	done = p.callUnderFault(f, "break", func(ctx context.Context) error { return suite.Second(p.Break(ctx, ends)) })
 	e.False(done && isHeld(), "%s: broken, and held", what)
 	if !f.Applied {
 		taken(after)

@@ -28,7 +28,7 @@ func TestSoundProviderPasses(t *testing.T) {
 
 // TestBareProviderPasses runs the suite on a provider without optional abilities.
 func TestBareProviderPasses(t *testing.T) {
-	Run(t, Harness{Virtual: true, New: func(testing.TB) abstractions.Provider { return plain{newServer()} }})
+	Run(t, Harness{Virtual: true, New: func(testing.TB) abstractions.Provider { return withoutAbilities{newServer()} }})
 }
 
 // TestChecksDetectFlaws breaks the provider in one way at a time and expects

@@ -18,24 +18,24 @@ import (
 // recordsChecks are about the promises that cas.Records requires of a store.
 var recordsChecks = []suite.Check{
 	{Name: "Records_AWriteReplacesWhatItHasRead", Needs: "Records", Run: func(e *suite.Env) {
-		s := newShelf(e)
+		s := newBackingStore(e)
 		name := e.Name()
 		unseen := s.get(name)
 		e.Empty(unseen.Version)
 		holder := e.Take(name)
-		s.refuses(unseen, holder)
+		s.checkNotReplaced(unseen, holder)
 		early := s.get(name)
 		req := holder.RenewRequest(e.Long)
 		req.Metadata = map[string]string{"region": "north"}
 		e.NoError(suite.Second(suite.Send(e, e.P.Renew, req)))
-		s.refuses(early, holder)
+		s.checkNotReplaced(early, holder)
 		e.Equal(req.Metadata, e.Inspect(name).Metadata)
 		holder.Renew(e.Long)
 	}},
 	// The check makes two deletions arrive late: one when the name is in use again, and one when a later record has
 	// replaced the record.
 	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
-		s := newShelf(e)
+		s := newBackingStore(e)
 		idle := e.Take(e.Name())
 		name := idle.Req.Name
 		idle.Release()
@@ -50,19 +50,19 @@ var recordsChecks = []suite.Check{
 		next.Release()
 		free = s.get(name)
 		e.NoError(s.delete(free))
-		last := e.SettledTake(e.P, name)
+		last := e.TakeWithRetry(e.P, name)
 		e.Greater(last.Token(), next.Token())
 		e.ErrorIs(s.delete(free), cas.ErrConflict)
-		s.refuses(free, last)
+		s.checkNotReplaced(free, last)
 	}},
 	// The check writes tokens into the record of a free name, as an operator may do by hand.
 	{Name: "Trap_T128_NoTokenFollowsTheLast", Needs: "Records", Run: func(e *suite.Env) {
-		s := newShelf(e)
+		s := newBackingStore(e)
 		idle := e.Take(e.Name())
 		name := idle.Req.Name
 		idle.Release()
 		s.setToken(name, abstractions.MaxToken-1)
-		last := e.SettledTake(e.P, name)
+		last := e.TakeWithRetry(e.P, name)
 		e.EqualValues(abstractions.MaxToken, last.Token())
 		last.Release()
 		for _, token := range []int64{abstractions.MaxToken, abstractions.MaxToken + 1, math.MaxInt64} {
@@ -77,7 +77,7 @@ var recordsChecks = []suite.Check{
 	}},
 	// Each verb reads the record of a later release, a damaged record, and content of another application.
 	{Name: "Trap_T254_ARecordThatCannotBeReadIsRefusedAndKept", Needs: "Records", Run: func(e *suite.Env) {
-		s := newShelf(e)
+		s := newBackingStore(e)
 		for what, change := range unreadable {
 			holder := e.Take(e.Name())
 			old := s.get(holder.Req.Name)
@@ -85,7 +85,7 @@ var recordsChecks = []suite.Check{
 				e.Equal(string(old.Data), s.content(holder.Req.Name), "%s: the store takes no such content", what)
 				continue
 			}
-			s.keeps(holder, what)
+			s.checkUnreadable(holder, what)
 		}
 	}},
 	{Name: "Trap_T14_AWriteWhoseReplyIsLostIsLookedFor", Needs: "Records", Run: func(e *suite.Env) {
@@ -93,7 +93,7 @@ var recordsChecks = []suite.Check{
 		if records.Leases != nil {
 			e.LeaveOut("a write does not say what has become of the backend's own lease")
 		}
-		records.Store = mute{records.Store}
+		records.Store = lostReplies{records.Store}
 		holder := e.Take(e.Name())
 		holder.Renew(e.Long)
 		holder.IsHeld()
@@ -102,25 +102,25 @@ var recordsChecks = []suite.Check{
 	}},
 }
 
-// mute is a store whose replies to writes are lost.
-type mute struct{ cas.Store }
+// lostReplies is a store whose replies to writes are lost.
+type lostReplies struct{ cas.Store }
 
-func (m mute) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
+func (m lostReplies) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	if _, err := m.Store.Put(ctx, old, r, data); err != nil {
 		return cas.Item{}, err
 	}
 	return cas.Item{}, fmt.Errorf("%w: the reply is lost", abstractions.ErrUnavailable)
 }
 
-// shelf is the store behind the client.
-type shelf struct {
+// backingStore is the store behind the client.
+type backingStore struct {
 	e *suite.Env
 	*cas.Records
 }
 
-func newShelf(e *suite.Env) shelf { return shelf{e, e.Records(e.P)} }
+func newBackingStore(e *suite.Env) backingStore { return backingStore{e, e.Records(e.P)} }
 
-func (s shelf) get(name string) (item cas.Item) {
+func (s backingStore) get(name string) (item cas.Item) {
 	s.e.NoError(s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
 		return err
@@ -129,12 +129,12 @@ func (s shelf) get(name string) (item cas.Item) {
 	return item
 }
 
-func (s shelf) delete(item cas.Item) error {
+func (s backingStore) delete(item cas.Item) error {
 	return s.e.Call(func(ctx context.Context) error { return s.Store.Delete(ctx, item) })
 }
 
 // setToken replaces the stored token of a free name.
-func (s shelf) setToken(name string, token int64) {
+func (s backingStore) setToken(name string, token int64) {
 	item := s.get(name)
 	var fields map[string]json.RawMessage
 	s.e.NoError(json.Unmarshal(item.Data, &fields))
@@ -162,13 +162,13 @@ var unreadable = map[string]func(record []byte) []byte{
 }
 
 // put stores content in place of the record of a held name.
-func (s shelf) put(old cas.Item, holder *suite.Claim, data []byte) error {
+func (s backingStore) put(old cas.Item, holder *suite.Claim, data []byte) error {
 	record := providerkit.Record{Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl}
 	return s.e.Call(func(ctx context.Context) error { return suite.Second(s.Store.Put(ctx, old, &record, data)) })
 }
 
-// keeps requires that each verb refuses the content stored for a name, and leaves it unchanged.
-func (s shelf) keeps(holder *suite.Claim, what string) {
+// checkUnreadable requires that each verb refuses the content stored for a name, and leaves it unchanged.
+func (s backingStore) checkUnreadable(holder *suite.Claim, what string) {
 	e, p, name := s.e, holder.P, holder.Req.Name
 	before := s.content(name)
 	renew, release := holder.RenewRequest(e.Long), holder.ReleaseRequest()
@@ -187,7 +187,7 @@ func (s shelf) keeps(holder *suite.Claim, what string) {
 		e.Contains(fmt.Sprint(err), abstractions.ErrNotSetUp.Error(), "%s: %s", what, call.what)
 		e.True(errors.Is(err, abstractions.ErrNotSetUp) || i >= len(calls)-len(known) && errors.Is(err, abstractions.ErrUnavailable), "%s: %s: %v", what, call.what, err)
 	}
-	sweeper := &cas.Records{Store: alone{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
+	sweeper := &cas.Records{Store: singleItem{s.Store, s.Key(name)}, Expiry: s.Expiry, Leases: s.Leases, Key: s.Key, Retention: 1}
 	_ = e.Call(func(ctx context.Context) error { // it fails where the store refuses to read
 		forgotten, _, err := sweeper.SweepPage(ctx, "")
 		e.Zero(forgotten, "%s: a sweep", what)
@@ -197,7 +197,7 @@ func (s shelf) keeps(holder *suite.Claim, what string) {
 }
 
 // content returns the content stored for a name, or the store's refusal.
-func (s shelf) content(name string) string {
+func (s backingStore) content(name string) string {
 	var item cas.Item
 	err := s.e.Call(func(ctx context.Context) (err error) {
 		item, err = s.Store.Get(ctx, s.Key(name))
@@ -210,20 +210,20 @@ func (s shelf) content(name string) string {
 	return string(item.Data)
 }
 
-// alone is a store that lists one item.
-type alone struct {
+// singleItem is a store that lists one item.
+type singleItem struct {
 	cas.Store
 	key string
 }
 
-func (a alone) List(ctx context.Context, _ cas.ListQuery) ([]cas.Item, string, error) {
+func (a singleItem) List(ctx context.Context, _ cas.ListQuery) ([]cas.Item, string, error) {
 	item, err := a.Get(ctx, a.key)
 	item.Key = a.key
 	return []cas.Item{item}, "", err
 }
 
-// refuses requires that the item is not replaced, not even by a break of the present holder.
-func (s shelf) refuses(old cas.Item, holder *suite.Claim) {
+// checkNotReplaced requires that the item is not replaced, not even by a break of the present holder.
+func (s backingStore) checkNotReplaced(old cas.Item, holder *suite.Claim) {
 	record := providerkit.Record{
 		Name: holder.Req.Name, ID: holder.Req.ID, Owner: holder.Req.Owner, Token: holder.Token(), TTL: holder.Ttl, Left: holder.Ttl, Breaking: true,
 	}

@@ -100,7 +100,7 @@ func (h Harness) runOne(t *testing.T, c suite.Check, free func()) (leftOut strin
 		synctest.Test(t, func(t *testing.T) { leftOut = h.backend().Run(t, c, free) })
 		return leftOut
 	case c.Repeats:
-		return suite.TryOften(t, suite.WatchStalls, func(t testing.TB) string { return h.backend().Run(t, c, free) })
+		return suite.RetryOnStall(t, suite.WatchStalls, func(t testing.TB) string { return h.backend().Run(t, c, free) })
 	}
 	return h.backend().Run(t, c, free)
 }

@@ -11,13 +11,13 @@ import (
 
 var tokenChecks = []suite.Check{
 	{Name: "Trap_T21_ReleaseKeepsTheToken", Run: func(e *suite.Env) {
-		rises(e, func(holder *suite.Claim) {
+		checkTokenRises(e, func(holder *suite.Claim) {
 			holder.Release()
 			e.Equal(holder.Token(), e.Inspect(holder.Req.Name).Token)
 		})
 	}},
 	{Name: "Trap_T28_TokenRisesThroughForgetting", Needs: "Forget", Run: func(e *suite.Env) {
-		rises(e, func(holder *suite.Claim) {
+		checkTokenRises(e, func(holder *suite.Claim) {
 			holder.Release()
 			e.Forget(e.T, e.P, holder.Req.Name)
 			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
@@ -59,27 +59,27 @@ var tokenChecks = []suite.Check{
 			if i == 8 {
 				defer over.Store(true)
 				for began, rounds := time.Now(), 0; rounds < 20 && time.Since(began) < 3*time.Second; rounds++ {
-					idle := e.SettledTake(e.P, e.Name())
-					e.NoError(e.Settled(suite.Sending(suite.Releasing(idle.P), idle.ReleaseRequest())))
+					idle := e.TakeWithRetry(e.P, e.Name())
+					e.NoError(e.Retry(suite.Sending(suite.Releasing(idle.P), idle.ReleaseRequest())))
 					e.Forget(e.T, e.P, idle.Req.Name)
 					time.Sleep(5 * time.Millisecond)
 				}
 				return
 			}
 			for name, last := e.Name(), int64(0); !over.Load(); time.Sleep(time.Duration(rand.N(4)) * time.Millisecond) {
-				holder := e.SettledTake(e.Either(i), name)
+				holder := e.TakeWithRetry(e.Either(i), name)
 				e.Greater(holder.Token(), last)
 				last = holder.Token()
 				time.Sleep(time.Millisecond)
-				e.NoError(holder.SettledRenew())
-				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
+				e.NoError(holder.RenewWithRetry())
+				e.NoError(e.Retry(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			}
 		})
 	}},
 	// The backend's clock may differ from ours by an hour: a token from a plain
 	// counter would be off by half a century.
 	{Name: "Trap_T54_TokenFollowsTheClock", Run: func(e *suite.Env) {
-		rises(e, func(holder *suite.Claim) {
+		checkTokenRises(e, func(holder *suite.Claim) {
 			e.WithinDuration(e.Now(), time.UnixMicro(holder.Token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
 			holder.Release()
 		})
@@ -118,12 +118,12 @@ var tokenChecks = []suite.Check{
 		}
 		for range 3 {
 			suite.SideBySide(len(names), func(i int) {
-				holder := e.SettledTake(e.Either(i), names[i])
+				holder := e.TakeWithRetry(e.Either(i), names[i])
 				e.Greater(holder.Token(), last[i])
 				last[i] = holder.Token()
 				e.Equal(last[i], e.Inspect(names[i]).Token)
-				e.NoError(holder.SettledRenew())
-				e.NoError(e.Settled(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
+				e.NoError(holder.RenewWithRetry())
+				e.NoError(e.Retry(suite.Sending(suite.Releasing(holder.P), holder.ReleaseRequest())))
 			})
 		}
 	}},
@@ -145,7 +145,7 @@ var tokenChecks = []suite.Check{
 			holder := e.Take(name)
 			token := holder.Token()
 			e.Equal(token, e.Inspect(name).Token, "Inspect")
-			held := e.Refused(name).Holder
+			held := e.IsRefused(name).Holder
 			if !held.Fingerprint.IsZero() {
 				e.Equal(token, held.Token, "HeldError")
 			}
@@ -163,14 +163,14 @@ var tokenChecks = []suite.Check{
 				e.NoError(err)
 				e.Equal(token, grant.Token, "RenewBatch")
 			}
-			result := e.Breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
+			result := e.Break(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
 			e.Equal(token, result.Token, "Break")
 		}
 	}},
 }
 
-// rises acquires a name several times, ends each lease with end, and requires that the tokens rise.
-func rises(e *suite.Env, end func(holder *suite.Claim)) {
+// checkTokenRises acquires a name several times, ends each lease with end, and requires that the tokens rise.
+func checkTokenRises(e *suite.Env, end func(holder *suite.Claim)) {
 	name, last := e.Name(), int64(0)
 	for range 4 {
 		holder := e.Take(name)

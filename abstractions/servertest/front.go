@@ -47,7 +47,7 @@ func newFront(t testing.TB, server, protocol string, a *Authority, public bool) 
 	serving.Go(func() { f.serve(server, &serving) })
 	t.Cleanup(func() {
 		_ = listener.Close()
-		f.hangUp()
+		f.closeConnections()
 		serving.Wait()
 	})
 	return f
@@ -79,10 +79,10 @@ func (f *Front) Replace(a *Authority) {
 		f.config.ClientAuth = tls.NoClientCert
 	}
 	f.mu.Unlock()
-	f.hangUp()
+	f.closeConnections()
 }
 
-func (f *Front) hangUp() {
+func (f *Front) closeConnections() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for conn := range f.open {
@@ -106,9 +106,9 @@ func (f *Front) serve(server string, serving *sync.WaitGroup) {
 		f.open[near], f.open[far] = struct{}{}, struct{}{}
 		secure := tls.Server(near, f.config)
 		f.mu.Unlock()
-		for _, way := range [][2]net.Conn{{far, secure}, {secure, far}} {
+		for _, pipe := range [][2]net.Conn{{far, secure}, {secure, far}} {
 			serving.Go(func() {
-				_, _ = io.Copy(way[0], way[1])
+				_, _ = io.Copy(pipe[0], pipe[1])
 				_, _ = near.Close(), far.Close()
 			})
 		}

@@ -48,9 +48,9 @@ func NewGateway(t testing.TB, server string) *Gateway {
 			g.conns = append(g.conns, client, behind)
 			g.mu.Unlock()
 			epoch := g.epoch.Load()
-			for _, way := range [][2]net.Conn{{client, behind}, {behind, client}} {
+			for _, pipe := range [][2]net.Conn{{client, behind}, {behind, client}} {
 				serving.Go(func() {
-					_, _ = io.Copy(passing{way[1], g, epoch}, way[0])
+					_, _ = io.Copy(gatewayWriter{pipe[1], g, epoch}, pipe[0])
 					_ = client.Close()
 					_ = behind.Close()
 				})
@@ -66,13 +66,13 @@ func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 // Forget loses the existing connections: they stay open, but their data no longer arrive. New connections work.
 func (g *Gateway) Forget() { g.epoch.Add(1) }
 
-type passing struct {
+type gatewayWriter struct {
 	to    io.Writer
 	g     *Gateway
 	epoch int64
 }
 
-func (p passing) Write(data []byte) (int, error) {
+func (p gatewayWriter) Write(data []byte) (int, error) {
 	if p.g.epoch.Load() != p.epoch {
 		return len(data), nil
 	}

@@ -30,7 +30,7 @@ var claims sync.Map // int → net.Listener or nil
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		if _, again := claims.LoadOrStore(port, nil); !again && claim(ctx, port) && vacant(ctx, port) {
+		if _, again := claims.LoadOrStore(port, nil); !again && claim(ctx, port) && isFree(ctx, port) {
 			return port, nil
 		}
 	}
@@ -47,7 +47,7 @@ func claim(ctx context.Context, port int) bool {
 	return true
 }
 
-func vacant(ctx context.Context, port int) bool {
+func isFree(ctx context.Context, port int) bool {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", loopback(port))
 	if err != nil {

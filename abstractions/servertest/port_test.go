@@ -13,6 +13,6 @@ import (
 func TestPortBelongsToTheProcessThatGotIt(t *testing.T) {
 	port, err := FreePort(t.Context())
 	require.NoError(t, err)
-	require.True(t, vacant(t.Context(), port))
+	require.True(t, isFree(t.Context(), port))
 	require.False(t, claim(t.Context(), port), "as another process would")
 }

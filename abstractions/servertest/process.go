@@ -56,13 +56,13 @@ func (p *Process) Pause() error {
 		defer cancel()
 		err = until(ctx, p.done, p.stopped)
 	}
-	return p.about(err)
+	return p.describe(err)
 }
 
 // Resume continues the process, which then handles the requests that have arrived in the meantime.
-func (p *Process) Resume() error { return p.about(resume(p.cmd)) }
+func (p *Process) Resume() error { return p.describe(resume(p.cmd)) }
 
-func (p *Process) about(err error) error {
+func (p *Process) describe(err error) error {
 	if err != nil {
 		err = fmt.Errorf("servertest: process %d: %w", p.PID(), err)
 	}

@@ -110,7 +110,7 @@ func TestProcessThatFailsSaysSo(t *testing.T) {
 	<-p.Done()
 }
 
-func TestCrashBeforeAKillIsTold(t *testing.T) {
+func TestCrashBeforeAKillIsReported(t *testing.T) {
 	p, _ := spawn(t, "fail")
 	<-p.Done()
 	p.Kill()

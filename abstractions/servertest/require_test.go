@@ -9,19 +9,19 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// asking is a test that records its outcome.
-type asking struct {
+// recordingTB is a test that records its outcome.
+type recordingTB struct {
 	testing.TB
 	skipped, failed string
 }
 
-func (a *asking) Helper()           {}
-func (a *asking) Skip(args ...any)  { a.skipped = fmt.Sprint(args...) }
-func (a *asking) Fatal(args ...any) { a.failed = fmt.Sprint(args...); panic(a) }
+func (a *recordingTB) Helper()           {}
+func (a *recordingTB) Skip(args ...any)  { a.skipped = fmt.Sprint(args...) }
+func (a *recordingTB) Fatal(args ...any) { a.failed = fmt.Sprint(args...); panic(a) }
 
 func TestAMissingServerSkipsTheTestOrFails(t *testing.T) {
-	ask := func(variable string) (a *asking, value string) {
-		a = &asking{TB: t}
+	ask := func(variable string) (a *recordingTB, value string) {
+		a = &recordingTB{TB: t}
 		defer func() { _ = recover() }()
 		return a, servertest.Require(a, variable)
 	}

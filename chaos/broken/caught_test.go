@@ -33,8 +33,8 @@ var caughtBy = map[string]string{
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 
-// asked is the environment variable that names the defect for TestDefective.
-const asked = "CHAOS_BROKEN_DEFECT"
+// defectVariable is the environment variable that names the defect for TestDefective.
+const defectVariable = "CHAOS_BROKEN_DEFECT"
 
 func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {
 	return providertest.Harness{
@@ -52,7 +52,7 @@ func TestCorrectPasses_memory(t *testing.T) {
 
 // TestDefective fails on purpose, in a process of its own.
 func TestDefective(t *testing.T) {
-	name := os.Getenv(asked)
+	name := os.Getenv(defectVariable)
 	if name == "" {
 		return // not the child process
 	}
@@ -73,7 +73,7 @@ func TestEachDefectIsCaught_memory(t *testing.T) {
 			check, ok := caughtBy[defect.Trap]
 			require.True(t, ok, "a check is named")
 			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDefective$", "-test.timeout=2m")
-			command.Env = append(os.Environ(), asked+"="+defect.Name)
+			command.Env = append(os.Environ(), defectVariable+"="+defect.Name)
 			output, err := command.CombinedOutput()
 			var failed *exec.ExitError
 			require.ErrorAs(t, err, &failed, "%s", output)

@@ -13,7 +13,7 @@ import (
 
 // releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		req, ok := x.Request.(abstractions.ReleaseRequest)
 		if !ok {
 			return x.Send(ctx, x.Request)
@@ -30,7 +30,7 @@ func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
 
 // refusesRepetitions refuses the repetition of an acquire that it has granted.
 func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		if req, ok := x.Request.(abstractions.AcquireRequest); ok {
 			record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 			if err == nil && record.Held && record.Fingerprint == abstractions.FingerprintOf(req.ID) {
@@ -53,7 +53,7 @@ type version struct {
 func comparesVersions(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	versions := map[string]int{} // by claim
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		switch req := x.Request.(type) {
 		case abstractions.AcquireRequest:
 			grant, err := p.Acquire(ctx, req)
@@ -91,7 +91,7 @@ func comparesVersions(p abstractions.Provider) abstractions.Provider {
 // use.
 type aliases[T comparable] struct{ sync.Map }
 
-func (a *aliases[T]) of(one T) T {
+func (a *aliases[T]) lookup(one T) T {
 	if alias, ok := a.Load(one); ok {
 		return alias.(T)
 	}
@@ -105,14 +105,14 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	var below, above aliases[string]
 	var shown aliases[abstractions.Fingerprint]
 	named := func(grant abstractions.Grant) abstractions.Grant {
-		grant.ID = above.of(grant.ID)
+		grant.ID = above.lookup(grant.ID)
 		return grant
 	}
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		switch req := x.Request.(type) {
 		case abstractions.AcquireRequest:
 			id := req.ID
-			req.ID = below.of(id)
+			req.ID = below.lookup(id)
 			grant, err := p.Acquire(ctx, req)
 			if errors.Is(err, abstractions.ErrReleased) {
 				req.ID = abstractions.NewID()
@@ -123,20 +123,20 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 			}
 			if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
 				holder := held.Holder
-				holder.Fingerprint = shown.of(holder.Fingerprint)
+				holder.Fingerprint = shown.lookup(holder.Fingerprint)
 				err = &abstractions.HeldError{Holder: holder}
 			}
 			return named(grant), err
 		case abstractions.RenewRequest:
-			req.ID = below.of(req.ID)
+			req.ID = below.lookup(req.ID)
 			grant, err := p.Renew(ctx, req)
 			return named(grant), err
 		case abstractions.ReleaseRequest:
-			req.ID = below.of(req.ID)
+			req.ID = below.lookup(req.ID)
 			return nil, p.Release(ctx, req)
 		case abstractions.InspectRequest:
 			record, err := p.Inspect(ctx, req)
-			record.Fingerprint = shown.of(record.Fingerprint)
+			record.Fingerprint = shown.lookup(record.Fingerprint)
 			return record, err
 		}
 		return x.Send(ctx, x.Request)
@@ -146,7 +146,7 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 // mixesBatches returns the answers of a batch for the wrong items. A provider that does not
 // renew in batches is not broken.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
-	return batching{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return batchOnly{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		reply, err := x.Send(ctx, x.Request)
 		if results, ok := reply.([]abstractions.RenewResult); ok && len(results) > 1 {
 			reply = append(results[1:], results[0])
@@ -155,10 +155,10 @@ func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	})}
 }
 
-// batching has only the ability to renew in batches.
-type batching struct{ *providerkit.Intercepted }
+// batchOnly has only the ability to renew in batches.
+type batchOnly struct{ *providerkit.Intercepted }
 
-func (b batching) As(target any) bool {
+func (b batchOnly) As(target any) bool {
 	_, ok := target.(*abstractions.BatchRenewer)
 	return ok && b.Intercepted.As(target)
 }

@@ -36,14 +36,14 @@ func All() []Defect {
 
 // Correct wraps a provider without breaking it, to show that a test catches the defect and not the
 // wrapper.
-func Correct(p abstractions.Provider) abstractions.Provider { return plain{p} }
+func Correct(p abstractions.Provider) abstractions.Provider { return withoutAbilities{p} }
 
-// plain passes on every call and has no optional ability.
-type plain struct{ abstractions.Provider }
+// withoutAbilities passes on every call and has no optional ability.
+type withoutAbilities struct{ abstractions.Provider }
 
-func (plain) As(any) bool { return false }
+func (withoutAbilities) As(any) bool { return false }
 
-// altered is a plain provider with defective verbs.
-func altered(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
-	return plain{providerkit.Intercept(p, handle)}
+// withHandler is a plain provider with defective verbs.
+func withHandler(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
+	return withoutAbilities{providerkit.Intercept(p, handle)}
 }

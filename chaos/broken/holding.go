@@ -16,7 +16,7 @@ import (
 // Another claim may take the name in between.
 func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 	const between = 20 * time.Millisecond
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		req, ok := x.Request.(abstractions.AcquireRequest)
 		if !ok {
 			return x.Send(ctx, x.Request)
@@ -45,17 +45,17 @@ func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
 
 // renewsLostLeases renews a lease that has ended, even if the name has a new holder.
 func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		reply, err := x.Send(ctx, x.Request)
 		if req, ok := x.Request.(abstractions.RenewRequest); ok && errors.Is(err, abstractions.ErrLost) {
-			return asAsked(req), nil
+			return requestedGrant(req), nil
 		}
 		return reply, err
 	})
 }
 
-// asAsked returns the grant that a renewal requests.
-func asAsked(req abstractions.RenewRequest) abstractions.Grant {
+// requestedGrant returns the grant that a renewal requests.
+func requestedGrant(req abstractions.RenewRequest) abstractions.Grant {
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}
 }
 
@@ -64,7 +64,7 @@ func asAsked(req abstractions.RenewRequest) abstractions.Grant {
 func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	renewals := map[string]int{} // by claim
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		req, ok := x.Request.(abstractions.RenewRequest)
 		if !ok {
 			return x.Send(ctx, x.Request)
@@ -74,7 +74,7 @@ func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 		skip := renewals[req.ID]%2 == 1
 		mu.Unlock()
 		if skip && req.TTL != abstractions.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
-			return asAsked(req), nil
+			return requestedGrant(req), nil
 		}
 		return p.Renew(ctx, req)
 	})
@@ -82,31 +82,31 @@ func skipsRenewals(p abstractions.Provider) abstractions.Provider {
 
 // expiresEarly keeps leases for half of their TTL.
 func expiresEarly(p abstractions.Provider) abstractions.Provider {
-	return keeps(p, func(ttl time.Duration) time.Duration { return ttl / 2 })
+	return storesFor(p, func(ttl time.Duration) time.Duration { return ttl / 2 })
 }
 
 // expiresLate keeps leases for three times their TTL.
 func expiresLate(p abstractions.Provider) abstractions.Provider {
-	return keeps(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
+	return storesFor(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }
 
 // neverExpires stores a lease so that it never expires. On a backend without infinite leases the
 // provider is not broken.
 func neverExpires(p abstractions.Provider) abstractions.Provider {
 	if !p.Capabilities().Infinite {
-		return plain{p}
+		return withoutAbilities{p}
 	}
-	return keeps(p, func(time.Duration) time.Duration { return abstractions.Infinite })
+	return storesFor(p, func(time.Duration) time.Duration { return abstractions.Infinite })
 }
 
-// keeps stores a lease for a time that differs from the granted TTL.
-func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) abstractions.Provider {
+// storesFor stores a lease for a time that differs from the granted TTL.
+func storesFor(p abstractions.Provider, change func(ttl time.Duration) time.Duration) abstractions.Provider {
 	c := p.Capabilities()
 	stored := func(ttl time.Duration) time.Duration {
 		if ttl == abstractions.Infinite || ttl < c.MinTTL {
 			return ttl
 		}
-		stored := max(kept(ttl), c.MinTTL)
+		stored := max(change(ttl), c.MinTTL)
 		if stored == abstractions.Infinite {
 			return stored
 		}
@@ -124,7 +124,7 @@ func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) 
 		}
 		return grant
 	}
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		switch req := x.Request.(type) {
 		case abstractions.AcquireRequest:
 			ttl := req.TTL
@@ -145,7 +145,7 @@ func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) 
 func resetsTokens(p abstractions.Provider) abstractions.Provider {
 	var mu sync.Mutex
 	last, hidden := map[string]int64{}, map[string]int64{} // by name: the backend's token, and the number subtracted from it
-	return altered(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
+	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch req := x.Request.(type) {

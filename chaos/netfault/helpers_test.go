@@ -17,11 +17,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds the wait for an expected event, and silence is the time after which an expected
-// silence is proven.
+// timeout bounds the wait for an expected event. After quietTime without data a connection counts as
+// silent.
 const (
-	patience = 20 * time.Second
-	silence  = 150 * time.Millisecond
+	timeout   = 20 * time.Second
+	quietTime = 150 * time.Millisecond
 )
 
 // echo is a server that answers each line with "ok <line>", and records each line as a request
@@ -33,14 +33,14 @@ type echo struct {
 	mu      sync.Mutex
 	applied []string
 	open    map[net.Conn]bool
-	news    chan struct{}
+	changed chan struct{}
 }
 
 func startEcho(t *testing.T) *echo {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	e := &echo{listener: listener, open: map[net.Conn]bool{}, news: make(chan struct{}, 1)}
+	e := &echo{listener: listener, open: map[net.Conn]bool{}, changed: make(chan struct{}, 1)}
 	e.wg.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -63,33 +63,33 @@ func startEcho(t *testing.T) *echo {
 }
 
 func (e *echo) serve(conn net.Conn) {
-	e.note(func() { e.open[conn] = true })
+	e.update(func() { e.open[conn] = true })
 	defer func() {
 		_ = conn.Close()
-		e.note(func() { delete(e.open, conn) })
+		e.update(func() { delete(e.open, conn) })
 	}()
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		e.note(func() { e.applied = append(e.applied, lines.Text()) })
+		e.update(func() { e.applied = append(e.applied, lines.Text()) })
 		if _, err := io.WriteString(conn, "ok "+lines.Text()+"\n"); err != nil {
 			return
 		}
 	}
 }
 
-func (e *echo) note(what func()) {
+func (e *echo) update(what func()) {
 	e.mu.Lock()
 	what()
 	e.mu.Unlock()
 	select {
-	case e.news <- struct{}{}:
+	case e.changed <- struct{}{}:
 	default:
 	}
 }
 
-// until waits for a condition of the server's state.
-func (e *echo) until(t *testing.T, condition func() bool) {
+// await waits for a condition of the server's state.
+func (e *echo) await(t *testing.T, condition func() bool) {
 	t.Helper()
-	bound := time.After(patience)
+	bound := time.After(timeout)
 	for {
 		e.mu.Lock()
 		met := condition()
@@ -98,7 +98,7 @@ func (e *echo) until(t *testing.T, condition func() bool) {
 			return
 		}
 		select {
-		case <-e.news:
+		case <-e.changed:
 		case <-bound:
 			require.FailNow(t, "the server did not get there")
 		}
@@ -118,7 +118,7 @@ type client struct {
 
 func dial(t *testing.T, p *netfault.Proxy) *client {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+	conn, err := net.DialTimeout("tcp", p.Addr(), timeout)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &client{t, conn, bufio.NewReader(conn)}
@@ -130,8 +130,8 @@ func (c *client) send(line string) {
 	require.NoError(c.t, err)
 }
 
-// hear returns the next line, or an error if no line comes within a time.
-func (c *client) hear(within time.Duration) (string, error) {
+// receive returns the next line, or an error if no line comes within a time.
+func (c *client) receive(within time.Duration) (string, error) {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(within)))
 	line, err := c.lines.ReadString('\n')
@@ -141,7 +141,7 @@ func (c *client) hear(within time.Duration) (string, error) {
 func (c *client) ask(line string) {
 	c.t.Helper()
 	c.send(line)
-	answer, err := c.hear(patience)
+	answer, err := c.receive(timeout)
 	require.NoError(c.t, err)
 	require.Equal(c.t, "ok "+line, answer)
 }

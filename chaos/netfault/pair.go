@@ -29,16 +29,16 @@ type chunk struct {
 	read time.Time
 }
 
-// queued bounds the chunks that wait behind a delayed chunk, so that latency does not limit
+// maxChunks bounds the chunks that wait behind a delayed chunk, so that latency does not limit
 // throughput.
-const queued = 1024
+const maxChunks = 1024
 
 // run passes on the data of both ends, until one end closes its connection.
 func (p *pair) run() {
 	var all sync.WaitGroup
 	for d, from := range []net.Conn{p.client, p.server} {
 		to := []net.Conn{p.server, p.client}[d]
-		chunks := make(chan chunk, queued)
+		chunks := make(chan chunk, maxChunks)
 		all.Go(func() { p.read(from, chunks) })
 		all.Go(func() { p.write(direction(d), to, chunks) })
 	}
@@ -65,9 +65,9 @@ func (p *pair) read(from net.Conn, chunks chan<- chunk) {
 // write passes chunks on, and closes both connections after the last. After HalfOpen neither
 // direction closes the client's connection.
 func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
-	defer p.finish()
+	defer p.closeBoth()
 	for c := range chunks {
-		if !p.pass(d, c.read) {
+		if !p.awaitDue(d, c.read) {
 			continue
 		}
 		if _, err := to.Write(c.data); err != nil && !p.halfOpened.Load() {
@@ -79,9 +79,9 @@ func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	}
 }
 
-// pass waits until a chunk that was read at the given time is due, and reports whether to
+// awaitDue waits until a chunk that was read at the given time is due, and reports whether to
 // forward the chunk.
-func (p *pair) pass(d direction, sent time.Time) bool {
+func (p *pair) awaitDue(d direction, sent time.Time) bool {
 	var delay time.Duration
 	for decided := false; ; {
 		conditions, changed := p.proxy.now()
@@ -114,8 +114,8 @@ func (p *pair) pass(d direction, sent time.Time) bool {
 	}
 }
 
-// finish closes both connections.
-func (p *pair) finish() { p.end(net.Conn.Close) }
+// closeBoth closes both connections.
+func (p *pair) closeBoth() { p.end(net.Conn.Close) }
 
 // reset closes both connections with a TCP reset.
 func (p *pair) reset() { p.end(abort) }
@@ -142,8 +142,8 @@ func (p *pair) halfOpen() {
 	_ = p.server.Close()
 }
 
-// lostSome reports whether the connection has lost data under conditions that have ended.
-func (p *pair) lostSome(before, now Conditions) bool {
+// lostData reports whether the connection has lost data under conditions that have ended.
+func (p *pair) lostData(before, now Conditions) bool {
 	for _, d := range []direction{request, reply} {
 		if before.loses(d) && !now.loses(d) && p.lost[d].Load() {
 			return true

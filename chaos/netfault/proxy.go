@@ -70,10 +70,10 @@ func (p *Proxy) Set(c Conditions) error {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	if c.Down {
-		p.unlisten()
+		p.stopListening()
 	}
 	for pair := range p.pairs {
-		if c.Down || pair.lostSome(before, c) {
+		if c.Down || pair.lostData(before, c) {
 			pair.reset()
 		}
 	}
@@ -116,7 +116,7 @@ func (p *Proxy) Connections() int {
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	p.unlisten()
+	p.stopListening()
 	p.mu.Unlock()
 	p.Reset()
 	p.links.Wait()
@@ -134,8 +134,8 @@ func (p *Proxy) listen(addr string) error {
 	return nil
 }
 
-// unlisten refuses connections. Caller holds mu.
-func (p *Proxy) unlisten() {
+// stopListening refuses connections. Caller holds mu.
+func (p *Proxy) stopListening() {
 	if p.listener != nil {
 		_ = p.listener.Close()
 		p.listener = nil

@@ -53,7 +53,7 @@ func TestLatencyIsNoLimitOfThroughput(t *testing.T) {
 		c.send(fmt.Sprint(i))
 	}
 	for i := range 20 {
-		answer, err := c.hear(patience)
+		answer, err := c.receive(timeout)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint("ok ", i), answer)
 	}
@@ -65,8 +65,8 @@ func TestLostReplyWasApplied(t *testing.T) {
 	c := dial(t, p)
 	require.NoError(t, p.Set(netfault.Conditions{RepliesLost: true}))
 	c.send("write")
-	e.until(t, e.has("write"))
-	_, err := c.hear(silence)
+	e.await(t, e.has("write"))
+	_, err := c.receive(quietTime)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
@@ -75,7 +75,7 @@ func TestLostRequestWasNotApplied(t *testing.T) {
 	c := dial(t, p)
 	require.NoError(t, p.Set(netfault.Conditions{RequestsLost: true}))
 	c.send("write")
-	_, err := c.hear(silence)
+	_, err := c.receive(quietTime)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.NoError(t, p.Heal())
 	other := dial(t, p)
@@ -95,12 +95,12 @@ func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 		require.NoError(t, p.Set(lost))
 		wounded.send("hole")
 		if lost.RepliesLost {
-			e.until(t, e.has("hole"))
+			e.await(t, e.has("hole"))
 		}
-		_, err := wounded.hear(silence) // by now the proxy has dropped the line
+		_, err := wounded.receive(quietTime) // by now the proxy has dropped the line
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.NoError(t, p.Heal())
-		_, err = wounded.hear(patience)
+		_, err = wounded.receive(timeout)
 		require.True(t, wasReset(err), "%v", err)
 		spared.ask("after")
 	}
@@ -117,7 +117,7 @@ func TestPartitionDeliversLate(t *testing.T) {
 	before.send("late")
 	during.send("too")
 	for _, c := range []*client{before, during} {
-		_, err := c.hear(silence)
+		_, err := c.receive(quietTime)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	}
 	e.mu.Lock()
@@ -125,7 +125,7 @@ func TestPartitionDeliversLate(t *testing.T) {
 	e.mu.Unlock()
 	require.NoError(t, p.Heal())
 	for c, want := range map[*client]string{before: "ok late", during: "ok too"} {
-		answer, err := c.hear(patience)
+		answer, err := c.receive(timeout)
 		require.NoError(t, err)
 		require.Equal(t, want, answer)
 	}
@@ -137,9 +137,9 @@ func TestDownRefusesAndComesBackAtTheSameAddress(t *testing.T) {
 	c.ask("before")
 	addr := p.Addr()
 	require.NoError(t, p.Set(netfault.Conditions{Down: true}))
-	_, err := c.hear(patience)
+	_, err := c.receive(timeout)
 	require.True(t, wasReset(err), "%v", err)
-	_, err = net.DialTimeout("tcp", addr, patience)
+	_, err = net.DialTimeout("tcp", addr, timeout)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.NoError(t, p.Heal())
 	require.Equal(t, addr, p.Addr())
@@ -151,21 +151,21 @@ func TestResetClosesWhatIsOpen(t *testing.T) {
 	c := dial(t, p)
 	c.ask("before")
 	p.Reset()
-	_, err := c.hear(patience)
+	_, err := c.receive(timeout)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
-	e.until(t, func() bool { return len(e.open) == 0 })
+	e.await(t, func() bool { return len(e.open) == 0 })
 	dial(t, p).ask("after")
 }
 
-func TestHalfOpenIsSilent(t *testing.T) {
+func TestHalfOpenSendsNothing(t *testing.T) {
 	e, p := start(t)
 	c := dial(t, p)
 	c.ask("before")
 	p.HalfOpen()
-	e.until(t, func() bool { return len(e.open) == 0 })
+	e.await(t, func() bool { return len(e.open) == 0 })
 	c.send("into the void")
-	_, err := c.hear(silence)
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the client is not told")
+	_, err := c.receive(quietTime)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the client is not notified")
 	dial(t, p).ask("after")
 	require.Equal(t, 2, p.Connections())
 }
@@ -177,9 +177,9 @@ func TestServerThatIsNotThereEndsTheConnection(t *testing.T) {
 	p, err := netfault.Start(listener.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+	conn, err := net.DialTimeout("tcp", p.Addr(), timeout)
 	if err == nil { // else the reset came first
-		_, err = (&client{t, conn, bufio.NewReader(conn)}).hear(patience)
+		_, err = (&client{t, conn, bufio.NewReader(conn)}).receive(timeout)
 		_ = conn.Close()
 	}
 	require.True(t, wasReset(err), "%v", err)
@@ -194,7 +194,7 @@ func TestServerThatClosesClosesTheClient(t *testing.T) {
 		_ = conn.Close()
 	}
 	e.mu.Unlock()
-	_, err := c.hear(patience)
+	_, err := c.receive(timeout)
 	require.ErrorIs(t, err, io.EOF)
 }
 
@@ -212,7 +212,7 @@ func TestCloseEndsConnectionsInAnyCondition(t *testing.T) {
 		_, _ = io.WriteString(conn, "something\n")
 		require.NoError(t, p.Close())
 		for err = error(nil); err == nil; { // an answer may have come through
-			_, err = conn.hear(patience)
+			_, err = conn.receive(timeout)
 		}
 		require.True(t, wasReset(err), "%v", err)
 		require.Error(t, p.Heal())
@@ -232,7 +232,7 @@ func TestConditionsChangeWhileDataFlows_ConcurrentSafe(t *testing.T) {
 					return
 				default:
 				}
-				conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+				conn, err := net.DialTimeout("tcp", p.Addr(), timeout)
 				if err != nil {
 					continue
 				}
@@ -299,7 +299,7 @@ func TestConnectionsThatComeInMeanwhileEnd(t *testing.T) {
 		select {
 		case err := <-closed:
 			require.NoError(t, err)
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			require.FailNow(t, "a connection keeps it from closing")
 		}
 		allEnd(t, conns)
@@ -309,7 +309,7 @@ func TestConnectionsThatComeInMeanwhileEnd(t *testing.T) {
 func allEnd(t *testing.T, conns []*client) {
 	t.Helper()
 	for _, c := range conns {
-		_, err := c.hear(patience)
+		_, err := c.receive(timeout)
 		require.True(t, wasReset(err), "%v", err)
 	}
 }
@@ -321,7 +321,7 @@ func TestHalfOpenConnectionEndsWithItsClient(t *testing.T) {
 	c.ask("before")
 	p.HalfOpen()
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return p.Connections() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Connections() == 0 }, timeout, time.Millisecond)
 }
 
 func TestHealEndsLatency(t *testing.T) {
@@ -339,10 +339,10 @@ func TestConnectionThatLostSomethingIsSilentUntilItHeals(t *testing.T) {
 	for _, more := range []netfault.Conditions{{RequestsLost: true}, {RequestsLost: true, Latency: 1}, {RequestsLost: true, RepliesLost: true}} {
 		require.NoError(t, p.Set(more))
 		c.send("hole")
-		_, err := c.hear(silence)
+		_, err := c.receive(quietTime)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	}
 	require.NoError(t, p.Heal())
-	_, err := c.hear(patience)
+	_, err := c.receive(timeout)
 	require.True(t, wasReset(err), "%v", err)
 }

@@ -60,7 +60,7 @@ func writing(c net.Conn, stop <-chan struct{}) (gone <-chan struct{}) {
 	return ended
 }
 
-func TestHalfOpenConnectionIsNotToldUnderTraffic(t *testing.T) {
+func TestHalfOpenConnectionIsNotClosedUnderTraffic(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer server.Close()

@@ -20,15 +20,15 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// changed is a provider with methods that tests replace.
-type changed struct {
+// alteredProvider is a provider with methods that tests replace.
+type alteredProvider struct {
 	leasing.Provider
 	caps    func(c *leasing.Capabilities)
 	acquire func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error)
 	close   func()
 }
 
-func (c changed) Capabilities() leasing.Capabilities {
+func (c alteredProvider) Capabilities() leasing.Capabilities {
 	caps := c.Provider.Capabilities()
 	if c.caps != nil {
 		c.caps(&caps)
@@ -36,21 +36,21 @@ func (c changed) Capabilities() leasing.Capabilities {
 	return caps
 }
 
-func (c changed) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (c alteredProvider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if c.acquire != nil {
 		return c.acquire(ctx, req)
 	}
 	return c.Provider.Acquire(ctx, req)
 }
 
-func (c changed) Close() error {
+func (c alteredProvider) Close() error {
 	if c.close != nil {
 		c.close()
 	}
 	return c.Provider.Close()
 }
 
-func (changed) As(any) bool { return false }
+func (alteredProvider) As(any) bool { return false }
 
 // lastOwner is the owner that acquires the names at the end.
 const lastOwner = "torture"
@@ -63,7 +63,7 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 		Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.05, DriftFloor: 30 * ms}},
 	}
 	report := virtual(t, options, func(p leasing.Provider) leasing.Provider {
-		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}
+		return alteredProvider{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}
 	})
 	require.Empty(t, report.Violations)
 	h := recordOf(t, report).History
@@ -85,7 +85,7 @@ func TestNothingIsLeftBehind_memory(t *testing.T) {
 			Open: func(ctx context.Context) (leasing.Provider, error) {
 				opened.Add(1)
 				p, err := torture.Share(memory)(ctx)
-				return changed{Provider: p, close: func() { closed.Add(1) }}, err
+				return alteredProvider{Provider: p, close: func() { closed.Add(1) }}, err
 			},
 		})
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 		Plan: chaos.Plan{Rules: []chaos.Rule{{}}},
 		Open: func(context.Context) (leasing.Provider, error) {
 			opened++
-			return changed{Provider: memory, close: func() { closed++ }}, nil
+			return alteredProvider{Provider: memory, close: func() { closed++ }}, nil
 		},
 	})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
@@ -114,12 +114,12 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 	require.Equal(t, opened, closed)
 }
 
-// deaf grants names at the beginning of a run, but not at the end. There it does not answer, or
+// stopsGranting grants names at the beginning of a run, but not at the end. There it does not answer, or
 // refuses.
-func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
+func stopsGranting(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
-		return changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+		return alteredProvider{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 			switch {
 			case req.Owner != lastOwner || !begun.Swap(true):
 				return p.Acquire(ctx, req)
@@ -133,16 +133,16 @@ func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 }
 
 func TestNamesThatAreHeldAtTheEndAreLeaks_memory(t *testing.T) {
-	report := virtual(t, torture.Options{For: minute / 12, Names: 2, Seed: 1, Repeatable: true}, deaf(true))
+	report := virtual(t, torture.Options{For: minute / 12, Names: 2, Seed: 1, Repeatable: true}, stopsGranting(true))
 	require.Equal(t, []torture.Check{history.CheckLeak, history.CheckLeak}, kindsOf(report))
 }
 
-func TestNamesOfWhichNobodyCanTellAreNoLeaks_memory(t *testing.T) {
+func TestNamesOfUnknownStateAreNoLeaks_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := torture.Run(context.Background(), torture.Options{
-			Open: torture.Share(deaf(false)(memlease.New(memlease.Options{}))), For: time.Second, Names: 2, Seed: 1, Repeatable: true,
+			Open: torture.Share(stopsGranting(false)(memlease.New(memlease.Options{}))), For: time.Second, Names: 2, Seed: 1, Repeatable: true,
 		})
-		require.ErrorContains(t, err, "can't be told")
+		require.ErrorContains(t, err, "is unknown")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
@@ -153,7 +153,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var at time.Time
 		_, err := torture.Run(ctx, torture.Options{
-			Open: torture.Share(deaf(true)(memlease.New(memlease.Options{}))), For: time.Second, Seed: 1, Repeatable: true,
+			Open: torture.Share(stopsGranting(true)(memlease.New(memlease.Options{}))), For: time.Second, Seed: 1, Repeatable: true,
 			Progress: func(p torture.Progress) {
 				if p.Phase == "waiting for names" {
 					time.AfterFunc(100*ms, func() { at = time.Now(); cancel(why) })
@@ -167,15 +167,15 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 
 // A resource that answers late or never causes no violation.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
-	var asked atomic.Int32
+	var calls atomic.Int32
 	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
-		asked.Add(1)
+		calls.Add(1)
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	report := virtual(t, torture.Options{For: minute / 4, Seed: 1, Repeatable: true, Fence: silent}, nil)
 	require.Empty(t, report.Violations)
-	require.Positive(t, asked.Load())
+	require.Positive(t, calls.Load())
 	require.Zero(t, report.Accepted+report.Stale)
 }
 
@@ -224,15 +224,15 @@ func TestFenceThatDoesNothing_memory(t *testing.T) {
 func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
 	for short, ok := range map[time.Duration]bool{10 * ms: true, 300 * ms: false} {
 		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
-			return odd{Provider: changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			return oddProvider{Provider: alteredProvider{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short, Metadata: req.Metadata})
 				grant.TTL = req.TTL
 				return grant, err
 			}}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-				asked := req.TTL
+				requested := req.TTL
 				req.TTL -= short
 				grant, err := p.Renew(ctx, req)
-				grant.TTL = asked
+				grant.TTL = requested
 				return grant, err
 			}}
 		})

@@ -22,32 +22,32 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// odd is a provider without abilities whose methods tests replace.
-type odd struct {
+// oddProvider is a provider without abilities whose methods tests replace.
+type oddProvider struct {
 	leasing.Provider
 	renew func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
 	close func() error
 }
 
-func (o odd) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (o oddProvider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if o.renew == nil {
 		return o.Provider.Renew(ctx, req)
 	}
 	return o.renew(ctx, req)
 }
 
-func (o odd) Close() error {
+func (o oddProvider) Close() error {
 	if o.close == nil {
 		return nil
 	}
 	return o.close()
 }
 
-func (odd) As(any) bool { return false }
+func (oddProvider) As(any) bool { return false }
 
 func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
 	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Patience: 5 * time.Second, Manager: leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 300 * ms}}}, func(p leasing.Provider) leasing.Provider {
-		return odd{Provider: p, renew: func(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		return oddProvider{Provider: p, renew: func(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 			time.Sleep(8 * time.Second)
 			return p.Renew(context.Background(), req)
 		}}
@@ -86,7 +86,7 @@ func TestTooManyGoroutinesAreFound_memory(t *testing.T) {
 	for many, found := range map[int]bool{50: false, 250: true} {
 		report := virtual(t, torture.Options{Workers: 1, For: minute / 12, Seed: 1, Repeatable: true}, func(p leasing.Provider) leasing.Provider {
 			var once sync.Once
-			return changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			return alteredProvider{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				once.Do(func() {
 					for range many {
 						go time.Sleep(minute / 10)
@@ -130,14 +130,14 @@ func TestClientThatCannotBeOpenedOrClosed_memory(t *testing.T) {
 			if opened.Add(1) == 3 {
 				return nil, trouble
 			}
-			return odd{Provider: memory, close: func() error { closed.Add(1); return nil }}, nil
+			return oddProvider{Provider: memory, close: func() error { closed.Add(1); return nil }}, nil
 		}}
 		_, err := torture.Run(context.Background(), options)
 		require.ErrorIs(t, err, trouble)
 		require.EqualValues(t, 2, closed.Load(), "those that were open are closed")
 
 		options.Open = func(context.Context) (leasing.Provider, error) {
-			return odd{Provider: memory, close: func() error { return trouble }}, nil
+			return oddProvider{Provider: memory, close: func() error { return trouble }}, nil
 		}
 		_, err = torture.Run(context.Background(), options)
 		require.ErrorIs(t, err, trouble)
@@ -194,20 +194,20 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, err, "no provider")
 }
 
-// refusing refuses every acquire once on is set.
-type refusing struct {
+// refuser refuses every acquire once on is set.
+type refuser struct {
 	leasing.Provider
 	on atomic.Bool
 }
 
-func (r *refusing) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (r *refuser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if r.on.Load() {
 		return abstractions.Grant{}, leasing.ErrDenied
 	}
 	return r.Provider.Acquire(ctx, req)
 }
 
-func (*refusing) As(any) bool { return false }
+func (*refuser) As(any) bool { return false }
 
 // A run that can't be completed or checked returns an error instead of violations.
 func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
@@ -220,17 +220,17 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 		_, err := torture.Run(t.Context(), options)
 		return err
 	}
-	denied := &refusing{Provider: memlease.New(memlease.Options{})}
+	denied := &refuser{Provider: memlease.New(memlease.Options{})}
 	denied.on.Store(true)
 	require.ErrorIs(t, running(torture.Options{}, denied), leasing.ErrDenied, "from the beginning")
-	later := &refusing{Provider: memlease.New(memlease.Options{})}
+	later := &refuser{Provider: memlease.New(memlease.Options{})}
 	err := running(torture.Options{Disturb: func(ctx context.Context, _ func(torture.Disturbance)) error {
 		<-ctx.Done()
 		later.on.Store(true)
 		return nil
 	}}, later)
 	require.ErrorIs(t, err, leasing.ErrDenied)
-	require.ErrorContains(t, err, "can't be told")
+	require.ErrorContains(t, err, "is unknown")
 	failed := errors.New("could not be put right")
 	err = running(torture.Options{Disturb: func(ctx context.Context, _ func(torture.Disturbance)) error {
 		<-ctx.Done()

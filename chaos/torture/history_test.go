@@ -14,7 +14,7 @@ import (
 // historyOf returns the history of a run under a plan.
 func historyOf(t *testing.T, plan string) *history.History {
 	t.Helper()
-	return recordOf(t, under(t, plan, torture.Options{For: minute, Workers: 12})).History
+	return recordOf(t, runUnder(t, plan, torture.Options{For: minute, Workers: 12})).History
 }
 
 // count returns the number of a layer's operations with that verb and result.
@@ -29,7 +29,7 @@ func count(h *history.History, layer history.Layer, verb string, result history.
 
 // An answer that is not recorded can't be checked. So the history must contain each kind of answer as
 // often as the managers counted it, also for batched renewals.
-func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
+func TestHistoryHasRequestsAndAnswersOfManagers_memory(t *testing.T) {
 	h := historyOf(t, "none")
 	renewals := 0
 	for _, one := range h.Holds {
@@ -60,7 +60,7 @@ func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
 }
 
 // In virtual time a holder is notified of a loss exactly at the end of trust.
-func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
+func TestTrustIsAsTheManagerReports_memory(t *testing.T) {
 	lost, late := 0, 0
 	h := historyOf(t, "partition")
 	for _, one := range h.Holds {
@@ -70,7 +70,7 @@ func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == history.EndingLost {
 			lost++
 			require.Equal(t, one.Until, one.End)
-			require.Equal(t, one.Until, one.Told)
+			require.Equal(t, one.Until, one.Noticed)
 		}
 	}
 	require.Positive(t, lost)
@@ -84,7 +84,7 @@ func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 
 func TestFaultsEndWithTheRun_memory(t *testing.T) {
 	for _, plan := range chaos.Names() {
-		h := recordOf(t, under(t, plan, torture.Options{For: minute / 6})).History
+		h := recordOf(t, runUnder(t, plan, torture.Options{For: minute / 6})).History
 		for _, f := range h.Faults {
 			require.LessOrEqual(t, f.At, h.FaultsEnd+1000*ms, "%s: %s: only of requests under way", plan, f.Kind)
 		}

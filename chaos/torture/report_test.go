@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/run"
 )
 
-// under returns the report of a short run under a plan.
-func under(t *testing.T, name string, options torture.Options) *torture.Report {
+// runUnder returns the report of a short run under a plan.
+func runUnder(t *testing.T, name string, options torture.Options) *torture.Report {
 	t.Helper()
 	plan, err := chaos.Named(name, 3)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func failed(t *testing.T) *torture.Report {
 }
 
 func TestReportReadsAsText(t *testing.T) {
-	report := under(t, "flaky-network", torture.Options{For: minute / 2})
+	report := runUnder(t, "flaky-network", torture.Options{For: minute / 2})
 	text := report.String()
 	for _, want := range []string{"memory, TTL 2s", "flaky-network, seed 3", "8 workers, 4 names, 30s", "request lost", "no violation"} {
 		require.Contains(t, text, want)
@@ -59,8 +59,8 @@ func page(t *testing.T, r *torture.Report) string {
 	return text.String()
 }
 
-// whole returns the chart of the whole run, which may follow a close-up.
-func whole(t *testing.T, html string) string {
+// wholeTimeline returns the chart of the whole run, which may follow a close-up.
+func wholeTimeline(t *testing.T, html string) string {
 	t.Helper()
 	_, chart, found := strings.Cut(html, `<h2 id="whole">`)
 	require.True(t, found)
@@ -69,10 +69,10 @@ func whole(t *testing.T, html string) string {
 }
 
 func TestTimelineShowsEachLeaseAndNeedsNothingElse(t *testing.T) {
-	report := under(t, "steal-lease", torture.Options{For: minute / 2, Names: 3})
+	report := runUnder(t, "steal-lease", torture.Options{For: minute / 2, Names: 3})
 	html := page(t, report)
-	require.Equal(t, report.Grants, strings.Count(whole(t, html), ": trusted from"))
-	require.Equal(t, len(recordOf(t, report).History.Faults), strings.Count(whole(t, html), "stolen, broken:"))
+	require.Equal(t, report.Grants, strings.Count(wholeTimeline(t, html), ": trusted from"))
+	require.Equal(t, len(recordOf(t, report).History.Faults), strings.Count(wholeTimeline(t, html), "stolen, broken:"))
 	require.NotContains(t, html, "src=")
 	require.NotContains(t, html, "href=\"http")
 	require.NotContains(t, html, "<script")
@@ -83,9 +83,9 @@ func TestTimelineShowsEachLeaseAndNeedsNothingElse(t *testing.T) {
 }
 
 func TestTimelineOfManyNamesIsDense(t *testing.T) {
-	report := under(t, "total-outage", torture.Options{For: 5 * time.Second, Names: 300, Workers: 60})
+	report := runUnder(t, "total-outage", torture.Options{For: 5 * time.Second, Names: 300, Workers: 60})
 	html := page(t, report)
-	require.Equal(t, 300, strings.Count(whole(t, html), `<div class="name">torture/run/`))
+	require.Equal(t, 300, strings.Count(wholeTimeline(t, html), `<div class="name">torture/run/`))
 	require.Contains(t, html, `class="chart dense"`)
 }
 
@@ -102,11 +102,11 @@ func TestTimelineMarksViolationsAndDisturbances(t *testing.T) {
 	record.History.Faults = append(record.History.Faults,
 		history.Fault{Worker: -1, At: time.Second, Until: 2 * time.Second, Kind: "node <1> killed"},
 		history.Fault{Worker: -1, At: time.Second + 1, Kind: "node 2 killed"})
-	chart := whole(t, page(t, report.Of(record)))
+	chart := wholeTimeline(t, page(t, report.Of(record)))
 	require.Contains(t, chart, "node &lt;1&gt; killed")
 	require.Contains(t, chart, "node 2 killed")
 }
 
 func TestTimelineOfNothing(t *testing.T) {
-	whole(t, page(t, report.Of(run.Record{History: new(history.History)})))
+	wholeTimeline(t, page(t, report.Of(run.Record{History: new(history.History)})))
 }

@@ -99,7 +99,7 @@ func TestShrunkRunFailsAgain_memory(t *testing.T) {
 
 // The check of a saved history gives the same result as the run.
 func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
-	for _, report := range []*torture.Report{failed(t), under(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.02}}})} {
+	for _, report := range []*torture.Report{failed(t), runUnder(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.02}}})} {
 		var file bytes.Buffer
 		require.NoError(t, report.WriteHistory(&file))
 		again, err := torture.Verify(&file)

@@ -155,8 +155,8 @@ func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
 		TTL:         b.ttl,
 		Except: map[string]string{
-			"Wait_AHintThatNobodyTookIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
-			"Trap_T93_AWaiterThatTakesNoHintIsPassedOver": "the wrapper takes the hints of one that is stuck",
+			"Wait_AnUnusedWakeupIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
+			"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver": "the wrapper takes the wake-ups of one that is stuck",
 		},
 		Watched: b.name == "consul",
 	}

@@ -31,9 +31,9 @@ func (a *agent) edit(ctx context.Context, edit string, paths []string) error {
 	}
 }
 
-// cross holds a file and asks for a second file. It waits as an actor, so it gets an error if the holder of the second
+// editAcross holds a file and asks for a second file. It waits as an actor, so it gets an error if the holder of the second
 // waits for it in turn. Then it gives way: it releases the first, and acquires both in order.
-func (a *agent) cross(ctx context.Context, edit, first, second string) error {
+func (a *agent) editAcross(ctx context.Context, edit, first, second string) error {
 	set, err := a.tree.Acquire(ctx, []string{first})
 	if err != nil {
 		return err

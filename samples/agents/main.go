@@ -43,7 +43,7 @@ func work(ctx context.Context, a *app.App) (err error) {
 		edit := fmt.Sprintf("%s/%d", a.Owner, i+1)
 		first, second, crosses := strings.Cut(task, "+")
 		if crosses {
-			err = by.cross(ctx, edit, first, second)
+			err = by.editAcross(ctx, edit, first, second)
 		} else {
 			err = by.edit(ctx, edit, strings.Split(task, ","))
 		}

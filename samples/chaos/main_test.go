@@ -38,17 +38,17 @@ func TestTheServiceSurvives(t *testing.T) {
 				t.Parallel()
 				provider, err := openURL(t.Context(), url)
 				require.NoError(t, err)
-				survives(t, provider, rule)
+				checkSurvives(t, provider, rule)
 				return
 			}
-			synctest.Test(t, func(t *testing.T) { survives(t, memlease.New(memlease.Options{}), rule) })
+			synctest.Test(t, func(t *testing.T) { checkSurvives(t, memlease.New(memlease.Options{}), rule) })
 		})
 	}
 }
 
-// survives checks that no two processes lead at a time, that no entry comes from an earlier leader, and that the service works
+// checkSurvives checks that no two processes lead at a time, that no entry comes from an earlier leader, and that the service works
 // again after the faults.
-func survives(t *testing.T, provider leasing.Provider, rule chaos.Rule) {
+func checkSurvives(t *testing.T, provider leasing.Provider, rule chaos.Rule) {
 	ttl := max(2*time.Second, provider.Capabilities().MinTTL)
 	rule.Name, rule.When.From, rule.When.To = "fault", ttl, 4*ttl
 	faulty, err := chaos.Wrap(provider, chaos.Plan{Name: t.Name(), Seed: 7, Rules: []chaos.Rule{rule}}, chaos.Options{})

@@ -12,19 +12,19 @@ import (
 	"github.com/distributedleasing/leasing/sequence"
 )
 
-var errNoCover = errors.New("no cover")
+var errInsufficientFunds = errors.New("no cover")
 
 // transfer writes a transfer under the next number, or gives the number up. It saves its work in between: if the process dies, a
 // cleaner finishes the work.
-func transfer(ctx context.Context, s *sequence.Stream[*sql.Tx], op string, covered bool) error {
+func transfer(ctx context.Context, s *sequence.Stream[*sql.Tx], op string, funded bool) error {
 	refused := int64(0) // the number of a commit that came too late
 	err := s.Do(ctx, sequence.Operation{ID: op, Kind: "transfer", Duration: leaseFor}, func(leased context.Context, n *sequence.Number[*sql.Tx]) error {
 		if err := app.Wait(leased, time.Duration(50+rand.IntN(200))*time.Millisecond); err != nil { // stands for work
 			return err
 		}
 		slog.Debug("has done its work", "number", n.Seq())
-		if !covered {
-			return errNoCover
+		if !funded {
+			return errInsufficientFunds
 		}
 		work := op + " pays"
 		save(ctx, n, sequence.Partial, work)
@@ -43,7 +43,7 @@ func transfer(ctx context.Context, s *sequence.Stream[*sql.Tx], op string, cover
 	case isLate:
 		slog.Warn("was late", "number", late.Entry.Seq, "settled", late.Settled)
 		return nil
-	case errors.Is(err, errNoCover):
+	case errors.Is(err, errInsufficientFunds):
 		slog.Debug("gives its number up", "op", op, "err", err)
 		return nil
 	case err == nil && refused > 0:

@@ -98,8 +98,8 @@ func TestCommandLinesThatCanNotWork(t *testing.T) {
 
 // The example files have the expected settings, and their providers accept these.
 func TestExampleFiles(t *testing.T) {
-	offline(t)
-	ca, token := account(t, t.TempDir())
+	disableAWS(t)
+	ca, token := writeServiceAccount(t, t.TempDir())
 	env := vars("CA_FILE", ca, "TOKEN_FILE", token, "BACKEND", "redis", "LEASING_TEST_REDIS", "redis://127.0.0.1:1",
 		"DATABASE_URL", "postgres://app@127.0.0.1:1/app", "MARIADB_URL", "mysql://app@127.0.0.1:1/app", "REDIS_PASSWORD", "geheim",
 		"AZURE_TENANT_ID", "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID", "11111111-2222-3333-4444-666666666666", "AZURE_CLIENT_SECRET", "geheim")
@@ -113,6 +113,6 @@ func TestExampleFiles(t *testing.T) {
 			continue // would make a file here
 		}
 		provider, err := s.open(t.Context())
-		works(t, provider, err, file)
+		checkOpened(t, provider, err, file)
 	}
 }

@@ -47,15 +47,15 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)]*)\)`)
 )
 
-// offline makes requests to Amazon fail.
-func offline(t *testing.T) {
+// disableAWS makes requests to Amazon fail.
+func disableAWS(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "nobody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "geheim")
 }
 
-// account makes the files ca.crt and token in a folder.
-func account(t *testing.T, folder string) (ca, token string) {
+// writeServiceAccount makes the files ca.crt and token in a folder.
+func writeServiceAccount(t *testing.T, folder string) (ca, token string) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -66,8 +66,8 @@ func account(t *testing.T, folder string) (ca, token string) {
 	return ca, token
 }
 
-// works requires that a provider was opened, or that only its server is missing.
-func works(t *testing.T, provider leasing.Provider, err error, text string) {
+// checkOpened requires that a provider was opened, or that only its server is missing.
+func checkOpened(t *testing.T, provider leasing.Provider, err error, text string) {
 	t.Helper()
 	if err != nil {
 		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // a provider that creates its tables has tried to reach its server
@@ -77,14 +77,14 @@ func works(t *testing.T, provider leasing.Provider, err error, text string) {
 }
 
 func TestPagesOfProviders(t *testing.T) {
-	offline(t)
+	disableAWS(t)
 	texts := map[string]string{}
 	for name := range backends {
 		texts[name] = page(t, filepath.Join(docs, "providers", name+".md"))
 	}
 	t.Chdir(t.TempDir()) // where files may be made
 	require.NoError(t, os.MkdirAll("var/lib/app", 0o700))
-	account(t, ".")
+	writeServiceAccount(t, ".")
 	for name, text := range texts {
 		blocks := jsonBlock.FindAllStringSubmatch(text, -1)
 		require.NotEmpty(t, blocks, name)
@@ -92,7 +92,7 @@ func TestPagesOfProviders(t *testing.T) {
 			section := strings.ReplaceAll(block[1], "sqlite:///", "sqlite://")
 			require.True(t, json.Valid([]byte(section)), section)
 			provider, err := backends[name](t.Context(), json.RawMessage(section))
-			works(t, provider, err, section)
+			checkOpened(t, provider, err, section)
 			if err == nil {
 				named := strings.Replace(provider.Capabilities().Provider, "mysql", "mariadb", 1) // its dialect
 				require.Contains(t, named, name)                                                  // "redis-cluster" is one of redis
@@ -102,7 +102,7 @@ func TestPagesOfProviders(t *testing.T) {
 		require.NotEmpty(t, urls, name)
 		for _, url := range urls {
 			provider, err := app.Open(t.Context(), strings.Replace(url[1], "sqlite:///", "sqlite://", 1))
-			works(t, provider, err, url[1])
+			checkOpened(t, provider, err, url[1])
 		}
 	}
 }

@@ -28,7 +28,7 @@ type worker struct {
 // a retry can't fix.
 func (w *worker) compete(ctx context.Context) error {
 	w.manager.Subscribe(w.observe)
-	w.say("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
+	w.printf("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
 	for {
 		err := w.term(ctx)
 		if errors.Is(err, leasing.ErrLost) || errors.Is(err, ctx.Err()) {
@@ -42,32 +42,32 @@ func (w *worker) compete(ctx context.Context) error {
 
 // term waits for the lease, works under it, and releases the lease.
 func (w *worker) term(ctx context.Context) error {
-	waiting, haveIt := context.WithCancel(ctx)
+	waiting, stopWatching := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.watch(waiting) })
 	defer watcher.Wait()
-	defer haveIt()
+	defer stopWatching()
 	return w.manager.With(leasing.AcquireOptions{Metadata: w.Metadata}).Do(ctx, w.Name,
 		func(ctx context.Context, lease *leasing.Lease) error {
-			haveIt()
+			stopWatching()
 			watcher.Wait()
-			return w.items(ctx, lease)
+			return w.workItems(ctx, lease)
 		})
 }
 
-// items is the work: one item after the other until ctx ends. ctx ends
+// workItems is the work: one item after the other until ctx ends. ctx ends
 // before another client can have the lease. The writes of an item belong behind a
 // fence: see package fencing, and the samples in ../scenarios.
-func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
-	w.say("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
+func (w *worker) workItems(ctx context.Context, lease *leasing.Lease) error {
+	w.printf("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
 	pace := time.NewTicker(w.pace)
 	defer pace.Stop()
 	for item := 1; ; item++ {
 		select {
 		case <-pace.C: // here an item would be worked on
-			w.say("did item %-3d the lease has %s left", item, seconds(lease.Remaining()))
+			w.printf("did item %-3d the lease has %s left", item, seconds(lease.Remaining()))
 		case <-ctx.Done():
-			w.say("stops its work: %v", context.Cause(ctx))
+			w.printf("stops its work: %v", context.Cause(ctx))
 			return nil
 		}
 	}
@@ -75,11 +75,11 @@ func (w *worker) items(ctx context.Context, lease *leasing.Lease) error {
 
 // watch shows who holds the lease while this worker waits for the lease.
 func (w *worker) watch(ctx context.Context) {
-	look := time.NewTimer(w.pace / 4) // a free lease is acquired before the first look
-	defer look.Stop()
+	next := time.NewTimer(w.pace / 4) // a free lease is acquired before the first look
+	defer next.Stop()
 	for {
 		select {
-		case <-look.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
@@ -88,11 +88,11 @@ func (w *worker) watch(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.say("trouble: %v", err)
+			w.printf("trouble: %v", err)
 		case record.Held:
-			w.say("waits: %s", holder(record))
+			w.printf("waits: %s", holder(record))
 		}
-		look.Reset(w.pace)
+		next.Reset(w.pace)
 	}
 }
 
@@ -121,20 +121,20 @@ func holder(record leasing.Record) string {
 func (w *worker) observe(e leasing.Event) {
 	switch {
 	case e.Kind == leasing.EventRenewed:
-		w.say("renewed the lease, %s left again (%d so far)", seconds(e.Remaining), e.Renewals)
+		w.printf("renewed the lease, %s left again (%d so far)", seconds(e.Remaining), e.Renewals)
 	case e.Kind == leasing.EventRenewalFailed:
-		w.say("trouble: renewal failed: %v", e.Err)
+		w.printf("trouble: renewal failed: %v", e.Err)
 	case e.Kind == leasing.EventLost:
-		w.say("HAS LOST THE LEASE: %v", e.Err)
+		w.printf("HAS LOST THE LEASE: %v", e.Err)
 	case e.Kind == leasing.EventReleased && e.Err != nil:
-		w.say("could not tell the backend that it gives the lease up: %v", e.Err)
+		w.printf("could not tell the backend that it gives the lease up: %v", e.Err)
 	case e.Kind == leasing.EventReleased:
-		w.say("has given the lease up")
+		w.printf("has given the lease up")
 	}
 }
 
-// say prints a line.
-func (w *worker) say(format string, args ...any) {
+// printf prints a line.
+func (w *worker) printf(format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,7 +27,7 @@ func (b *Broken) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	if b.Flaw != CommitsLate {
 		return b.Store.Commit(ctx, req, write)
 	}
-	return b.closes(ctx, req.Stream, nil, write, func(l *ledger, now time.Time) (change, error) {
+	return b.applyAndWake(ctx, req.Stream, nil, write, func(l *ledger, now time.Time) (change, error) {
 		e := l.entries[req.Seq]
 		e.State, e.Payload, e.ClosedAt = seqstore.Committed, req.Payload, now
 		return change{put: []seqstore.Entry{e}, result: e}, nil
@@ -38,9 +38,9 @@ func (b *Broken) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqsto
 	if b.Flaw != ClaimsTheHighest {
 		return b.Store.Claim(ctx, req)
 	}
-	err = b.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		for _, seq := range l.opened() {
-			if found := l.entries[seq]; claimable(&found, now) {
+	err = b.withStream(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		for _, seq := range l.openNumbers() {
+			if found := l.entries[seq]; isClaimable(&found, now) {
 				e, ok = found, true
 			}
 		}
@@ -56,7 +56,7 @@ func (b *Broken) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqsto
 func (b *Broken) Resolve(ctx context.Context, req seqstore.ResolveRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	e, err := b.Store.Resolve(ctx, req, write)
 	change := func(do func(l *ledger)) (seqstore.Entry, error) {
-		_ = b.in(ctx, req.Stream, func(l *ledger, _ time.Time) error { do(l); return nil })
+		_ = b.withStream(ctx, req.Stream, func(l *ledger, _ time.Time) error { do(l); return nil })
 		return e, nil
 	}
 	switch {
@@ -69,7 +69,7 @@ func (b *Broken) Resolve(ctx context.Context, req seqstore.ResolveRequest, write
 		return change(func(l *ledger) {
 			old := l.entries[req.Seq]
 			old.State = seqstore.Gap
-			l.apply(only(old))
+			l.apply(putEntry(old))
 		})
 	case b.Flaw == ForgetsOrigins && err == nil && req.Outcome == seqstore.OutcomeRecovered:
 		return change(func(l *ledger) {
@@ -81,15 +81,15 @@ func (b *Broken) Resolve(ctx context.Context, req seqstore.ResolveRequest, write
 	return e, err
 }
 
-func only(e seqstore.Entry) change { return change{put: []seqstore.Entry{e}} }
+func putEntry(e seqstore.Entry) change { return change{put: []seqstore.Entry{e}} }
 
 func (b *Broken) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if b.Flaw == FillsBehindSeals {
-		_ = b.in(ctx, req.Stream, func(l *ledger, _ time.Time) error {
+		_ = b.withStream(ctx, req.Stream, func(l *ledger, _ time.Time) error {
 			if e := l.entries[req.Seq]; e.State == seqstore.Sealed {
 				e.State = seqstore.Filled
 				e.Payload = req.Payload
-				l.apply(only(e))
+				l.apply(putEntry(e))
 			}
 			return nil
 		})

@@ -97,7 +97,7 @@ func (l *ledger) lease(now time.Time, req seqstore.LeaseRequest) (change, error)
 	granted := seqstore.Granted(req.Duration, l.inRecovery(now))
 	if seq := l.ops[req.Op]; seq != 0 {
 		e := l.entries[seq]
-		if !held(&e, now) {
+		if !isHeld(&e, now) {
 			return change{}, &seqstore.EndedError{Entry: e.Bare()}
 		}
 		e.ExpiresAt = latest(e.ExpiresAt, now.Add(granted))
@@ -110,24 +110,24 @@ func (l *ledger) lease(now time.Time, req seqstore.LeaseRequest) (change, error)
 	return change{put: []seqstore.Entry{e}, next: l.next + 1, result: e}, nil
 }
 
-// held reports whether a lease lasts.
-func held(e *seqstore.Entry, now time.Time) bool {
+// isHeld reports whether a lease lasts.
+func isHeld(e *seqstore.Entry, now time.Time) bool {
 	return e.State == seqstore.Leased && e.ExpiresAt.After(now)
 }
 
-// claimed reports whether a claim lasts.
-func claimed(e *seqstore.Entry, now time.Time) bool {
+// isClaimed reports whether a claim lasts.
+func isClaimed(e *seqstore.Entry, now time.Time) bool {
 	return e.State == seqstore.Recovering && e.ClaimUntil.After(now)
 }
 
-// claimable reports whether an open number's lease has run out, or its claim has lapsed, and the pause
+// isClaimable reports whether an open number's lease has run out, or its claim has lapsed, and the pause
 // after a failure has passed.
-func claimable(e *seqstore.Entry, now time.Time) bool {
-	return !held(e, now) && !claimed(e, now) && !e.NotBefore.After(now)
+func isClaimable(e *seqstore.Entry, now time.Time) bool {
+	return !isHeld(e, now) && !isClaimed(e, now) && !e.NotBefore.After(now)
 }
 
 func (l *ledger) renew(now time.Time, req seqstore.RenewRequest) (change, time.Duration, error) {
-	e, err := l.guard("renew", now, req.Seq, req.Token, held)
+	e, err := l.guard("renew", now, req.Seq, req.Token, isHeld)
 	if err != nil {
 		return change{}, 0, err
 	}
@@ -138,12 +138,12 @@ func (l *ledger) renew(now time.Time, req seqstore.RenewRequest) (change, time.D
 
 // guard returns an entry that has the token and meets the condition, or an error that describes the
 // entry.
-func (l *ledger) guard(op string, now time.Time, seq, token int64, must func(*seqstore.Entry, time.Time) bool) (seqstore.Entry, error) {
+func (l *ledger) guard(op string, now time.Time, seq, token int64, condition func(*seqstore.Entry, time.Time) bool) (seqstore.Entry, error) {
 	e, ok := l.entries[seq]
 	switch {
 	case !ok:
 		return e, l.notFound(seq)
-	case e.Token != token || !must(&e, now):
+	case e.Token != token || !condition(&e, now):
 		return e, seqstore.Late(op, e, now)
 	}
 	return e, nil
@@ -173,9 +173,9 @@ func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
 }
 
 func (l *ledger) commit(now time.Time, req seqstore.CommitRequest) (change, error) {
-	e, err := l.guard("commit", now, req.Seq, req.Token, held)
+	e, err := l.guard("commit", now, req.Seq, req.Token, isHeld)
 	if err != nil {
-		return made(e, seqstore.Repeated(e, req.Payload, seqstore.CommittedBy(e, req.Token), err))
+		return repeated(e, seqstore.Repeated(e, req.Payload, seqstore.CommittedBy(e, req.Token), err))
 	}
 	if lowest := l.lowestOpen(); req.InOrder && lowest < req.Seq {
 		return change{}, &seqstore.OpenError{Stream: l.name, Lowest: lowest}
@@ -194,8 +194,10 @@ func (l *ledger) commitAndLease(now time.Time, req seqstore.CommitRequest, next 
 	return c, also.result, err
 }
 
-// made returns the result of a request that was applied before, or its refusal.
-func made(e seqstore.Entry, err error) (change, error) { return change{again: true, result: e}, err }
+// repeated returns the result of a request that was applied before, or its refusal.
+func repeated(e seqstore.Entry, err error) (change, error) {
+	return change{again: true, result: e}, err
+}
 
 func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {
 	e, ok := l.entries[req.Seq]
@@ -211,12 +213,12 @@ func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {
 }
 
 func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) {
-	for _, seq := range l.opened() {
+	for _, seq := range l.openNumbers() {
 		e := l.entries[seq]
 		switch {
-		case claimed(&e, now):
+		case isClaimed(&e, now):
 			return change{}, false // in order: no claim passes a live claim
-		case !claimable(&e, now):
+		case !isClaimable(&e, now):
 			continue
 		}
 		e.State, e.Token = seqstore.Recovering, e.Token+1
@@ -226,13 +228,13 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 	return change{}, false
 }
 
-// opened lists the open numbers, in order.
-func (l *ledger) opened() []int64 {
+// openNumbers lists the open numbers, in order.
+func (l *ledger) openNumbers() []int64 {
 	return slices.Sorted(maps.Keys(l.open))
 }
 
 func (l *ledger) extend(now time.Time, req seqstore.RenewRequest) (change, error) {
-	e, err := l.guard("extend the claim of", now, req.Seq, req.Token, claimed)
+	e, err := l.guard("extend the claim of", now, req.Seq, req.Token, isClaimed)
 	if err != nil {
 		return change{}, err
 	}
@@ -241,8 +243,8 @@ func (l *ledger) extend(now time.Time, req seqstore.RenewRequest) (change, error
 }
 
 func (l *ledger) releaseClaim(now time.Time, id string) change {
-	for _, seq := range l.opened() {
-		if e := l.entries[seq]; claimed(&e, now) && e.ClaimID == id {
+	for _, seq := range l.openNumbers() {
+		if e := l.entries[seq]; isClaimed(&e, now) && e.ClaimID == id {
 			e.ClaimUntil = now
 			return change{put: []seqstore.Entry{e}}
 		}
@@ -263,10 +265,10 @@ func (l *ledger) expire(now time.Time, seq int64) (change, error) {
 }
 
 func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, error) {
-	e, err := l.guard("resolve", now, req.Seq, req.Token, claimed)
+	e, err := l.guard("resolve", now, req.Seq, req.Token, isClaimed)
 	if err != nil {
 		by := l.entries[e.ReplacedBy]
-		return made(by, seqstore.Repeated(by, req.Payload, seqstore.RecoveredBy(e, req), err))
+		return repeated(by, seqstore.Repeated(by, req.Payload, seqstore.RecoveredBy(e, req), err))
 	}
 	outcome, reason := req.Outcome, req.Reason
 	if outcome == seqstore.OutcomeFailed {
@@ -298,7 +300,7 @@ func (l *ledger) fill(now time.Time, req seqstore.FillRequest) (change, error) {
 	case !ok:
 		return change{}, l.notFound(req.Seq)
 	case e.State != seqstore.Gap || e.Op != req.Op || req.Seq <= l.sealed:
-		return made(e, seqstore.Repeated(e, req.Payload, seqstore.FilledBy(e, req), seqstore.Late("fill", e, now)))
+		return repeated(e, seqstore.Repeated(e, req.Payload, seqstore.FilledBy(e, req), seqstore.Late("fill", e, now)))
 	}
 	e.State, e.FilledAt, e.Payload, e.Work = seqstore.Filled, now, bytes.Clone(req.Payload), seqstore.Work{}
 	return change{put: []seqstore.Entry{e}, result: e}, nil
@@ -331,10 +333,10 @@ func (l *ledger) status(now time.Time) seqstore.Status {
 		if e.State == seqstore.Gap {
 			s.Gaps++
 		}
-		if e.State == seqstore.Leased && !held(&e, now) {
+		if e.State == seqstore.Leased && !isHeld(&e, now) {
 			s.Expired++
 		}
-		if e.State.Open() && claimable(&e, now) {
+		if e.State.Open() && isClaimable(&e, now) {
 			s.Claimable++
 		}
 	}

@@ -36,8 +36,8 @@ func New() *Store {
 
 var _ seqstore.Store[Tx] = (*Store)(nil)
 
-// alone runs do exclusively.
-func (m *Store) alone(ctx context.Context, do func() error) error {
+// exclusively runs do exclusively.
+func (m *Store) exclusively(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -50,9 +50,9 @@ func (m *Store) alone(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// in runs do alone, with the stream and the time.
-func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
-	return m.alone(ctx, func() error {
+// withStream runs do exclusively, with the stream and the time.
+func (m *Store) withStream(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+	return m.exclusively(ctx, func() error {
 		l := m.streams[stream]
 		if l == nil {
 			return seqstore.UnknownStream(stream)
@@ -61,9 +61,9 @@ func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now ti
 	})
 }
 
-// ask runs do like in, and returns its answer.
-func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger, now time.Time) (T, error)) (answer T, err error) {
-	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+// query runs do like withStream, and returns its answer.
+func query[T any](ctx context.Context, m *Store, stream string, do func(l *ledger, now time.Time) (T, error)) (answer T, err error) {
+	err = m.withStream(ctx, stream, func(l *ledger, now time.Time) error {
 		answer, err = do(l, now)
 		return err
 	})
@@ -73,15 +73,15 @@ func ask[T any](ctx context.Context, m *Store, stream string, do func(l *ledger,
 // request is a request that can be checked.
 type request interface{ Validate() error }
 
-// makes validates a request unless it is nil, runs a rule and the caller's write, and applies the
+// applyRule validates a request unless it is nil, runs a rule and the caller's write, and applies the
 // change.
-func (m *Store) makes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
+func (m *Store) applyRule(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
 	if req != nil {
 		if err := req.Validate(); err != nil {
 			return result, err
 		}
 	}
-	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+	err = m.withStream(ctx, stream, func(l *ledger, now time.Time) error {
 		c, err := rule(l, now)
 		if err != nil {
 			return err
@@ -105,9 +105,9 @@ func (m *Store) makes(ctx context.Context, stream string, req request, write seq
 	return result, err
 }
 
-// closes makes a change, and wakes the waiters.
-func (m *Store) closes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
-	result, err := m.makes(ctx, stream, req, write, rule)
+// applyAndWake applies a rule, and wakes the waiters.
+func (m *Store) applyAndWake(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
+	result, err := m.applyRule(ctx, stream, req, write, rule)
 	if err == nil {
 		m.hub.Wake(stream)
 	}
@@ -119,7 +119,7 @@ func (m *Store) CreateStream(ctx context.Context, stream string) error {
 	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
 		return err
 	}
-	return m.alone(ctx, func() error {
+	return m.exclusively(ctx, func() error {
 		if m.streams[stream] == nil {
 			m.streams[stream] = newLedger(stream)
 		}
@@ -129,7 +129,7 @@ func (m *Store) CreateStream(ctx context.Context, stream string) error {
 
 // NewEpoch begins an epoch.
 func (m *Store) NewEpoch(ctx context.Context, stream string) (string, error) {
-	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (string, error) {
+	return query(ctx, m, stream, func(l *ledger, _ time.Time) (string, error) {
 		l.epoch = abstractions.NewID()
 		return l.epoch, nil
 	})
@@ -137,12 +137,12 @@ func (m *Store) NewEpoch(ctx context.Context, stream string) (string, error) {
 
 // Lease issues a number.
 func (m *Store) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
-	return m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
+	return m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
 }
 
 // Renew extends a lease.
 func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
-	_, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, err error) {
+	_, err = m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, err error) {
 		c, granted, err = l.renew(now, req)
 		return c, err
 	})
@@ -151,13 +151,13 @@ func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted t
 
 // Save keeps work.
 func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
-	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
+	_, err := m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
 	return err
 }
 
 // Commit closes a number with its payload.
 func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
-	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
+	return m.applyAndWake(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
 }
 
 // CommitAndLease closes a number, and issues the next number.
@@ -165,7 +165,7 @@ func (m *Store) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, 
 	if err := next.Validate(); err != nil {
 		return done, leased, err
 	}
-	done, err = m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (c change, err error) {
+	done, err = m.applyAndWake(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (c change, err error) {
 		c, leased, err = l.commitAndLease(now, req, next)
 		return c, err
 	})
@@ -177,13 +177,13 @@ func (m *Store) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, 
 
 // Release makes a gap of a number.
 func (m *Store) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
-	_, err := m.closes(ctx, req.Stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
+	_, err := m.applyAndWake(ctx, req.Stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
 	return err
 }
 
 // Claim gives a cleaner the next number to recover.
 func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstore.Entry, ok bool, err error) {
-	e, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, _ error) {
+	e, err = m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, _ error) {
 		c, ok = l.claim(now, req)
 		return c, nil
 	})
@@ -192,13 +192,13 @@ func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstor
 
 // ReleaseClaim lets a claim lapse.
 func (m *Store) ReleaseClaim(ctx context.Context, stream, id string) error {
-	_, err := m.makes(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
+	_, err := m.applyRule(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
 	return err
 }
 
 // ExtendClaim extends a claim.
 func (m *Store) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) error {
-	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
+	_, err := m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
 	return err
 }
 
@@ -207,17 +207,17 @@ func (m *Store) Resolve(ctx context.Context, req seqstore.ResolveRequest, write 
 	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
-	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
+	return m.applyAndWake(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
 }
 
 // Fill gives a gap its result.
 func (m *Store) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
-	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
+	return m.applyAndWake(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
 }
 
 // Seal makes gaps final.
 func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
-	_, err = m.closes(ctx, stream, nil, nil, func(l *ledger, _ time.Time) (change, error) {
+	_, err = m.applyAndWake(ctx, stream, nil, nil, func(l *ledger, _ time.Time) (change, error) {
 		var c change
 		through, c, err = l.seal(upTo)
 		if err == nil {
@@ -230,7 +230,7 @@ func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through in
 
 // Forget deletes sealed entries.
 func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error) {
-	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (n int, _ error) {
+	return query(ctx, m, stream, func(l *ledger, _ time.Time) (n int, _ error) {
 		for seq := int64(1); seq <= min(upTo, l.sealed) && n < limit; seq++ {
 			e, kept := l.entries[seq]
 			if !kept || e.Uncleaned {
@@ -249,7 +249,7 @@ func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int
 
 // EnterRecovery begins recovery mode.
 func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error) {
-	return ask(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
+	return query(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
 		entered := !l.inRecovery(now)
 		l.recoveryUntil = latest(l.recoveryUntil, now.Add(lasts))
 		return entered, nil
@@ -258,7 +258,7 @@ func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Dur
 
 // LeaveRecovery ends recovery mode.
 func (m *Store) LeaveRecovery(ctx context.Context, stream string) (bool, error) {
-	return ask(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
+	return query(ctx, m, stream, func(l *ledger, now time.Time) (bool, error) {
 		left := l.inRecovery(now)
 		l.recoveryUntil = time.Time{}
 		return left, nil
@@ -267,13 +267,13 @@ func (m *Store) LeaveRecovery(ctx context.Context, stream string) (bool, error) 
 
 // Expire ends a lease or a claim.
 func (m *Store) Expire(ctx context.Context, stream string, seq int64) error {
-	_, err := m.makes(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.expire(now, seq) })
+	_, err := m.applyRule(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.expire(now, seq) })
 	return err
 }
 
 // Cleaned records that the hooks of a number have succeeded.
 func (m *Store) Cleaned(ctx context.Context, stream string, seq int64) error {
-	return m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+	return m.withStream(ctx, stream, func(l *ledger, _ time.Time) error {
 		if e, ok := l.entries[seq]; ok && e.Uncleaned {
 			e.Uncleaned = false
 			l.entries[seq] = e
@@ -287,7 +287,7 @@ func (m *Store) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
 	if err := item.Validate(); err != nil {
 		return err
 	}
-	return m.in(ctx, item.Stream, func(_ *ledger, now time.Time) error {
+	return m.withStream(ctx, item.Stream, func(_ *ledger, now time.Time) error {
 		for _, other := range m.manual {
 			if other.Stream == item.Stream && other.Seq == item.Seq && other.Op == item.Op && bytes.Equal(other.Payload, item.Payload) {
 				return nil
@@ -302,7 +302,7 @@ func (m *Store) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
 
 // ResolveManual marks an item as decided.
 func (m *Store) ResolveManual(ctx context.Context, id int64, by string) error {
-	return m.alone(ctx, func() error {
+	return m.exclusively(ctx, func() error {
 		if id < 1 || id > int64(len(m.manual)) {
 			return seqstore.ErrNotFound
 		}
@@ -315,7 +315,7 @@ func (m *Store) ResolveManual(ctx context.Context, id int64, by string) error {
 
 // Manual returns undecided items.
 func (m *Store) Manual(ctx context.Context, stream string, limit int) ([]seqstore.ManualItem, error) {
-	return ask(ctx, m, stream, func(*ledger, time.Time) (items []seqstore.ManualItem, _ error) {
+	return query(ctx, m, stream, func(*ledger, time.Time) (items []seqstore.ManualItem, _ error) {
 		for _, item := range m.manual {
 			if item.Stream == stream && item.ResolvedAt.IsZero() && len(items) < limit {
 				item.Payload = bytes.Clone(item.Payload)
@@ -328,7 +328,7 @@ func (m *Store) Manual(ctx context.Context, stream string, limit int) ([]seqstor
 
 // Read returns entries.
 func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
-	return ask(ctx, m, req.Stream, func(l *ledger, _ time.Time) (page seqstore.Page, _ error) {
+	return query(ctx, m, req.Stream, func(l *ledger, _ time.Time) (page seqstore.Page, _ error) {
 		page.Through, page.Last, page.Epoch = l.watermark(), l.next-1, l.epoch
 		if req.Sealed {
 			page.Through = l.sealed
@@ -355,7 +355,7 @@ func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Pa
 
 // FindManual returns an item.
 func (m *Store) FindManual(ctx context.Context, id int64) (item seqstore.ManualItem, err error) {
-	err = m.alone(ctx, func() error {
+	err = m.exclusively(ctx, func() error {
 		if id < 1 || id > int64(len(m.manual)) {
 			return seqstore.ErrNotFound
 		}
@@ -368,7 +368,7 @@ func (m *Store) FindManual(ctx context.Context, id int64) (item seqstore.ManualI
 
 // Find returns the entry of an operation.
 func (m *Store) Find(ctx context.Context, stream, op string) (seqstore.Entry, error) {
-	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (seqstore.Entry, error) {
+	return query(ctx, m, stream, func(l *ledger, _ time.Time) (seqstore.Entry, error) {
 		found, ok := l.entries[l.ops[op]]
 		if !ok {
 			return found, seqstore.NotFound(stream, fmt.Sprintf("operation %q", op))
@@ -379,7 +379,7 @@ func (m *Store) Find(ctx context.Context, stream, op string) (seqstore.Entry, er
 
 // Events returns the audit of some numbers.
 func (m *Store) Events(ctx context.Context, stream string, from, to int64) ([]seqstore.Event, error) {
-	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (all []seqstore.Event, _ error) {
+	return query(ctx, m, stream, func(l *ledger, _ time.Time) (all []seqstore.Event, _ error) {
 		for seq := max(from, 1); seq <= to && seq < l.next; seq++ {
 			all = append(all, l.events[seq]...)
 		}
@@ -389,12 +389,12 @@ func (m *Store) Events(ctx context.Context, stream string, from, to int64) ([]se
 
 // Status returns a summary of a stream.
 func (m *Store) Status(ctx context.Context, stream string) (seqstore.Status, error) {
-	return ask(ctx, m, stream, func(l *ledger, now time.Time) (seqstore.Status, error) { return l.status(now), nil })
+	return query(ctx, m, stream, func(l *ledger, now time.Time) (seqstore.Status, error) { return l.status(now), nil })
 }
 
 // LowestOpen is the lowest open number.
 func (m *Store) LowestOpen(ctx context.Context, stream string) (int64, error) {
-	return ask(ctx, m, stream, func(l *ledger, _ time.Time) (int64, error) { return l.lowestOpen(), nil })
+	return query(ctx, m, stream, func(l *ledger, _ time.Time) (int64, error) { return l.lowestOpen(), nil })
 }
 
 // Watch returns wake-ups.

@@ -40,15 +40,15 @@ func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 		t.Run(flaw, func(t *testing.T) {
 			var found string
 			for seed := uint64(1); seed <= 10 && !strings.Contains(found, want); seed++ {
-				found = tortured(t, flaw, seed)
+				found = runTorture(t, flaw, seed)
 			}
 			require.Contains(t, found, want)
 		})
 	}
 }
 
-// tortured returns the findings of the checker in a run on a broken store.
-func tortured(t *testing.T, flaw string, seed uint64) (found string) {
+// runTorture returns the findings of the checker in a run on a broken store.
+func runTorture(t *testing.T, flaw string, seed uint64) (found string) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memsequence.Broken{Store: memsequence.New(), Flaw: flaw}
 		h := sequencetest.Torture(t, sequencetest.Database[memsequence.Tx](&memory{store: store.Store}), sequencetest.TortureOptions{

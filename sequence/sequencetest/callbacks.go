@@ -29,10 +29,10 @@ func trapT198[Tx any](f *fixture[Tx]) {
 		}
 		for name, o := range options {
 			op := kind + " in " + name
-			f.save(f.expired(op), sequence.Completed, op)
+			f.save(f.leaseExpired(op), sequence.Completed, op)
 			o.MaxAttempts, o.RetryAfter = 2, time.Millisecond
 			c := f.cleaner(o)
-			f.until(func() bool {
+			f.await(func() bool {
 				f.sweep(c)
 				return f.status().Open == 0
 			})
@@ -40,18 +40,18 @@ func trapT198[Tx any](f *fixture[Tx]) {
 			require.Equal(f, sequence.ReasonRecoveryFailed, found.Reason, op)
 			require.Equal(f, 2, found.Attempts, op)
 			require.Contains(f, found.LastError, map[string]string{"panic": "panic: bad code", "end": "ended its goroutine"}[kind])
-			require.Contains(f, f.queued(), op)
+			require.Contains(f, f.manualPayloads(), op)
 		}
 
 		for i := range 3 {
-			f.expired(fmt.Sprint(kind, " in OnMode ", i))
+			f.leaseExpired(fmt.Sprint(kind, " in OnMode ", i))
 		}
 		called := 0
 		f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{Cascade: 1, OnMode: func(context.Context, bool) { called++; fails() }}))
 		require.Positive(f, called)
 		require.Zero(f, f.status().Open)
 
-		f.expired(kind + " in a hook")
+		f.leaseExpired(kind + " in a hook")
 		f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{Hooks: []sequence.Hook{func(context.Context, sequence.Entry) error { fails(); return nil }}}))
 		require.True(f, f.find(kind+" in a hook").Uncleaned)
 		require.NoError(f, f.store.Cleaned(f.ctx, stream, f.find(kind+" in a hook").Seq))
@@ -115,8 +115,8 @@ func trapT199[Tx any](f *fixture[Tx]) {
 // A hook that does not return blocks neither the cleaner nor other hooks, and does not run twice at
 // the same time.
 func trapT206[Tx any](f *fixture[Tx]) {
-	f.expired("hangs")
-	f.expired("other")
+	f.leaseExpired("hangs")
+	f.leaseExpired("other")
 	release := make(chan struct{})
 	var hanging, others, beside atomic.Int32
 	c := f.cleaner(sequence.CleanerOptions[Tx]{ClaimFor: f.unit, Hooks: []sequence.Hook{func(_ context.Context, e sequence.Entry) error {
@@ -138,7 +138,7 @@ func trapT206[Tx any](f *fixture[Tx]) {
 	require.Zero(f, beside.Load())
 	require.True(f, f.find("hangs").Uncleaned)
 	close(release)
-	f.until(func() bool {
+	f.await(func() bool {
 		f.sweep(c)
 		return !f.find("hangs").Uncleaned
 	})
@@ -262,7 +262,7 @@ func trapT204[Tx any](f *fixture[Tx]) {
 }
 
 // An operator ends a lease, a claim, or a pause, and a cleaner closes the number.
-func expiring[Tx any](f *fixture[Tx]) {
+func anOperatorExpiresALease[Tx any](f *fixture[Tx]) {
 	expire := func(seq int64) {
 		f.Helper()
 		require.NoError(f, f.store.Expire(f.ctx, stream, seq))
@@ -272,10 +272,10 @@ func expiring[Tx any](f *fixture[Tx]) {
 	require.False(f, ok)
 	expire(e.Seq)
 	require.Equal(f, 1, f.status().Expired)
-	f.refused(f.tryCommit(e, "x"), sequence.Leased)
+	f.requireLate(f.tryCommit(e, "x"), sequence.Leased)
 	claim := f.claim(time.Hour)
 	expire(e.Seq)
-	f.refused(f.store.ExtendClaim(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: claim.Token, Duration: time.Hour}), sequence.Recovering)
+	f.requireLate(f.store.ExtendClaim(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: claim.Token, Duration: time.Hour}), sequence.Recovering)
 	failed := resolution(f.claim(time.Hour), seqstore.OutcomeFailed, "bad luck")
 	failed.RetryAfter = time.Hour
 	f.resolveAs(failed, nil)

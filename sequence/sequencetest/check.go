@@ -12,7 +12,7 @@ import (
 
 // Check returns the violations in a history, at most a few of each kind.
 func (h *History) Check() (wrong []string) {
-	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audited, h.readers, h.standing} {
+	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audit, h.readers, h.stalls} {
 		found := 0
 		check(func(format string, args ...any) {
 			if found++; found <= 3 {
@@ -39,20 +39,20 @@ func (h *History) holes(report func(string, ...any)) {
 	}
 }
 
-func result(e *sequence.Entry) bool {
+func isResult(e *sequence.Entry) bool {
 	return e.State == sequence.Committed || e.State == sequence.Filled
 }
 
 // outcomes: the application's table has one row for each result, an operation has one result at most, and each
 // reported commit is in the table.
 func (h *History) outcomes(report func(string, ...any)) {
-	rows, ops, told := map[string]int{}, map[string][]int64{}, map[int64]sequence.Entry{}
+	rows, ops, entries := map[string]int{}, map[string][]int64{}, map[int64]sequence.Entry{}
 	for _, row := range h.Rows {
 		rows[row]++
 	}
 	for _, e := range h.Entries {
-		told[e.Seq] = e
-		if !result(&e) {
+		entries[e.Seq] = e
+		if !isResult(&e) {
 			continue
 		}
 		row := fmt.Sprintf("%s %d", e.Payload, e.Seq)
@@ -72,12 +72,12 @@ func (h *History) outcomes(report func(string, ...any)) {
 	}
 	for op := range h.Saved {
 		if len(ops[op]) == 0 {
-			report("outcome: %s was told to be saved, and has no result", op)
+			report("outcome: %s was reported as saved, and has no result", op)
 		}
 	}
 	for op, seq := range h.Acknowledged {
-		if e := told[seq]; !result(&e) || e.Op != op {
-			report("outcome: %s was told to be committed as %d, which is %s of %s", op, seq, e.State, e.Op)
+		if e := entries[seq]; !isResult(&e) || e.Op != op {
+			report("outcome: %s was reported as committed as %d, which is %s of %s", op, seq, e.State, e.Op)
 		}
 	}
 }
@@ -140,8 +140,8 @@ var follows = map[string][]sequence.State{
 	string(sequence.Gap):        {sequence.Filled, sequence.Sealed},
 }
 
-// audited: a number's events form a valid sequence, and end with its present state.
-func (h *History) audited(report func(string, ...any)) {
+// audit: a number's events form a valid sequence, and end with its present state.
+func (h *History) audit(report func(string, ...any)) {
 	last := map[int64]sequence.Event{}
 	for _, e := range h.Events {
 		before := last[e.Seq]
@@ -185,8 +185,8 @@ func (h *History) readers(report func(string, ...any)) {
 	}
 }
 
-// standing: the stream advances when the longest lease has run out.
-func (h *History) standing(report func(string, ...any)) {
+// stalls: the stream advances when the longest lease has run out.
+func (h *History) stalls(report func(string, ...any)) {
 	if h.Limit > 0 && h.Stood > h.Limit {
 		report("standing: the watermark stood still for %v: %s", h.Stood, h.StoodBy)
 	}

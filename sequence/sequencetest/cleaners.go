@@ -40,7 +40,7 @@ func (f *fixture[Tx]) insertPayload(ctx context.Context, tx Tx, e sequence.Entry
 }
 
 func theRecoveryChainEndsEveryNumber[Tx any](f *fixture[Tx]) {
-	completed, partial, hopeless, nothing := f.expired("completed"), f.expired("partial"), f.expired("hopeless"), f.expired("nothing")
+	completed, partial, hopeless, nothing := f.leaseExpired("completed"), f.leaseExpired("partial"), f.leaseExpired("hopeless"), f.leaseExpired("nothing")
 	f.save(completed, sequence.Completed, "c")
 	f.save(partial, sequence.Partial, "half")
 	f.save(hopeless, sequence.Partial, "hopeless")
@@ -76,7 +76,7 @@ func theRecoveryChainEndsEveryNumber[Tx any](f *fixture[Tx]) {
 
 // No number is lost by errors or panics of steps, or of the caller's own write.
 func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
-	failing, panicking, writing := f.expired("failing"), f.expired("panicking"), f.expired("writing")
+	failing, panicking, writing := f.leaseExpired("failing"), f.leaseExpired("panicking"), f.leaseExpired("writing")
 	for _, e := range []sequence.Entry{failing, panicking, writing} {
 		f.save(e, sequence.Completed, e.Op)
 	}
@@ -105,7 +105,7 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 	ended := make(chan error, 1)
 	options.Interval = time.Millisecond
 	go func() { ended <- c.Run(ctx) }()
-	f.until(func() bool {
+	f.await(func() bool {
 		return f.find("failing").Attempts > 0 && f.find("panicking").Attempts > 0 && f.find("writing").Attempts > 0
 	})
 	stop()
@@ -118,7 +118,7 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 	healed.Store(true)
 	options.MaxAttempts = 3
 	last := f.cleaner(options)
-	f.until(func() bool {
+	f.await(func() bool {
 		f.sweep(last)
 		return f.status().Open == 0
 	})
@@ -131,10 +131,10 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 
 func theLoadChoosesTheSteps[Tx any](f *fixture[Tx]) {
 	load := sequence.LowLoad
-	var asked []string
+	var called []string
 	step := func(name string) sequence.Step {
 		return sequence.Step{Name: name, Recover: func(context.Context, sequence.Entry) (sequence.Recovery, error) {
-			asked = append(asked, name)
+			called = append(called, name)
 			return sequence.Recovery{}, nil
 		}}
 	}
@@ -143,10 +143,10 @@ func theLoadChoosesTheSteps[Tx any](f *fixture[Tx]) {
 		Select: sequence.ByLoad(func(context.Context) sequence.Load { return load }, "dear"),
 	})
 	for l, want := range map[sequence.Load][]string{sequence.LowLoad: {"cheap", "dear"}, sequence.MediumLoad: {"cheap"}, sequence.HighLoad: nil, sequence.UnknownLoad: nil} {
-		load, asked = l, nil
-		f.expired(fmt.Sprint("op", l))
+		load, called = l, nil
+		f.leaseExpired(fmt.Sprint("op", l))
 		require.Equal(f, sequence.Report{Closed: 1, Gaps: 1}, f.sweep(c))
-		require.Equal(f, want, asked)
+		require.Equal(f, want, called)
 	}
 }
 
@@ -166,7 +166,7 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 			return nil
 		},
 	}
-	f.expired("op")
+	f.leaseExpired("op")
 	first := f.cleaner(sequence.CleanerOptions[Tx]{Hooks: hooks})
 	f.sweep(first)
 	require.Equal(f, sequence.Gap, f.find("op").State, "hooks block no sweep")
@@ -187,7 +187,7 @@ func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	for i := range numbers {
 		f.lease(fmt.Sprint(i), time.Millisecond)
 	}
-	pass(20 * time.Millisecond)
+	sleep(20 * time.Millisecond)
 	var on, off, doubled atomic.Int32
 	var order []int64
 	var mu sync.Mutex
@@ -221,7 +221,7 @@ func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && f.status().Expired > 0; {
 				_, err := c.Sweep(f.ctx)
 				assert.NoError(f, err)
-				pass(time.Millisecond)
+				sleep(time.Millisecond)
 			}
 		})
 	}
@@ -239,9 +239,9 @@ func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 
 // A recovery that takes longer than ClaimFor keeps its claim.
 func aSlowRecoveryKeepsItsClaim[Tx any](f *fixture[Tx]) {
-	f.expired("op")
+	f.leaseExpired("op")
 	c := f.cleaner(sequence.CleanerOptions[Tx]{ClaimFor: 4 * f.unit, Steps: []sequence.Step{{Name: "slow", Recover: func(ctx context.Context, _ sequence.Entry) (sequence.Recovery, error) {
-		pass(10 * f.unit)
+		sleep(10 * f.unit)
 		return sequence.Recovery{Outcome: sequence.OutcomeRecovered, Payload: []byte("x")}, ctx.Err()
 	}}}})
 	var report sequence.Report
@@ -251,7 +251,7 @@ func aSlowRecoveryKeepsItsClaim[Tx any](f *fixture[Tx]) {
 		defer close(done)
 		report, err = c.Sweep(f.ctx)
 	}()
-	pass(6 * f.unit)
+	sleep(6 * f.unit)
 	_, ok := f.tryClaim(time.Minute)
 	<-done
 	require.NoError(f, err)
@@ -278,7 +278,7 @@ func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {
 
 // Other cleaners need not wait for the end of a claim whose cleaner has stopped.
 func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
-	f.expired("half done")
+	f.leaseExpired("half done")
 	ctx, stop := context.WithCancel(f.ctx)
 	defer stop()
 	stopped := f.cleaner(sequence.CleanerOptions[Tx]{ClaimFor: time.Hour, Steps: []sequence.Step{{Name: "slow", Recover: func(work context.Context, _ sequence.Entry) (sequence.Recovery, error) {
@@ -292,41 +292,41 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Recovering, e.State)
 	require.Zero(f, e.Attempts, "it has not failed")
 	require.Less(f, e.ClaimUntil.Sub(f.status().Now), time.Minute)
-	pass(5 * time.Millisecond)
-	store := &line[Tx]{Store: f.store}
+	sleep(5 * time.Millisecond)
+	store := &faultyStore[Tx]{Store: f.store}
 	next, err := sequence.NewCleaner[Tx](store, stream, sequence.CleanerOptions[Tx]{})
 	require.NoError(f, err)
 	f.sweep(next)
 	require.NoError(f, next.Close(f.ctx))
 	require.Equal(f, sequence.Gap, f.find("half done").State)
-	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
+	require.Zero(f, store.releasedClaims.Load(), "a claim that has ended is not given back")
 }
 
 // A cleaner that is stopped while a claim request is under way doesn't know whether it has the
 // claim.
 func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
-	f.expired("op")
+	f.leaseExpired("op")
 	ctx, stop := context.WithCancel(f.ctx)
 	defer stop()
-	c, err := sequence.NewCleaner[Tx](&cutOff[Tx]{f.store, stop}, stream, sequence.CleanerOptions[Tx]{ClaimFor: time.Hour})
+	c, err := sequence.NewCleaner[Tx](&cancelingStore[Tx]{f.store, stop}, stream, sequence.CleanerOptions[Tx]{ClaimFor: time.Hour})
 	require.NoError(f, err)
 	_, err = c.Sweep(ctx)
 	require.ErrorIs(f, err, context.Canceled)
 	require.Equal(f, sequence.Recovering, f.find("op").State)
-	f.until(func() bool { return !f.find("op").ClaimUntil.After(f.status().Now) })
+	f.await(func() bool { return !f.find("op").ClaimUntil.After(f.status().Now) })
 	require.Zero(f, f.find("op").Attempts)
 	require.NoError(f, c.Close(f.ctx))
 	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{}))
 	require.Equal(f, sequence.Gap, f.find("op").State)
 }
 
-// cutOff is a store whose answer to a claim is lost, because the caller has left.
-type cutOff[Tx any] struct {
+// cancelingStore is a store whose answer to a claim is lost, because the caller has left.
+type cancelingStore[Tx any] struct {
 	sequence.Store[Tx]
 	leave func()
 }
 
-func (s *cutOff[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (sequence.Entry, bool, error) {
+func (s *cancelingStore[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (sequence.Entry, bool, error) {
 	_, _, err := s.Store.Claim(ctx, req)
 	s.leave()
 	<-ctx.Done()

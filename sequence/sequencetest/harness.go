@@ -51,16 +51,16 @@ func newFixture[Tx any](t *testing.T, h Harness[Tx]) *fixture[Tx] {
 	return f
 }
 
-// until waits for a condition.
-func (f *fixture[Tx]) until(condition func() bool) {
+// await waits for a condition.
+func (f *fixture[Tx]) await(condition func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !condition(); pass(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); sleep(10 * time.Millisecond) {
 		require.True(f, time.Now().Before(deadline), "it never happens")
 	}
 }
 
-// pass waits for d.
-func pass(d time.Duration) { <-time.After(d) }
+// sleep waits for d.
+func sleep(d time.Duration) { <-time.After(d) }
 
 func (f *fixture[Tx]) lease(op string, d time.Duration) sequence.Entry {
 	f.Helper()
@@ -69,11 +69,11 @@ func (f *fixture[Tx]) lease(op string, d time.Duration) sequence.Entry {
 	return e
 }
 
-// expired leases a number whose lease then runs out.
-func (f *fixture[Tx]) expired(op string) sequence.Entry {
+// leaseExpired leases a number whose lease then runs out.
+func (f *fixture[Tx]) leaseExpired(op string) sequence.Entry {
 	f.Helper()
 	e := f.lease(op, time.Millisecond)
-	pass(20 * time.Millisecond)
+	sleep(20 * time.Millisecond)
 	return e
 }
 
@@ -184,8 +184,8 @@ func seqs(entries []sequence.Entry) []int64 {
 	return all
 }
 
-// late checks that err is a *LateCommitError for a number in the given state.
-func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommitError {
+// lateError checks that err is a *LateCommitError for a number in the given state.
+func (f *fixture[Tx]) lateError(err error, state sequence.State) *sequence.LateCommitError {
 	f.Helper()
 	late := (*sequence.LateCommitError)(nil)
 	require.ErrorAs(f, err, &late)
@@ -194,10 +194,10 @@ func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommit
 	return late
 }
 
-// refused is like late, but returns nothing.
-func (f *fixture[Tx]) refused(err error, state sequence.State) {
+// requireLate is like lateError, but returns nothing.
+func (f *fixture[Tx]) requireLate(err error, state sequence.State) {
 	f.Helper()
-	require.NotNil(f, f.late(err, state))
+	require.NotNil(f, f.lateError(err, state))
 }
 
 // writer returns a Stream on the fixture's store. The test closes the Stream at its end.

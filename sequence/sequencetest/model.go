@@ -61,11 +61,11 @@ var errOwn = errors.New("the write's own")
 // send is like both, for requests whose answer is not needed.
 func (m *model[Tx]) send(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) {
 	m.Helper()
-	_, _ = m.both(what, request, rules)
+	_, _ = m.compareAnswers(what, request, rules)
 }
 
-// both sends a request to the store and to the rules, and compares errors and answers.
-func (m *model[Tx]) both(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) (any, error) {
+// compareAnswers sends a request to the store and to the rules, and compares errors and answers.
+func (m *model[Tx]) compareAnswers(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) (any, error) {
 	m.Helper()
 	m.story = append(m.story, what)
 	got, err := request(m.stores[m.random.IntN(len(m.stores))])
@@ -73,7 +73,7 @@ func (m *model[Tx]) both(what string, request func(store sequence.Store[Tx]) (an
 	m.story[len(m.story)-1] += " → " + answer(wanted)
 	require.Equal(m, answer(wanted), answer(err), "%v\n%s", err, strings.Join(m.story, "\n"))
 	if wanted == nil {
-		require.Equal(m, shown(want), shown(got), strings.Join(m.story, "\n"))
+		require.Equal(m, normalize(want), normalize(got), strings.Join(m.story, "\n"))
 	}
 	return got, err
 }
@@ -85,11 +85,11 @@ func answer(err error) string {
 	case err == nil:
 		return "done"
 	case errors.As(err, &late):
-		return fmt.Sprintf("late to %s: expired %t, %v", late.Op, late.Expired, shown(late.Entry))
+		return fmt.Sprintf("late to %s: expired %t, %v", late.Op, late.Expired, normalize(late.Entry))
 	case errors.As(err, &open):
 		return fmt.Sprint("open: ", open.Lowest)
 	case errors.As(err, &ended):
-		return fmt.Sprint("ended: ", shown(ended.Entry))
+		return fmt.Sprint("ended: ", normalize(ended.Entry))
 	}
 	for _, known := range []error{sequence.ErrOtherPayload, sequence.ErrUnknownStream, sequence.ErrNotFound, leasing.ErrInvalid, errOwn} {
 		if errors.Is(err, known) {
@@ -99,9 +99,9 @@ func answer(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// shown returns an answer without the differences between two stores: times are counted from the lease, in
+// normalize returns an answer without the differences between two stores: times are counted from the lease, in
 // tens of minutes.
-func shown(answer any) any {
+func normalize(answer any) any {
 	switch a := answer.(type) {
 	case sequence.Entry:
 		since := func(t time.Time) string {
@@ -117,7 +117,7 @@ func shown(answer any) any {
 	case []sequence.Entry:
 		var all []any
 		for _, e := range a {
-			all = append(all, shown(e))
+			all = append(all, normalize(e))
 		}
 		return all
 	case sequence.Status:
@@ -133,18 +133,18 @@ func shown(answer any) any {
 	case []sequence.ManualItem:
 		var all []any
 		for _, item := range a {
-			all = append(all, shown(item))
+			all = append(all, normalize(item))
 		}
 		return all
 	case seqstore.Page:
-		return fmt.Sprint(shown(a.Entries), a.Through, a.Last, a.Before != "")
+		return fmt.Sprint(normalize(a.Entries), a.Through, a.Last, a.Before != "")
 	case [2]sequence.Entry:
-		return fmt.Sprint(shown(a[0]), shown(a[1]))
+		return fmt.Sprint(normalize(a[0]), normalize(a[1]))
 	}
 	return answer
 }
 
-func drawn[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
+func pick[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
 
 // seq draws a number, usually one of the latest, and sometimes one that was never issued.
 func (m *model[Tx]) seq() int64 {
@@ -164,10 +164,10 @@ func (m *model[Tx]) entry(state sequence.State) (e sequence.Entry, token int64) 
 		page, err = m.rules.Read(m.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 20, States: []sequence.State{state}})
 		require.NoError(m, err)
 		if len(page.Entries) > 0 {
-			e = drawn(m.random, page.Entries...)
+			e = pick(m.random, page.Entries...)
 		}
 	}
-	return e, max(1, e.Token+drawn[int64](m.random, 0, 0, 0, 0, 0, 1, -1))
+	return e, max(1, e.Token+pick[int64](m.random, 0, 0, 0, 0, 0, 1, -1))
 }
 
 var anyState = []sequence.State{sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed}
@@ -181,13 +181,13 @@ func (m *model[Tx]) op() string {
 }
 
 func (m *model[Tx]) payload(of string) []byte {
-	return drawn(m.random, []byte(of), []byte(of), []byte(of), []byte("other"), nil)
+	return pick(m.random, []byte(of), []byte(of), []byte(of), []byte("other"), nil)
 }
 
 func (m *model[Tx]) leaseRequest() seqstore.LeaseRequest {
 	return seqstore.LeaseRequest{
-		Stream: drawn(m.random, stream, stream, stream, stream, stream, stream, stream, "unknown"), Op: m.op(), Kind: drawn(m.random, "", "kind"), Owner: "owner",
-		Duration: drawn(m.random, time.Hour, 2*time.Hour, 3*time.Minute),
+		Stream: pick(m.random, stream, stream, stream, stream, stream, stream, stream, "unknown"), Op: m.op(), Kind: pick(m.random, "", "kind"), Owner: "owner",
+		Duration: pick(m.random, time.Hour, 2*time.Hour, 3*time.Minute),
 	}
 }
 
@@ -223,10 +223,10 @@ func (m *model[Tx]) step() {
 	case 0, 1, 2:
 		m.leases()
 	case 3:
-		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: drawn(m.random, time.Hour, 3*time.Hour)}
+		req := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: token, Duration: pick(m.random, time.Hour, 3*time.Hour)}
 		m.send(fmt.Sprintf("renew %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Renew(m.ctx, req) }, func() (any, error) { return m.rules.Renew(m.ctx, req) })
 	case 4, 5:
-		req := seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: drawn(m.random, sequence.Partial, sequence.Completed), Data: m.payload(e.Op)}}
+		req := seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: pick(m.random, sequence.Partial, sequence.Completed), Data: m.payload(e.Op)}}
 		m.send(fmt.Sprintf("save %+v", req), func(s sequence.Store[Tx]) (any, error) { return nil, s.Save(m.ctx, req) }, func() (any, error) { return nil, m.rules.Save(m.ctx, req) })
 	case 6, 7, 8:
 		m.commits(e, token)
@@ -240,11 +240,11 @@ func (m *model[Tx]) step() {
 	case 13, 14:
 		m.resolves(e, token)
 	case 15:
-		req := seqstore.FillRequest{Stream: stream, Seq: e.Seq, Op: drawn(m.random, e.Op, e.Op, e.Op, "another"), Payload: m.payload(e.Op)}
+		req := seqstore.FillRequest{Stream: stream, Seq: e.Seq, Op: pick(m.random, e.Op, e.Op, e.Op, "another"), Payload: m.payload(e.Op)}
 		write, rules := m.writes()
 		m.send(fmt.Sprintf("fill %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Fill(m.ctx, req, write) }, func() (any, error) { return m.rules.Fill(m.ctx, req, rules) })
 	case 16:
-		m.keepsHouse(e)
+		m.maintain(e)
 	case 17:
 		m.queues(e)
 	default:
@@ -254,7 +254,7 @@ func (m *model[Tx]) step() {
 
 func (m *model[Tx]) leases() {
 	req := m.leaseRequest()
-	got, err := m.both(fmt.Sprintf("lease %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Lease(m.ctx, req) }, func() (any, error) { return m.rules.Lease(m.ctx, req) })
+	got, err := m.compareAnswers(fmt.Sprintf("lease %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Lease(m.ctx, req) }, func() (any, error) { return m.rules.Lease(m.ctx, req) })
 	if err == nil {
 		m.issued = max(m.issued, got.(sequence.Entry).Seq)
 	}
@@ -270,7 +270,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	next := m.leaseRequest()
 	next.Stream = stream
 	none := false // a store may lease no number if that is not cheaper
-	got, err := m.both(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
+	got, err := m.compareAnswers(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
 		done, leased, err := s.CommitAndLease(m.ctx, req, next, write)
 		none = leased.Seq == 0
 		return [2]sequence.Entry{done, leased}, err
@@ -318,19 +318,19 @@ func (m *model[Tx]) claimed(e sequence.Entry, token int64) {
 
 func (m *model[Tx]) resolves(e sequence.Entry, token int64) {
 	req := seqstore.ResolveRequest{
-		Stream: stream, Seq: e.Seq, Token: token, Owner: "cleaner", Outcome: drawn(m.random, sequence.OutcomeRecovered, sequence.OutcomeGap, seqstore.OutcomeFailed),
-		Payload: m.payload(e.Op), Reason: drawn(m.random, "", "why"), RetryAfter: drawn(m.random, 0, time.Hour), MaxAttempts: drawn(m.random, 0, 1, 2), Uncleaned: m.random.IntN(2) == 0,
+		Stream: stream, Seq: e.Seq, Token: token, Owner: "cleaner", Outcome: pick(m.random, sequence.OutcomeRecovered, sequence.OutcomeGap, seqstore.OutcomeFailed),
+		Payload: m.payload(e.Op), Reason: pick(m.random, "", "why"), RetryAfter: pick(m.random, 0, time.Hour), MaxAttempts: pick(m.random, 0, 1, 2), Uncleaned: m.random.IntN(2) == 0,
 	}
 	write, rules := m.writes()
-	got, err := m.both(fmt.Sprintf("resolve %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Resolve(m.ctx, req, write) }, func() (any, error) { return m.rules.Resolve(m.ctx, req, rules) })
+	got, err := m.compareAnswers(fmt.Sprintf("resolve %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Resolve(m.ctx, req, write) }, func() (any, error) { return m.rules.Resolve(m.ctx, req, rules) })
 	if err == nil {
 		m.issued = max(m.issued, got.(sequence.Entry).Seq)
 	}
 }
 
-// keepsHouse draws a request about the stream as a whole.
-func (m *model[Tx]) keepsHouse(e sequence.Entry) {
-	upTo, limit := drawn(m.random, 0, m.seq(), m.issued/2, m.issued-8), 1+m.random.IntN(5)
+// maintain draws a request about the stream as a whole.
+func (m *model[Tx]) maintain(e sequence.Entry) {
+	upTo, limit := pick(m.random, 0, m.seq(), m.issued/2, m.issued-8), 1+m.random.IntN(5)
 	switch m.random.IntN(6) {
 	case 0, 1:
 		upTo = max(0, upTo)
@@ -355,13 +355,13 @@ func (m *model[Tx]) queues(e sequence.Entry) {
 		require.NoError(m, err)
 		want, err := m.rules.Manual(m.ctx, stream, 1000)
 		require.NoError(m, err)
-		require.Equal(m, shown(want), shown(got), strings.Join(m.story, "\n"))
+		require.Equal(m, normalize(want), normalize(got), strings.Join(m.story, "\n"))
 		if last := len(got) - 1; last >= 0 {
 			m.items = append(m.items, [2]int64{got[last].ID, want[last].ID})
 		}
 		return
 	}
-	item, by := m.items[m.random.IntN(len(m.items))], drawn(m.random, "ann", "bob", "")
+	item, by := m.items[m.random.IntN(len(m.items))], pick(m.random, "ann", "bob", "")
 	m.send(fmt.Sprint("decide ", item[1], " by ", by), func(s sequence.Store[Tx]) (any, error) {
 		return nil, s.ResolveManual(m.ctx, item[0], by)
 	}, func() (any, error) { return nil, m.rules.ResolveManual(m.ctx, item[1], by) })
@@ -374,7 +374,7 @@ func (m *model[Tx]) compare() {
 	m.send("lowest", func(s sequence.Store[Tx]) (any, error) { return s.LowestOpen(m.ctx, stream) }, func() (any, error) { return m.rules.LowestOpen(m.ctx, stream) })
 	for _, req := range []seqstore.ReadRequest{
 		{From: 1, Limit: 1000, States: anyState}, {From: m.seq(), Limit: 3}, {From: 1, Limit: 1000, Sealed: true}, {From: m.seq() / 2, Limit: 5, Uncleaned: true},
-		{From: 1, Limit: 4, States: []sequence.State{drawn(m.random, anyState...)}},
+		{From: 1, Limit: 4, States: []sequence.State{pick(m.random, anyState...)}},
 	} {
 		req.Stream = stream
 		m.send(fmt.Sprintf("read %+v", req), func(s sequence.Store[Tx]) (any, error) { return s.Read(m.ctx, req) }, func() (any, error) { return m.rules.Read(m.ctx, req) })

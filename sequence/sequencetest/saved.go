@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settles settles a late result, and fails the test unless the settlement is as wanted.
-func (f *fixture[Tx]) settles(s *sequence.Stream[Tx], e sequence.Entry, payload string, want sequence.Settlement) {
+// requireSettlement settles a late result, and fails the test unless the settlement is as wanted.
+func (f *fixture[Tx]) requireSettlement(s *sequence.Stream[Tx], e sequence.Entry, payload string, want sequence.Settlement) {
 	settled, _, err := s.Settle(f.ctx, sequence.Unsettled{Seq: e.Seq, Op: e.Op, Token: e.Token, Payload: []byte(payload)}, f.insert(payload))
 	assert.NoError(f, err)
 	assert.Equal(f, want, settled)
 }
 
-// queued returns the payloads in the manual queue.
-func (f *fixture[Tx]) queued() []string {
+// manualPayloads returns the payloads in the manual queue.
+func (f *fixture[Tx]) manualPayloads() []string {
 	f.Helper()
 	items, err := f.store.Manual(f.ctx, stream, 1000)
 	require.NoError(f, err)
@@ -42,19 +42,19 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	// The result comes between a claim and its end: every outcome is then refused.
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeRecovered, seqstore.OutcomeFailed} {
 		payload := "late for " + string(outcome)
-		e := f.expired(payload)
+		e := f.leaseExpired(payload)
 		claim := f.claim(time.Minute)
-		f.settles(s, e, payload, sequence.SettledSaved)
+		f.requireSettlement(s, e, payload, sequence.SettledSaved)
 		req := resolution(claim, outcome, "half")
 		req.MaxAttempts = 1
 		_, err := f.store.Resolve(f.ctx, req, f.insert("half"))
-		f.refused(err, sequence.Recovering)
-		f.refused(f.store.ExtendClaim(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: claim.Token, Duration: time.Minute}), sequence.Recovering)
-		f.settles(s, e, payload, sequence.SettledSaved)
+		f.requireLate(err, sequence.Recovering)
+		f.requireLate(f.store.ExtendClaim(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: claim.Token, Duration: time.Minute}), sequence.Recovering)
+		f.requireSettlement(s, e, payload, sequence.SettledSaved)
 		claim = f.claim(time.Minute)
 		require.Equal(f, payload, string(claim.Work.Data), "the next claim sees it")
-		f.settles(s, e, payload, sequence.SettledSaved)
-		f.settles(s, e, "other "+payload, sequence.SettledQueued)
+		f.requireSettlement(s, e, payload, sequence.SettledSaved)
+		f.requireSettlement(s, e, "other "+payload, sequence.SettledQueued)
 		f.resolve(claim, sequence.OutcomeRecovered, payload)
 		want = append(want, payload)
 	}
@@ -65,11 +65,11 @@ func trapT134[Tx any](f *fixture[Tx]) {
 		late[op] = f.lease(op, 4*f.unit)
 	}
 	f.save(late["partial"], sequence.Partial, "half")
-	pass(4*f.unit + 20*time.Millisecond)
+	sleep(4*f.unit + 20*time.Millisecond)
 	c := f.cleaner(sequence.CleanerOptions[Tx]{Write: f.insertPayload, Steps: []sequence.Step{
 		{Name: "slow", Recover: func(_ context.Context, e sequence.Entry) (sequence.Recovery, error) {
 			if e.Work.Phase != sequence.Completed {
-				f.settles(s, late[e.Op], e.Op, sequence.SettledSaved)
+				f.requireSettlement(s, late[e.Op], e.Op, sequence.SettledSaved)
 			}
 			return sequence.Recovery{}, nil
 		}},
@@ -88,22 +88,22 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, s.Do(f.ctx, sequence.Operation{ID: "failed", Duration: time.Hour}, func(ctx context.Context, n *sequence.Number[Tx]) error {
 		return errors.Join(n.Save(ctx, sequence.Completed, []byte("failed")), failed)
 	}), failed)
-	pass(20 * time.Millisecond)
+	sleep(20 * time.Millisecond)
 	require.Equal(f, sequence.Report{Closed: 2, Recovered: 2}, f.sweep(c))
 	want = append(want, "given up", "failed")
 	require.ElementsMatch(f, want, f.db.Rows(f.T))
 
 	// A cleaner that decides against the work leaves the decision to a person.
-	queued := f.queued()
-	unwanted := f.expired("unwanted")
+	queued := f.manualPayloads()
+	unwanted := f.leaseExpired("unwanted")
 	f.save(unwanted, sequence.Completed, "unwanted")
 	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{Select: sequence.ByLoad(func(context.Context) sequence.Load { return sequence.HighLoad })}))
-	refused := f.expired("refused")
+	refused := f.leaseExpired("refused")
 	f.save(refused, sequence.Completed, "refused")
 	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{MaxAttempts: 1, Write: func(context.Context, Tx, sequence.Entry) error { return failed }}))
 	require.Equal(f, sequence.Gap, f.find("unwanted").State)
 	require.Equal(f, sequence.ReasonRecoveryFailed, f.find("refused").Reason)
-	require.ElementsMatch(f, append(queued, "unwanted", "refused"), f.queued())
+	require.ElementsMatch(f, append(queued, "unwanted", "refused"), f.manualPayloads())
 }
 
 // Late writers settle, save and release at random moments of the claims of cleaners in other
@@ -113,15 +113,15 @@ func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 	working, stop := context.WithCancel(f.ctx)
 	defer stop()
 	var cleaning, writing sync.WaitGroup
-	dawdle := func() { pass(time.Duration(rand.Int64N(int64(20 * time.Millisecond)))) }
+	pause := func() { sleep(time.Duration(rand.Int64N(int64(20 * time.Millisecond)))) }
 	options := sequence.CleanerOptions[Tx]{Write: f.insertPayload, Interval: time.Millisecond, RetryAfter: time.Millisecond, MaxAttempts: 1 << 30, Steps: []sequence.Step{
 		{Name: "slow", Recover: func(context.Context, sequence.Entry) (sequence.Recovery, error) {
-			dawdle()
+			pause()
 			return sequence.Recovery{}, nil
 		}},
 		sequence.CommitCompleted(),
 		sequence.FinishPartial(func(_ context.Context, e sequence.Entry) ([]byte, bool, error) {
-			dawdle()
+			pause()
 			return e.Work.Data, true, nil
 		}),
 		sequence.MakeGap(),
@@ -135,7 +135,7 @@ func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 		})
 	}
 	s := f.writer(sequence.Options[Tx]{Write: f.insertPayload})
-	told := make([]sequence.Settlement, numbers)
+	settlements := make([]sequence.Settlement, numbers)
 	for i := range numbers {
 		e := f.lease(fmt.Sprint(i), time.Duration(1+rand.IntN(20))*time.Millisecond)
 		writing.Go(func() {
@@ -145,32 +145,32 @@ func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 			if i%3 == 0 {
 				save(sequence.Partial, "half of "+e.Op)
 			}
-			dawdle()
+			pause()
 			if i%5 == 4 {
 				if save(sequence.Completed, e.Op) {
-					told[i] = sequence.SettledSaved
+					settlements[i] = sequence.SettledSaved
 				}
 				assert.NoError(f, f.store.Release(f.ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
 				return
 			}
-			dawdle()
+			pause()
 			settled, _, err := s.Settle(f.ctx, sequence.Unsettled{Seq: e.Seq, Op: e.Op, Token: e.Token, Payload: []byte(e.Op)}, nil)
 			if assert.NoError(f, err) {
-				told[i] = settled
+				settlements[i] = settled
 			}
 		})
 	}
 	writing.Wait()
-	f.until(func() bool { return f.status().Open == 0 })
+	f.await(func() bool { return f.status().Open == 0 })
 	stop()
 	cleaning.Wait()
 	rows := f.db.Rows(f.T)
-	for i, settled := range told {
+	for i, settled := range settlements {
 		switch settled {
 		case sequence.SettledSaved, sequence.SettledCommitted:
-			require.Contains(f, rows, fmt.Sprint(i), "it was told to be %s", settled)
+			require.Contains(f, rows, fmt.Sprint(i), "it was reported as %s", settled)
 		case sequence.SettledQueued:
-			require.Contains(f, f.queued(), fmt.Sprint(i))
+			require.Contains(f, f.manualPayloads(), fmt.Sprint(i))
 		}
 	}
 }

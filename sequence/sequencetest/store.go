@@ -81,7 +81,7 @@ func anOperationHasOneNumber[Tx any](f *fixture[Tx]) {
 	require.ErrorAs(f, err, &ended)
 	require.ErrorIs(f, err, sequence.ErrEnded)
 	require.Equal(f, sequence.Committed, ended.Entry.State)
-	f.expired("gone")
+	f.leaseExpired("gone")
 	_, err = f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: "gone", Duration: time.Minute})
 	require.ErrorIs(f, err, sequence.ErrEnded, "what has run out is not revived")
 	_, err = f.store.Find(f.ctx, stream, "never")
@@ -178,9 +178,9 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 			rows = append(rows, first.Op, second.Op)
 		}
 
-		expired, lower, held := f.expired(id("expired")), f.lease(id("lower"), time.Minute), f.lease(id("held"), time.Minute)
+		expired, lower, held := f.leaseExpired(id("expired")), f.lease(id("lower"), time.Minute), f.lease(id("held"), time.Minute)
 		_, none, err := commit(expired, id("other"), false)
-		f.refused(err, sequence.Leased)
+		f.requireLate(err, sequence.Leased)
 		require.Zero(f, none)
 		_, none, err = commit(held, id("other"), true)
 		require.ErrorIs(f, err, sequence.ErrOpen)
@@ -207,15 +207,15 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 }
 
 func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
-	e := f.expired("op")
+	e := f.leaseExpired("op")
 	err := f.tryCommit(e, "x")
-	require.True(f, f.late(err, sequence.Leased).Expired)
+	require.True(f, f.lateError(err, sequence.Leased).Expired)
 	require.ErrorContains(f, err, "run out")
 	claim := f.claim(time.Minute)
-	f.refused(f.tryCommit(e, "x"), sequence.Recovering)
-	f.refused(f.tryCommit(claim, "x"), sequence.Recovering)
+	f.requireLate(f.tryCommit(e, "x"), sequence.Recovering)
+	f.requireLate(f.tryCommit(claim, "x"), sequence.Recovering)
 	f.resolve(claim, sequence.OutcomeGap, "")
-	f.refused(f.tryCommit(e, "x"), sequence.Gap)
+	f.requireLate(f.tryCommit(e, "x"), sequence.Gap)
 	require.Empty(f, f.db.Rows(f.T))
 	require.Equal(f, sequence.ReasonExpired, f.find("op").Reason)
 }
@@ -226,7 +226,7 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	granted, err := f.store.Renew(f.ctx, renew)
 	require.NoError(f, err)
 	require.Equal(f, time.Minute, granted)
-	pass(f.unit + f.unit/2)
+	sleep(f.unit + f.unit/2)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "it was renewed")
 	found := f.find("op")
@@ -234,11 +234,11 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	require.True(f, found.ExpiresAt.After(e.ExpiresAt))
 	renew.Token++
 	_, err = f.store.Renew(f.ctx, renew)
-	f.refused(err, sequence.Leased)
+	f.requireLate(err, sequence.Leased)
 	f.commit(e, "x")
 	renew.Token--
 	_, err = f.store.Renew(f.ctx, renew)
-	f.refused(err, sequence.Committed)
+	f.requireLate(err, sequence.Committed)
 }
 
 // The holder trusts the duration that recovery mode has granted, and does not see a renewal whose reply is
@@ -285,33 +285,33 @@ func workIsKept[Tx any](f *fixture[Tx]) {
 	}
 	require.NoError(f, save(e.Token, sequence.Partial, "1"))
 	require.NoError(f, save(e.Token, sequence.Partial, "2"))
-	f.refused(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
+	f.requireLate(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
 	require.Equal(f, sequence.Work{Phase: sequence.Partial, Data: []byte("2")}, f.find("op").Work)
-	pass(4 * f.unit)
+	sleep(4 * f.unit)
 	require.NoError(f, save(e.Token, sequence.Partial, "4"), "it has run out, and is unclaimed")
 	claim := f.claim(time.Minute)
 	require.Equal(f, "4", string(claim.Work.Data))
-	f.refused(save(e.Token, sequence.Partial, "5"), sequence.Recovering)
+	f.requireLate(save(e.Token, sequence.Partial, "5"), sequence.Recovering)
 	require.NoError(f, save(e.Token, sequence.Completed, "done"), "what is finished may still come")
 	require.NoError(f, save(e.Token, sequence.Completed, "done"))
-	f.refused(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
-	f.refused(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
+	f.requireLate(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
+	f.requireLate(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
 	require.Equal(f, sequence.Work{Phase: sequence.Completed, Data: []byte("done")}, f.find("op").Work)
 	f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "")
 	other := f.lease("empty", time.Minute)
 	f.release(other)
 	e = other
-	f.refused(save(e.Token, sequence.Completed, "done"), sequence.Gap)
+	f.requireLate(save(e.Token, sequence.Completed, "done"), sequence.Gap)
 }
 
 func aGapIsFilledByItsOperationAlone[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	fill := sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: "op", Payload: []byte("x")}
-	f.refused(f.tryFill(fill, f.insert("x")), sequence.Leased)
+	f.requireLate(f.tryFill(fill, f.insert("x")), sequence.Leased)
 	f.release(e)
 	other := fill
 	other.Op = "another"
-	f.refused(f.tryFill(other, f.insert("x")), sequence.Gap)
+	f.requireLate(f.tryFill(other, f.insert("x")), sequence.Gap)
 	filled, err := f.store.Fill(f.ctx, fill, f.insert("x"))
 	require.NoError(f, err)
 	require.Equal(f, sequence.Filled, filled.State)
@@ -339,7 +339,7 @@ func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	require.Equal(f, int64(3), page.Through, "4 is open")
 	require.Equal(f, []int64{1, 2, 3}, seqs(page.Entries))
-	require.Equal(f, sequence.Gap, page.Entries[1].State, "gaps are told, too")
+	require.Equal(f, sequence.Gap, page.Entries[1].State, "gaps are read, too")
 	page, err = f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 2, Limit: 1})
 	require.NoError(f, err)
 	require.Equal(f, []int64{2}, seqs(page.Entries))
@@ -444,7 +444,7 @@ func badInputIsRefused[Tx any](f *fixture[Tx]) {
 }
 
 func hooksAreRemembered[Tx any](f *fixture[Tx]) {
-	f.expired("a")
+	f.leaseExpired("a")
 	claim := f.claim(time.Minute)
 	req := resolution(claim, sequence.OutcomeGap, "")
 	req.Uncleaned = true
@@ -469,14 +469,14 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 // event.
 func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 	committed := f.lease("committed", time.Minute)
-	f.expired("lost")
+	f.leaseExpired("lost")
 	gap := f.lease("gap", time.Minute)
 	_, err := f.store.Commit(f.ctx, commitOf(committed, "x"), func(context.Context, Tx, sequence.Entry) error { return errors.New("undone") })
 	require.Error(f, err)
 	f.commit(committed, "x")
 	failed := resolution(f.claim(time.Minute), seqstore.OutcomeFailed, "bad luck")
 	f.resolveAs(failed, nil)
-	f.until(func() bool {
+	f.await(func() bool {
 		claim, ok := f.tryClaim(time.Minute)
 		if ok {
 			f.resolve(claim, sequence.OutcomeRecovered, "y")

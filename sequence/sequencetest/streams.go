@@ -53,7 +53,7 @@ func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
 		_, err := s.Lease(f.ctx, op)
 		second <- err
 	}()
-	pass(f.unit / 4)
+	sleep(f.unit / 4)
 	require.Empty(f, second)
 	require.NoError(f, first.Commit(f.ctx, []byte("one"), f.insert("one")))
 	require.ErrorIs(f, <-second, sequence.ErrEnded)
@@ -62,7 +62,7 @@ func anOperationHasOneHolder[Tx any](f *fixture[Tx]) {
 // DoAll sends a separate lease request only if no commit precedes the lease. Each leased number is
 // used, or released.
 func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
-	store := &line[Tx]{Store: f.store}
+	store := &faultyStore[Tx]{Store: f.store}
 	s, err := sequence.NewStream[Tx](store, stream, sequence.Options[Tx]{})
 	require.NoError(f, err)
 	ops := func(ids ...string) (all []sequence.Operation) {
@@ -94,7 +94,7 @@ func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
 	done, err := s.DoAll(f.ctx, ops("a", "b", "released", "c", "d", "bad", "never"), work)
 	require.ErrorIs(f, err, own)
 	require.Equal(f, 5, done)
-	require.Len(f, store.asked, 2, "of the first, and of the one after a release")
+	require.Len(f, store.durations, 2, "of the first, and of the one after a release")
 	done, err = s.DoAll(f.ctx, ops("bad afterwards", "not begun"), work)
 	require.ErrorIs(f, err, own)
 	require.Zero(f, done)
@@ -128,13 +128,13 @@ func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 	}})
 	late := func(id string, meanwhile func()) error {
 		return s.Do(f.ctx, sequence.Operation{ID: id, Duration: 3 * f.unit}, func(ctx context.Context, n *sequence.Number[Tx]) error {
-			pass(4 * f.unit)
+			sleep(4 * f.unit)
 			meanwhile()
 			return n.Commit(f.ctx, []byte(id), nil)
 		})
 	}
 	err := late("saved", func() {})
-	require.Equal(f, sequence.SettledSaved, f.late(err, sequence.Leased).Settled)
+	require.Equal(f, sequence.SettledSaved, f.lateError(err, sequence.Leased).Settled)
 	claim := f.claim(time.Minute)
 	require.Equal(f, sequence.Work{Phase: sequence.Completed, Data: []byte("saved")}, claim.Work)
 	f.resolve(claim, sequence.OutcomeRecovered, "saved")
@@ -147,7 +147,7 @@ func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 		f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "")
 		f.seal(0)
 	})
-	require.Equal(f, sequence.SettledQueued, f.late(err, sequence.Sealed).Settled)
+	require.Equal(f, sequence.SettledQueued, f.lateError(err, sequence.Sealed).Settled)
 	items, err := f.store.Manual(f.ctx, stream, 10)
 	require.NoError(f, err)
 	require.Len(f, items, 1)
@@ -166,7 +166,7 @@ func settlingLosesNothing[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.SettledCommitted, settle(live, "live"), "its lease lasts")
 	require.Equal(f, sequence.SettledCommitted, settle(live, "live"))
 	require.Equal(f, sequence.SettledQueued, settle(live, "other"))
-	recovered := f.expired("recovered")
+	recovered := f.leaseExpired("recovered")
 	f.resolve(f.claim(time.Minute), sequence.OutcomeRecovered, "by")
 	require.Equal(f, sequence.SettledRecovered, settle(recovered, "recovered"))
 	require.Equal(f, sequence.SettledQueued, settle(sequence.Entry{Seq: 77, Op: "unknown", Token: 1}, "unknown"))
@@ -190,7 +190,7 @@ func theContextEndsBeforeTheNumberCanBeClaimed[Tx any](f *fixture[Tx]) {
 		_, ok := f.tryClaim(time.Minute)
 		require.False(f, ok, "the context ended too late")
 	}
-	pass(f.unit / 2)
+	sleep(f.unit / 2)
 	_, ok := f.tryClaim(time.Minute)
 	require.True(f, ok)
 }

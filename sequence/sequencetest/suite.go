@@ -50,7 +50,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"Trap_T201_APlaceOutsideOfTheStream":        trapT201[Tx],
 		"Trap_T204_ACommitThatComesAgainInADo":      trapT204[Tx],
 		"Trap_T206_AHookThatDoesNotReturn":          trapT206[Tx],
-		"AnOperatorEndsALease":                      expiring[Tx],
+		"AnOperatorEndsALease":                      anOperatorExpiresALease[Tx],
 		"ALateCommitOfADoIsSettled":                 aLateCommitOfADoIsSettled[Tx],
 		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
 		"AnOperationHasOneHolder":                   anOperationHasOneHolder[Tx],

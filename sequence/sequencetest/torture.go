@@ -35,8 +35,8 @@ type TortureOptions struct {
 	Rounds int
 	Seed   uint64
 	// Beside, unless nil, runs beside the writers until ctx ends. For example, it runs writers in other processes, and
-	// restarts the server. It calls tell for each commit that was reported to these writers.
-	Beside func(ctx context.Context, tell Acknowledge)
+	// restarts the server. It calls acknowledge for each commit that was reported to these writers.
+	Beside func(ctx context.Context, acknowledge Acknowledge)
 }
 
 // Refuser is a Database that can refuse a transaction at COMMIT.
@@ -85,22 +85,22 @@ type Claimed struct {
 
 // torture is a run.
 type torture[Tx any] struct {
-	insert func(ctx context.Context, tx Tx, row string) error
-	store  sequence.Store[Tx]
-	o      TortureOptions
-	name   string // begins the IDs of operations
-	noted  Acknowledge
+	insert      func(ctx context.Context, tx Tx, row string) error
+	store       sequence.Store[Tx]
+	o           TortureOptions
+	name        string // begins the IDs of operations
+	acknowledge Acknowledge
 
-	mu      sync.Mutex
-	told    map[string]int64
-	saved   map[string]bool
-	claims  []Claimed
-	refuse  func(ctx context.Context, tx Tx) error // nil: the database can't
-	started atomic.Int64                           // operations
-	open    atomic.Int64                           // numbers, as last seen by the watcher
-	late    atomic.Int64
-	stale   atomic.Int64
-	refused atomic.Int64
+	mu           sync.Mutex
+	acknowledged map[string]int64
+	saved        map[string]bool
+	claims       []Claimed
+	refuse       func(ctx context.Context, tx Tx) error // nil: the database can't
+	started      atomic.Int64                           // operations
+	open         atomic.Int64                           // numbers, as last seen by the watcher
+	late         atomic.Int64
+	stale        atomic.Int64
+	refused      atomic.Int64
 }
 
 // Torture runs writers, cleaners and readers on one stream: writers that crash, pause, and commit at the moment
@@ -110,11 +110,11 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
 	}
-	x := &torture[Tx]{insert: db.Insert, store: open(), o: o, name: "op", told: map[string]int64{}, saved: map[string]bool{}}
-	x.noted = func(op string, seq int64) {
+	x := &torture[Tx]{insert: db.Insert, store: open(), o: o, name: "op", acknowledged: map[string]int64{}, saved: map[string]bool{}}
+	x.acknowledge = func(op string, seq int64) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.told[op] = seq
+		x.acknowledged[op] = seq
 	}
 	setup := context.Background()
 	if r, ok := db.(Refuser[Tx]); ok {
@@ -132,30 +132,30 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 		reading.Go(func() { seen[i] = follow(following, x.store, i, read[i], &misplaced) })
 	}
 	rounds, restore := max(o.Rounds, 1), func() error { return nil }
-	var kept torture[Tx] // as of the backup
+	var backup torture[Tx] // as of the backup
 	stepper, steps := db.(Stepper)
 	var stood time.Duration
-	var by0 string
+	var stoodBy string
 	for round := range rounds {
 		ctx, stop := context.WithTimeout(setup, o.For/time.Duration(rounds))
 		for i := range o.Writers {
 			work.Go(func() { x.write(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+i)))) })
 		}
 		for i := range o.Cleaners {
-			work.Go(func() { x.clean(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+1000+i)))) })
+			work.Go(func() { x.runStallingCleaner(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+1000+i)))) })
 		}
-		work.Go(func() { x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+2000)))) })
+		work.Go(func() { x.runCleaner(ctx, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+2000)))) })
 		work.Go(func() { x.seal(ctx) })
 		work.Go(func() {
 			if d, by := x.watch(ctx); d > stood {
-				stood, by0 = d, by
+				stood, stoodBy = d, by
 			}
 		})
 		if steps {
 			work.Go(func() { step(ctx, stepper, o.Lease, rand.New(rand.NewPCG(o.Seed, uint64(10_000*round+3000)))) })
 		}
 		if o.Beside != nil {
-			work.Go(func() { o.Beside(ctx, x.noted) })
+			work.Go(func() { o.Beside(ctx, x.acknowledge) })
 		}
 		work.Wait()
 		stop()
@@ -165,26 +165,26 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 				var err error
 				restore, err = r.Backup()
 				require.NoError(t, err)
-				kept.told, kept.saved, kept.claims = maps.Clone(x.told), maps.Clone(x.saved), slices.Clone(x.claims)
+				backup.acknowledged, backup.saved, backup.claims = maps.Clone(x.acknowledged), maps.Clone(x.saved), slices.Clone(x.claims)
 			case 1:
 				require.NoError(t, restore())
 				_, err := x.store.NewEpoch(setup, stream)
 				require.NoError(t, err)
 				x.mu.Lock()
-				x.told, x.saved, x.claims = kept.told, kept.saved, kept.claims
+				x.acknowledged, x.saved, x.claims = backup.acknowledged, backup.saved, backup.claims
 				x.mu.Unlock()
 			}
 		}
 	}
 
 	h := &History{
-		Acknowledged: x.told, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
-		Stood: stood, StoodBy: by0, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
+		Acknowledged: x.acknowledged, Saved: x.saved, Claims: x.claims, Late: x.late.Load(), Stale: x.stale.Load(), Refused: x.refused.Load(),
+		Stood: stood, StoodBy: stoodBy, Limit: 2*o.Lease + 10*time.Second, Stepped: steps, // recovery mode doubles leases
 	}
 	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
 	require.NoError(t, err)
 	watermark := int64(-1)
-	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; sleep(10 * time.Millisecond) {
 		sweeping, cancel := context.WithTimeout(setup, 10*time.Second)
 		_, _ = last.Sweep(sweeping) // a broken store may fail for ever
 		cancel()
@@ -203,7 +203,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 			return slices.ContainsFunc(read, func(r *atomic.Int64) bool { return r.Load() < h.Last })
 		}
 		for deadline := time.Now().Add(2 * time.Minute); behind() && time.Now().Before(deadline); {
-			pass(10 * time.Millisecond)
+			sleep(10 * time.Millisecond)
 		}
 	}
 	stopReaders()
@@ -221,8 +221,8 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 
 // Write runs one writer of a torture run until ctx ends, in a process other than Torture's. The name
 // is unique to the writer, and begins the IDs of its operations.
-func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Acknowledge) {
-	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell, saved: map[string]bool{}}
+func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, acknowledge Acknowledge) {
+	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, acknowledge: acknowledge, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
@@ -232,9 +232,9 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	switch draw := rand.IntN(40); {
 	case err != nil:
 	case draw == 0 && x.o.Pause > 0:
-		pass(rand.N(x.o.Pause))
+		sleep(rand.N(x.o.Pause))
 	case draw < 4 && x.o.Pause > 0:
-		pass(rand.N(x.o.Lease / 4))
+		sleep(rand.N(x.o.Lease / 4))
 	case draw == 4 && x.refuse != nil && e.Origin == 0:
 		err = x.refuse(ctx, tx)
 	}
@@ -245,8 +245,8 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
 	defer func() { _ = s.Step(0) }()
 	for ctx.Err() == nil {
-		pass(time.Duration(random.Int64N(int64(6 * lease))))
-		_ = s.Step(drawn(random, 0, 0, time.Hour, -time.Hour, time.Minute, 10*lease, -lease, lease/2))
+		sleep(time.Duration(random.Int64N(int64(6 * lease))))
+		_ = s.Step(pick(random, 0, 0, time.Hour, -time.Hour, time.Minute, 10*lease, -lease, lease/2))
 	}
 }
 
@@ -257,7 +257,7 @@ func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string
 	var states []string
 	since, seen := time.Now(), ""
 	for ctx.Err() == nil {
-		pass(x.o.Lease / 10)
+		sleep(x.o.Lease / 10)
 		status, err := x.store.Status(ctx, stream)
 		if x.open.Store(int64(status.Open)); err == nil && (status.Watermark != watermark || status.Open == 0) {
 			watermark, since, states = status.Watermark, time.Now(), nil
@@ -281,8 +281,8 @@ func (x *torture[Tx]) watch(ctx context.Context) (stood time.Duration, by string
 	return stood, by
 }
 
-// cleanWell runs a Cleaner like an application's, with callbacks that panic at random.
-func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
+// runCleaner runs a Cleaner like an application's, with callbacks that panic at random.
+func (x *torture[Tx]) runCleaner(ctx context.Context, random *rand.Rand) {
 	var mu sync.Mutex
 	panics := func(one int) {
 		mu.Lock()
@@ -306,7 +306,7 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 	}
 	for ctx.Err() == nil {
 		_, _ = c.Sweep(ctx)
-		pass(x.o.Lease / 4)
+		sleep(x.o.Lease / 4)
 	}
 	closing, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -316,13 +316,13 @@ func (x *torture[Tx]) cleanWell(ctx context.Context, random *rand.Rand) {
 // Clean runs a Cleaner until ctx ends, in a process other than Torture's.
 func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions) {
 	x := &torture[Tx]{insert: insert, store: store, o: o}
-	x.cleanWell(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
+	x.runCleaner(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
 // follow runs a reader. After a CheckpointError the reader begins at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
-	for next := int64(1); ctx.Err() == nil; pass(10 * time.Millisecond) {
+	for next := int64(1); ctx.Err() == nil; sleep(10 * time.Millisecond) {
 		for e, err := range r.Follow(ctx, next) {
 			if errors.Is(err, sequence.ErrCheckpoint) {
 				misplaced.Add(1)
@@ -340,23 +340,23 @@ func follow(ctx context.Context, records sequence.Records, i int, read, misplace
 	return seen
 }
 
-// tell records that an operation was reported as committed to its writer.
-func (x *torture[Tx]) tell(op string, seq int64, err error) {
+// recordCommit records that an operation was reported as committed to its writer.
+func (x *torture[Tx]) recordCommit(op string, seq int64, err error) {
 	switch {
 	case err == nil:
-		x.noted(op, seq)
+		x.acknowledge(op, seq)
 	case errors.Is(err, sequence.ErrRefused):
 		x.refused.Add(1)
 	case errors.Is(err, sequence.ErrLate):
 		x.late.Add(1)
 		if late, is := errors.AsType[*sequence.LateCommitError](err); is && late.Settled == sequence.SettledSaved {
-			x.keeps(op)
+			x.recordSaved(op)
 		}
 	}
 }
 
-// keeps records that an operation's completed work was reported as saved.
-func (x *torture[Tx]) keeps(op string) {
+// recordSaved records that an operation's completed work was reported as saved.
+func (x *torture[Tx]) recordSaved(op string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.saved[op] = true
@@ -376,20 +376,20 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		defer cancel()
 		_ = s.Close(closing)
 	}()
-	var owed []sequence.Unsettled // late results, which are settled later
+	var unsettled []sequence.Unsettled // late results, which are settled later
 	defer func() {
-		for _, late := range owed {
+		for _, late := range unsettled {
 			x.settle(s, late)
 		}
 	}()
 	for ctx.Err() == nil {
 		if x.open.Load() > backlog { // on a machine that is too slow
-			pass(x.o.Lease)
+			sleep(x.o.Lease)
 			continue
 		}
-		if len(owed) > 0 && random.IntN(4) == 0 {
-			x.settle(s, owed[0])
-			owed = owed[1:]
+		if len(unsettled) > 0 && random.IntN(4) == 0 {
+			x.settle(s, unsettled[0])
+			unsettled = unsettled[1:]
 		}
 		op := fmt.Sprintf("%s-%d", x.name, x.started.Add(1))
 		switch random.IntN(6) {
@@ -402,7 +402,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		}
 		e, err := x.store.Lease(ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
 		if err != nil {
-			pass(10 * time.Millisecond)
+			sleep(10 * time.Millisecond)
 			continue
 		}
 		began := time.Now()
@@ -412,7 +412,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			continue
 		case 1: // crashes with work done
 			if err := x.store.Save(ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}}); err == nil {
-				x.keeps(op)
+				x.recordSaved(op)
 			}
 			if random.IntN(4) == 0 {
 				_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
@@ -422,20 +422,20 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
 			continue
 		case 3, 4: // is paused, far past its lease
-			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
+			sleep(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
 		case 5, 6, 7: // commits at the moment of its expiry
-			pass(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))
+			sleep(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))
 		default:
-			pass(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
+			sleep(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
 		}
 		_, err = x.store.Commit(context.Background(), req, x.row)
-		x.tell(op, e.Seq, err)
+		x.recordCommit(op, e.Seq, err)
 		if errors.Is(err, sequence.ErrLate) {
 			late := sequence.Unsettled{Seq: e.Seq, Op: op, Token: e.Token, Payload: []byte(op)}
 			if random.IntN(2) == 0 {
 				x.settle(s, late)
 			} else {
-				owed = append(owed, late)
+				unsettled = append(unsettled, late)
 			}
 		}
 	}
@@ -445,9 +445,9 @@ func (x *torture[Tx]) settle(s *sequence.Stream[Tx], late sequence.Unsettled) {
 	settled, e, err := s.Settle(context.Background(), late, nil)
 	switch {
 	case err == nil && settled == sequence.SettledCommitted:
-		x.tell(late.Op, e.Seq, nil)
+		x.recordCommit(late.Op, e.Seq, nil)
 	case err == nil && settled == sequence.SettledSaved:
-		x.keeps(late.Op)
+		x.recordSaved(late.Op)
 	}
 }
 
@@ -458,7 +458,7 @@ func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string,
 		seq = n.Seq()
 		return x.work(ctx, n, random)
 	})
-	x.tell(op, seq, err)
+	x.recordCommit(op, seq, err)
 }
 
 // doAll runs several operations with Stream.DoAll. Some of them fail.
@@ -476,7 +476,7 @@ func (x *torture[Tx]) doAll(ctx context.Context, s *sequence.Stream[Tx], op stri
 		return x.work(ctx, n, random)
 	})
 	for _, op := range ops[:done] {
-		x.noted(op.ID, seqs[op.ID])
+		x.acknowledge(op.ID, seqs[op.ID])
 	}
 }
 
@@ -489,10 +489,10 @@ func (x *torture[Tx]) work(ctx context.Context, n *sequence.Number[Tx], random *
 	return n.Commit(ctx, []byte(n.Op()), nil)
 }
 
-// clean runs a cleaner that is slow, and stalls past its claim.
-func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
+// runStallingCleaner runs a cleaner that is slow, and stalls past its claim.
+func (x *torture[Tx]) runStallingCleaner(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
-		pass(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
+		sleep(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
 		e, ok, err := x.store.Claim(ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: x.o.Lease})
 		if err != nil || !ok {
 			continue
@@ -502,9 +502,9 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 		x.mu.Unlock()
 		switch random.IntN(8) {
 		case 0:
-			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
+			sleep(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
 		case 1, 2, 3: // its steps take a while
-			pass(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
+			sleep(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
 		}
 		req := seqstore.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Owner: "cleaner", Outcome: sequence.OutcomeGap, RetryAfter: time.Millisecond, MaxAttempts: 5}
 		switch {
@@ -527,7 +527,7 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 // seal seals from time to time, so that some fills of gaps succeed and others are refused.
 func (x *torture[Tx]) seal(ctx context.Context) {
 	for ctx.Err() == nil {
-		pass(4 * x.o.Lease)
+		sleep(4 * x.o.Lease)
 		_, _ = x.store.Seal(ctx, stream, 0)
 	}
 }

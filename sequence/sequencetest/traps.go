@@ -25,13 +25,13 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 	e := f.lease("op", f.unit/2)
 	claimed := make(chan bool, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, _ sequence.Entry) error {
-		pass(f.unit)
+		sleep(f.unit)
 		go func() {
 			_, ok, err := other.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
 			assert.NoError(f, err)
 			claimed <- ok
 		}()
-		pass(f.unit / 2) // the claim has found the number, and waits
+		sleep(f.unit / 2) // the claim has found the number, and waits
 		return f.db.Insert(ctx, tx, "x")
 	})
 	require.NoError(f, err)
@@ -46,7 +46,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 	f.lease("second", time.Millisecond)
 	got := make(chan sequence.Entry, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(first, "x"), func(context.Context, Tx, sequence.Entry) error {
-		pass(f.unit)
+		sleep(f.unit)
 		go func() {
 			defer close(got)
 			e, ok, err := f.store.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
@@ -54,7 +54,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 				got <- e
 			}
 		}()
-		pass(f.unit / 2)
+		sleep(f.unit / 2)
 		select {
 		case e := <-got:
 			return fmt.Errorf("number %d was claimed while 1 was open", e.Seq)
@@ -65,8 +65,8 @@ func trapS2[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	require.Equal(f, int64(2), (<-got).Seq, "then it is the second's turn")
 
-	f.expired("third")
-	f.expired("fourth")
+	f.leaseExpired("third")
+	f.leaseExpired("fourth")
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "no claim passes a live claim")
 	second := f.find("second")
@@ -76,20 +76,20 @@ func trapS2[Tx any](f *fixture[Tx]) {
 
 // A cleaner whose claim has lapsed is refused before it takes a number.
 func trapS3[Tx any](f *fixture[Tx]) {
-	f.expired("op")
+	f.leaseExpired("op")
 	stale := f.claim(f.unit)
-	pass(f.unit + f.unit/2)
+	sleep(f.unit + f.unit/2)
 	require.Equal(f, int64(1), f.status().Last)
 	_, err := f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
-	f.refused(err, sequence.Recovering)
+	f.requireLate(err, sequence.Recovering)
 	fresh := f.claim(time.Minute)
 	require.Equal(f, stale.Token+1, fresh.Token)
 	_, err = f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
-	f.refused(err, sequence.Recovering)
+	f.requireLate(err, sequence.Recovering)
 	f.resolve(fresh, sequence.OutcomeRecovered, "fresh")
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeRecovered, sequence.OutcomeGap, seqstore.OutcomeFailed} {
 		_, err = f.store.Resolve(f.ctx, resolution(stale, outcome, "stale"), nil)
-		require.Equal(f, int64(2), f.late(err, sequence.Recovered).Entry.ReplacedBy)
+		require.Equal(f, int64(2), f.lateError(err, sequence.Recovered).Entry.ReplacedBy)
 	}
 	require.Equal(f, int64(2), f.status().Last, "a refused cleaner took a number")
 	require.Equal(f, []string{"fresh"}, f.db.Rows(f.T))
@@ -98,10 +98,10 @@ func trapS3[Tx any](f *fixture[Tx]) {
 // A recovery that fails leaves the number to the next attempt. After the last attempt the number is
 // a gap.
 func trapS4[Tx any](f *fixture[Tx]) {
-	f.expired("op")
+	f.leaseExpired("op")
 	for attempt := range 3 {
 		var claim sequence.Entry
-		f.until(func() (ok bool) {
+		f.await(func() (ok bool) {
 			claim, ok = f.tryClaim(time.Minute)
 			return ok
 		})
@@ -114,7 +114,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 			require.Equal(f, int64(0), f.status().Watermark, "the number is accounted for")
 		}
 	}
-	f.expired("later")
+	f.leaseExpired("later")
 	claim := f.claim(time.Minute)
 	req := resolution(claim, seqstore.OutcomeFailed, "no luck")
 	req.RetryAfter = time.Hour
@@ -134,8 +134,8 @@ func trapS5[Tx any](f *fixture[Tx]) {
 	closings := map[string]func(op string){
 		"commit":    func(op string) { f.commit(f.lease(op, time.Minute), op) },
 		"release":   func(op string) { f.release(f.lease(op, time.Minute)) },
-		"gap":       func(op string) { f.expired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "") },
-		"recovered": func(op string) { f.expired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeRecovered, op) },
+		"gap":       func(op string) { f.leaseExpired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "") },
+		"recovered": func(op string) { f.leaseExpired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeRecovered, op) },
 		"filled": func(op string) {
 			e := f.lease(op, time.Minute)
 			f.release(e)
@@ -144,23 +144,23 @@ func trapS5[Tx any](f *fixture[Tx]) {
 	}
 	for op, closing := range closings {
 		ctx, cancel := context.WithCancel(f.ctx)
-		hints, err := f.store.Watch(ctx, stream)
+		wakeups, err := f.store.Watch(ctx, stream)
 		require.NoError(f, err)
 		remote, err := other.Watch(ctx, stream)
 		require.NoError(f, err)
 		closing(op)
-		f.hinted(hints, op)
-		if hinter, ok := f.db.(interface{ HintsOtherProcesses() bool }); ok && hinter.HintsOtherProcesses() {
-			f.hinted(remote, op+" by another process")
+		f.awaitWakeup(wakeups, op)
+		if notifier, ok := f.db.(interface{ HintsOtherProcesses() bool }); ok && notifier.HintsOtherProcesses() {
+			f.awaitWakeup(remote, op+" by another process")
 		}
 		cancel()
 	}
 }
 
-func (f *fixture[Tx]) hinted(hints <-chan struct{}, what string) {
+func (f *fixture[Tx]) awaitWakeup(wakeups <-chan struct{}, what string) {
 	f.Helper()
 	select {
-	case <-hints:
+	case <-wakeups:
 	case <-time.After(20 * time.Second):
 		require.Fail(f, "no wake-up by: "+what)
 	}
@@ -174,7 +174,7 @@ func trapS6[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	passed := make(chan error, 1)
 	go func() { passed <- n.Wait(f.ctx) }()
-	pass(8 * f.unit)
+	sleep(8 * f.unit)
 	require.NoError(f, n.Err(), "the wait has eaten the lease")
 	select {
 	case err := <-passed:
@@ -213,7 +213,7 @@ func trapS7[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	require.Equal(f, seqstore.MaxRecoveryDuration, granted)
 	require.False(f, f.status().RecoveryUntil.IsZero())
-	pass(6 * f.unit)
+	sleep(6 * f.unit)
 	require.True(f, f.status().RecoveryUntil.IsZero(), "it ends by itself")
 	e = f.lease("normal", time.Minute)
 	require.Equal(f, time.Minute, e.ExpiresAt.Sub(e.LeasedAt).Round(time.Second))
@@ -230,20 +230,20 @@ func trapS7[Tx any](f *fixture[Tx]) {
 // A claim lasts exactly until the end of its last extension, and the next claim fences the old
 // holder.
 func trapS10[Tx any](f *fixture[Tx]) {
-	f.expired("op")
+	f.leaseExpired("op")
 	claim := f.claim(f.unit)
 	extend := seqstore.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * f.unit}
 	require.NoError(f, f.store.ExtendClaim(f.ctx, extend))
-	pass(f.unit + f.unit/2)
+	sleep(f.unit + f.unit/2)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "it was extended")
-	pass(3 * f.unit)
-	f.refused(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
+	sleep(3 * f.unit)
+	f.requireLate(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
 	next := f.claim(time.Minute)
 	require.Equal(f, claim.Token+1, next.Token)
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, seqstore.OutcomeFailed, sequence.OutcomeRecovered} {
 		_, err := f.store.Resolve(f.ctx, resolution(claim, outcome, "stale"), nil)
-		f.refused(err, sequence.Recovering)
+		f.requireLate(err, sequence.Recovering)
 	}
 	f.resolve(next, sequence.OutcomeGap, "")
 }
@@ -255,8 +255,8 @@ func trapS11[Tx any](f *fixture[Tx]) {
 	f.release(released)
 	require.Equal(f, int64(2), f.seal(0))
 	before := f.read(true)
-	f.refused(f.tryFill(sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late")), sequence.Sealed)
-	f.refused(f.tryCommit(released, "late"), sequence.Sealed)
+	f.requireLate(f.tryFill(sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late")), sequence.Sealed)
+	f.requireLate(f.tryCommit(released, "late"), sequence.Sealed)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok)
 	require.Equal(f, before, f.read(true))
@@ -271,13 +271,13 @@ func trapS11[Tx any](f *fixture[Tx]) {
 }
 
 func trapS12[Tx any](f *fixture[Tx]) {
-	e := f.expired("op")
+	e := f.leaseExpired("op")
 	_, err := f.store.Renew(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute})
-	require.True(f, f.late(err, sequence.Leased).Expired)
+	require.True(f, f.lateError(err, sequence.Leased).Expired)
 	require.Equal(f, 1, f.status().Expired)
 	require.Equal(f, e.Seq, f.claim(time.Minute).Seq)
 	_, err = f.store.Renew(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token + 1, Duration: time.Minute})
-	f.refused(err, sequence.Recovering)
+	f.requireLate(err, sequence.Recovering)
 }
 
 func trapS13[Tx any](f *fixture[Tx]) {
@@ -291,7 +291,7 @@ func trapS13[Tx any](f *fixture[Tx]) {
 }
 
 func trapS14[Tx any](f *fixture[Tx]) {
-	f.expired("lost")
+	f.leaseExpired("lost")
 	between := f.lease("between", time.Minute)
 	claim := f.claim(time.Minute)
 	by := f.resolve(claim, sequence.OutcomeRecovered, "x")

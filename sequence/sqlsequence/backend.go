@@ -68,16 +68,16 @@ type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
-// answered marks an error that is not a failure of the database.
-type answered struct{ error }
+// answerError marks an error that is not a failure of the database.
+type answerError struct{ error }
 
-func (a *answered) Unwrap() error { return a.error }
+func (a *answerError) Unwrap() error { return a.error }
 
 func answer(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &answered{err}
+	return &answerError{err}
 }
 
 // sqlQuerier is a *sql.DB or *sql.Tx.
@@ -113,8 +113,8 @@ func scanAll(rows rows, each func(scan) error) error {
 	return rows.Err()
 }
 
-// some runs a statement, and reports whether it returned a row.
-func some(ctx context.Context, on session, statement string, args ...any) (found bool, err error) {
+// hasRow runs a statement, and reports whether it returned a row.
+func hasRow(ctx context.Context, on session, statement string, args ...any) (found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan) error {
 		found = true
 		return nil
@@ -124,14 +124,14 @@ func some(ctx context.Context, on session, statement string, args ...any) (found
 
 // postgresPool drops the application's connections after certain errors of PostgreSQL.
 type postgresPool struct {
-	forgets *atomic.Bool // whether the server loses prepared statements; nil if the driver is not pgx
-	drop    func(context.Context)
+	unprepared *atomic.Bool // whether the server loses prepared statements; nil if the driver is not pgx
+	drop       func(context.Context)
 }
 
 // args returns the arguments of a statement, after the choice of a mode without preparation if the
 // server loses prepared statements.
 func (p postgresPool) args(args []any) []any {
-	if p.forgets == nil || !p.forgets.Load() {
+	if p.unprepared == nil || !p.unprepared.Load() {
 		return args
 	}
 	return append([]any{pgx.QueryExecModeExec}, args...)
@@ -140,14 +140,14 @@ func (p postgresPool) args(args []any) []any {
 // run calls a function, and classifies its error.
 func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
-	var own *answered
+	var own *answerError
 	var ending *commitError
 	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error says nothing about the connections
 		return err
 	}
 	verdict := pgkit.Verdict(err)
-	if verdict.Unprepared && p.forgets != nil {
-		p.forgets.Store(true)
+	if verdict.Unprepared && p.unprepared != nil {
+		p.unprepared.Store(true)
 	}
 	if verdict.Close {
 		p.drop(ctx)
@@ -164,7 +164,7 @@ type sqlDatabase struct {
 func newSQLDatabase(db *sql.DB) sqlDatabase {
 	d := sqlDatabase{postgresPool{drop: func(ctx context.Context) { pgkit.DropDB(ctx, db) }}, db}
 	if pgkit.ListenLike(db) != nil {
-		d.forgets = new(atomic.Bool)
+		d.unprepared = new(atomic.Bool)
 	}
 	return d
 }
@@ -186,7 +186,7 @@ func (d sqlDatabase) transact(ctx context.Context, bounded bool, do func(session
 		return attempt(func() error {
 			on := pooledSession{d.postgresPool, sqlSession{tx}}
 			if !bounded {
-				if _, err := some(ctx, on, postgresStep); err != nil {
+				if _, err := hasRow(ctx, on, postgresStep); err != nil {
 					return err
 				}
 			}
@@ -213,7 +213,7 @@ type sqliteDatabase struct {
 	prepared sync.Map      // from a statement to *sql.Stmt: SQLite takes longer to parse our statements than to run them
 
 	mu      sync.Mutex
-	waiting []*passenger
+	waiting []*queuedStatement
 }
 
 // prepare prepares statements. It is called outside of transactions, since it may need a connection.
@@ -246,9 +246,9 @@ func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
-// passenger is a statement that waits for its turn. The call of drive that takes it from the queue sets err and
+// queuedStatement is a statement that waits for its turn. The call of transactShared that takes it from the queue sets err and
 // closes done.
-type passenger struct {
+type queuedStatement struct {
 	statement string
 	args      []any
 	each      func(scan) error
@@ -259,7 +259,7 @@ type passenger struct {
 // If no other statement waits, change needs no BEGIN: a writing statement takes the file's lock at its start,
 // and has committed when its rows have been read.
 func (d *sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	p := &passenger{statement: statement, args: args, each: each, done: make(chan struct{})}
+	p := &queuedStatement{statement: statement, args: args, each: each, done: make(chan struct{})}
 	d.mu.Lock()
 	d.waiting = append(d.waiting, p)
 	d.mu.Unlock()
@@ -269,7 +269,7 @@ func (d *sqliteDatabase) change(ctx context.Context, statement string, args []an
 	case <-p.done:
 	case <-ctx.Done():
 	}
-	waited, others := d.leave(p)
+	waited, others := d.dequeue(p)
 	switch {
 	case !waited:
 		<-p.done // soon: the file is locked already
@@ -279,7 +279,7 @@ func (d *sqliteDatabase) change(ctx context.Context, statement string, args []an
 	case !others:
 		return d.query(ctx, statement, args, each)
 	}
-	return d.drive(ctx, func(s session, _ *sql.Tx) error { return s.query(ctx, statement, args, each) })
+	return d.transactShared(ctx, func(s session, _ *sql.Tx) error { return s.query(ctx, statement, args, each) })
 }
 
 func (d *sqliteDatabase) transact(ctx context.Context, _ bool, do func(session, *sql.Tx) error) error {
@@ -289,12 +289,12 @@ func (d *sqliteDatabase) transact(ctx context.Context, _ bool, do func(session, 
 		return ctx.Err()
 	}
 	defer func() { <-d.turn }()
-	return d.drive(ctx, do)
+	return d.transactShared(ctx, do)
 }
 
-// leave removes a passenger from the queue. It reports whether the passenger was still waiting, and whether others
+// dequeue removes a statement from the queue. It reports whether the statement was still waiting, and whether others
 // wait.
-func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
+func (d *sqliteDatabase) dequeue(p *queuedStatement) (waited, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := slices.Index(d.waiting, p); i >= 0 {
@@ -303,16 +303,16 @@ func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
 	return waited, len(d.waiting) > 0
 }
 
-// drive runs do in a transaction. After do has succeeded, drive also runs the waiting statements, since the file is then
+// transactShared runs do in a transaction. After do has succeeded, transactShared also runs the waiting statements, since the file is then
 // already locked. All share the outcome. ctx ends only do, and not the waiting statements.
-func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
-	var along []*passenger
+func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
+	var joined []*queuedStatement
 	defer func() {
 		shared := err
 		if ending := (*commitError)(nil); errors.As(err, &ending) && sqlkit.SQLite(err).RolledBack {
 			shared = answer(fmt.Errorf("sequence: %w", providerkit.Meaning{Class: providerkit.Refused}.Of(errShared)))
 		}
-		for _, p := range along {
+		for _, p := range joined {
 			p.err = shared
 			close(p.done)
 		}
@@ -337,9 +337,9 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 			return err
 		}
 		d.mu.Lock()
-		along, d.waiting = d.waiting, nil
+		joined, d.waiting = d.waiting, nil
 		d.mu.Unlock()
-		for _, p := range along {
+		for _, p := range joined {
 			if err := s.query(context.WithoutCancel(ctx), p.statement, p.args, p.each); err != nil {
 				return err
 			}
@@ -351,7 +351,7 @@ func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) er
 	})
 }
 
-// errShared is the error of the passengers if the writer's own part of the transaction was refused
+// errShared is the error of the queued statements if the writer's own part of the transaction was refused
 // at COMMIT.
 var errShared = errors.New("another writer's part of the shared transaction was refused: retry")
 
@@ -416,12 +416,12 @@ func (d pgxDatabase) change(ctx context.Context, statement string, args []any, e
 	return d.query(ctx, statement, args, each)
 }
 
-// begun begins a transaction and bounds it, in one round trip.
-var begun = pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + postgresStep}
+// beginBounded begins a transaction and bounds it, in one round trip.
+var beginBounded = pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + postgresStep}
 
 func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session, pgx.Tx) error) error {
 	return d.run(ctx, func() error {
-		options := begun
+		options := beginBounded
 		if bounded {
 			options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 		}
@@ -438,13 +438,13 @@ func (d pgxDatabase) transact(ctx context.Context, bounded bool, do func(session
 				return tx.Commit(ctx)
 			},
 			func() error {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 				defer cancel()
 				return tx.Rollback(ctx)
 			})
 	})
 }
 
-// rollbackTime bounds the wait for a rollback. After that the connection is closed, which also rolls
+// rollbackTimeout bounds the wait for a rollback. After that the connection is closed, which also rolls
 // back.
-const rollbackTime = 5 * time.Second
+const rollbackTimeout = 5 * time.Second

@@ -38,7 +38,7 @@ func BenchmarkCommit_postgres(b *testing.B) {
 			return errors.Join(err, write(tx))
 		})
 	}
-	beside[pgx.Tx](b, store, p.Insert, floor)
+	benchmarkStore[pgx.Tx](b, store, p.Insert, floor)
 }
 
 func BenchmarkCommit_sqlite(b *testing.B)        { benchmarkSqlite(b, "normal") }
@@ -72,13 +72,13 @@ func benchmarkSqlite(b *testing.B, sync string) {
 		}
 		return tx.Commit()
 	}
-	beside[*sql.Tx](b, store, s.Insert, floor)
+	benchmarkStore[*sql.Tx](b, store, s.Insert, floor)
 }
 
-// writing is a worker's part of a round: it writes as long as more returns true.
-type writing func(ctx context.Context, more func() bool) error
+// workload is a worker's part of a round: it writes as long as more returns true.
+type workload func(ctx context.Context, more func() bool) error
 
-func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context, func(Tx) error) error) {
+func benchmarkStore[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context, func(Tx) error) error) {
 	stream, err := sequence.NewStream(store, "bench", sequence.Options[Tx]{})
 	require.NoError(b, err)
 	defer stream.Close(context.Background())
@@ -101,9 +101,9 @@ func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.
 			}
 			for _, c := range []struct {
 				name string
-				ours writing
+				ours workload
 			}{
-				{"alone", alone(store, write)}, {"loop", loop(store, write)}, {"Do", throughDo(stream, write)}, {"DoAll", throughDoAll(stream, write)},
+				{"alone", leaseAndCommit(store, write)}, {"loop", commitAndLeaseNext(store, write)}, {"Do", throughDo(stream, write)}, {"DoAll", throughDoAll(stream, write)},
 			} {
 				b.Run(fmt.Sprintf("%s/%s/workers=%d", c.name, row, workers), func(b *testing.B) {
 					const round = 320
@@ -135,7 +135,7 @@ func commitOf(e sequence.Entry) seqstore.CommitRequest {
 	return seqstore.CommitRequest{Stream: "bench", Seq: e.Seq, Token: e.Token, Payload: []byte("payload")}
 }
 
-func alone[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) writing {
+func leaseAndCommit[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) workload {
 	return func(ctx context.Context, more func() bool) error {
 		for more() {
 			e, err := store.Lease(ctx, leaseOf(newOperation()))
@@ -150,7 +150,7 @@ func alone[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) writing {
 	}
 }
 
-func loop[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) writing {
+func commitAndLeaseNext[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) workload {
 	return func(ctx context.Context, more func() bool) (err error) {
 		var e sequence.Entry
 		for again := more(); again && err == nil; {
@@ -169,7 +169,7 @@ func loop[Tx any](store sequence.Store[Tx], write sequence.Write[Tx]) writing {
 	}
 }
 
-func throughDo[Tx any](stream *sequence.Stream[Tx], write sequence.Write[Tx]) writing {
+func throughDo[Tx any](stream *sequence.Stream[Tx], write sequence.Write[Tx]) workload {
 	return func(ctx context.Context, more func() bool) (err error) {
 		for err == nil && more() {
 			err = stream.Do(ctx, newOperation(), func(ctx context.Context, n *sequence.Number[Tx]) error {
@@ -180,7 +180,7 @@ func throughDo[Tx any](stream *sequence.Stream[Tx], write sequence.Write[Tx]) wr
 	}
 }
 
-func throughDoAll[Tx any](stream *sequence.Stream[Tx], write sequence.Write[Tx]) writing {
+func throughDoAll[Tx any](stream *sequence.Stream[Tx], write sequence.Write[Tx]) workload {
 	return func(ctx context.Context, more func() bool) (err error) {
 		for err == nil {
 			var page []sequence.Operation
@@ -206,7 +206,7 @@ func median(all []float64) float64 {
 var operations atomic.Int64
 
 // timed lets workers make n commits in all, and returns the time in seconds.
-func timed(b *testing.B, workers, n int, work writing) float64 {
+func timed(b *testing.B, workers, n int, work workload) float64 {
 	began, left := time.Now(), atomic.Int64{}
 	left.Store(int64(n))
 	var group sync.WaitGroup

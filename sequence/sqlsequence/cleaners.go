@@ -24,7 +24,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 	for range claimRounds {
 		var candidate int64
 		var ahead bool
-		if err := s.known(ctx, s.sql.candidate, []any{req.Stream}, &candidate, &ahead); err != nil {
+		if err := s.queryStream(ctx, s.sql.candidate, []any{req.Stream}, &candidate, &ahead); err != nil {
 			return seqstore.Entry{}, false, err
 		}
 		if ahead { // the clock has gone back
@@ -50,7 +50,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqst
 		var found bool
 		err := s.within(ctx, false, func(on session, _ Tx) (err error) {
 			if _, err = s.lock(ctx, on, req.Stream); err == nil {
-				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate, req.ID)
+				r, found, err = queryEntry(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate, req.ID)
 			}
 			return err
 		})
@@ -85,7 +85,7 @@ func (s *Store[Tx]) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) 
 		return err
 	}
 	args := []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}
-	return s.guarded(ctx, "extend the claim of", req.Stream, req.Seq, s.sql.extend, args, nil, nil)
+	return s.runGuarded(ctx, "extend the claim of", req.Stream, req.Seq, s.sql.extend, args, nil, nil)
 }
 
 // Resolve ends a claim.
@@ -115,24 +115,24 @@ func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.Resolv
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {
 	case seqstore.OutcomeGap:
-		r, found, err = one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
+		r, found, err = queryEntry(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
 		return r, 0, found, err
 	case seqstore.OutcomeFailed:
 		most := cmp.Or(req.MaxAttempts, math.MaxInt32)
-		r, found, err = one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
+		r, found, err = queryEntry(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
 		return r, 0, found, err
 	}
 	locked, err := s.lockBy(ctx, on, s.sql.lockForClaim, req.Stream, req.Seq)
 	if err != nil {
 		return r, 0, false, err
 	}
-	old, found, err := one(ctx, on, s.sql.recovered, append(claim, locked.next, req.Uncleaned)...)
+	old, found, err := queryEntry(ctx, on, s.sql.recovered, append(claim, locked.next, req.Uncleaned)...)
 	if err != nil || !found {
 		return r, 0, found, err
 	}
-	if _, err := some(ctx, on, s.sql.allocate, req.Stream, locked.next); err != nil {
+	if _, err := hasRow(ctx, on, s.sql.allocate, req.Stream, locked.next); err != nil {
 		return r, 0, false, err
 	}
-	r, found, err = one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
+	r, found, err = queryEntry(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
 	return r, old.ClaimUntil.Sub(old.now), found, err
 }

@@ -27,7 +27,7 @@ func (f failures) explain(err error) error {
 	if errors.As(err, &broken) { // COMMIT was not sent
 		return fmt.Errorf("sequence: %w", providerkit.Meaning{Class: providerkit.Unsent}.Of(err))
 	}
-	var known *answered
+	var known *answerError
 	if errors.As(err, &known) {
 		return known.error
 	}
@@ -35,7 +35,7 @@ func (f failures) explain(err error) error {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // otherwise the outcome is unknown
 		verdict = f.verdict(err)
 	}
-	if f.refused(verdict, err) {
+	if f.isRefusal(verdict, err) {
 		return &seqstore.RefusedError{Err: err}
 	}
 	meaning := verdict.Meaning
@@ -45,9 +45,9 @@ func (f failures) explain(err error) error {
 	return fmt.Errorf("sequence: %w", meaning.Of(err))
 }
 
-// refused reports whether an error is the database's answer to the writes of the transaction. A file locked by
+// isRefusal reports whether an error is the database's answer to the writes of the transaction. A file locked by
 // others is not such an answer.
-func (f failures) refused(verdict sqlkit.Verdict, err error) bool {
+func (f failures) isRefusal(verdict sqlkit.Verdict, err error) bool {
 	var ending *commitError
 	if !errors.As(err, &ending) {
 		return verdict.RolledBack && verdict.Class == providerkit.Unknown

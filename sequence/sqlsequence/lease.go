@@ -10,9 +10,9 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// lease is a request for a number. Concurrent requests share a statement if the store has a Batcher: the counter is
+// numberRequest is a request for a number. Concurrent requests share a statement if the store has a Batcher: the counter is
 // locked once for all of them, and the server syncs once.
-type lease struct {
+type numberRequest struct {
 	N     int    `json:"n"` // its index in the statement, from 0
 	Op    string `json:"op"`
 	Kind  string `json:"kind"`
@@ -25,12 +25,12 @@ type lease struct {
 	refused bool           // a transaction was rolled back because the operation already has a number
 }
 
-func newLease(req seqstore.LeaseRequest) *lease {
-	return &lease{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
+func newNumberRequest(req seqstore.LeaseRequest) *numberRequest {
+	return &numberRequest{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
 }
 
 // result returns the issued entry, or the zero Entry.
-func (l *lease) result() seqstore.Entry {
+func (l *numberRequest) result() seqstore.Entry {
 	e := l.entry
 	if e.Seq != 0 {
 		e.Stream, e.Op, e.Kind, e.Owner, e.State, e.Token = l.stream, l.Op, l.Kind, l.Owner, seqstore.Leased, seqstore.FirstToken
@@ -38,26 +38,26 @@ func (l *lease) result() seqstore.Entry {
 	return e
 }
 
-func (l *lease) args() []any { return []any{l.stream, l.Op, l.For, l.Kind, l.Owner} }
+func (l *numberRequest) args() []any { return []any{l.stream, l.Op, l.For, l.Kind, l.Owner} }
 
-// issued scans a number and its times.
-func (l *lease) issued(scan scan) error {
+// scanIssued scans a number and its times.
+func (l *numberRequest) scanIssued(scan scan) error {
 	var leased, expires int64
 	err := scan(&l.entry.Seq, &leased, &expires)
 	l.entry.LeasedAt, l.entry.ExpiresAt = timeOf(leased), timeOf(expires)
 	return err
 }
 
-// longestWait bounds a request whose context has no earlier deadline.
-const longestWait = time.Minute
+// issueTimeout bounds a request whose context has no earlier deadline.
+const issueTimeout = time.Minute
 
 // issue issues a number.
-func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
+func (s *Store[Tx]) issue(ctx context.Context, l *numberRequest) error {
 	if s.leases == nil {
-		s.issueAll(ctx, []*lease{l}, true)
+		s.issueAll(ctx, []*numberRequest{l}, true)
 		return l.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	ctx, cancel := context.WithTimeout(ctx, issueTimeout)
 	defer cancel()
 	if err := s.leases.Do(ctx, l); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
 
 // issueAll issues numbers. If one operation already has a number, each request gets a statement of
 // its own.
-func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
-	streams := map[string][]*lease{}
+func (s *Store[Tx]) issueAll(ctx context.Context, all []*numberRequest, _ bool) {
+	streams := map[string][]*numberRequest{}
 	for _, l := range all {
 		streams[l.stream] = append(streams[l.stream], l)
 	}
@@ -82,7 +82,7 @@ func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 			}
 		}
 		for _, l := range all {
-			err := s.change(ctx, s.sql.lease, l.args(), l.issued)
+			err := s.change(ctx, s.sql.lease, l.args(), l.scanIssued)
 			if pgkit.IsDuplicate(err) {
 				l.entry, err = seqstore.Entry{}, nil
 			}
@@ -91,7 +91,7 @@ func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
 	}
 }
 
-func (s *Store[Tx]) issueMany(ctx context.Context, stream string, all []*lease) error {
+func (s *Store[Tx]) issueMany(ctx context.Context, stream string, all []*numberRequest) error {
 	for n, l := range all {
 		l.N = n
 	}
@@ -99,10 +99,10 @@ func (s *Store[Tx]) issueMany(ctx context.Context, stream string, all []*lease) 
 	if err != nil {
 		return err
 	}
-	var rows []lease // in any order
+	var rows []numberRequest // in any order
 	err = s.change(ctx, s.sql.leases, []any{stream, string(list), len(all)}, func(scan scan) error {
-		rows = append(rows, lease{})
-		return rows[len(rows)-1].issued(scan)
+		rows = append(rows, numberRequest{})
+		return rows[len(rows)-1].scanIssued(scan)
 	})
 	if err != nil || len(rows) == 0 {
 		return err

@@ -236,13 +236,13 @@ func TestLeasesShareAStatement_postgres(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, store.CreateStream(ctx, "s"))
-	ops := func(ids ...string) (all []*lease) {
+	ops := func(ids ...string) (all []*numberRequest) {
 		for _, id := range ids {
-			all = append(all, &lease{Op: id, Kind: "kind of " + id, For: micros(time.Minute), stream: "s"})
+			all = append(all, &numberRequest{Op: id, Kind: "kind of " + id, For: micros(time.Minute), stream: "s"})
 		}
 		return all
 	}
-	numbers := func(all []*lease) (seqs []int64) {
+	numbers := func(all []*numberRequest) (seqs []int64) {
 		store.issueAll(ctx, all, false)
 		for _, l := range all {
 			require.NoError(t, l.Err())
@@ -276,7 +276,7 @@ func TestLeasesShareAStatement_postgres(t *testing.T) {
 
 // Waiting statements join the transaction of the writer whose turn it is, and do not share that writer's
 // failure.
-func TestStatementsGoAlong_sqlite(t *testing.T) {
+func TestStatementsShareATransaction_sqlite(t *testing.T) {
 	for _, own := range []error{nil, errors.New("the caller's own")} {
 		s := newSqlite(t)
 		opened, err := OpenSQLite(s.open(t), Options{})
@@ -314,7 +314,7 @@ func TestStatementsGoAlong_sqlite(t *testing.T) {
 		})
 		require.ErrorIs(t, err, own)
 		if own == nil {
-			require.Zero(t, waiting(), "they went along")
+			require.Zero(t, waiting(), "they shared the transaction")
 		}
 		group.Wait()
 		status, err := store.Status(ctx, "s")

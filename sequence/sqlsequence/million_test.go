@@ -38,18 +38,18 @@ func closeEntries_postgres(t testing.TB, schema string, numbers int) {
 	execPostgres(t, `ANALYZE `+schema+`.sequence_entry`)
 }
 
-// asked is a statement, and the index that its plan must use; "" if that is the primary key.
-type asked struct {
+// plannedStatement is a statement, and the index that its plan must use; "" if that is the primary key.
+type plannedStatement struct {
 	statement string
 	args      []any
 	index     string
 }
 
-// hot returns the most frequent statements, by name.
-func hot[Tx any](s *Store[Tx]) map[string]asked {
+// frequentStatements returns the most frequent statements, by name.
+func frequentStatements[Tx any](s *Store[Tx]) map[string]plannedStatement {
 	q, lasts := s.sql, int64(time.Second/time.Microsecond)
 	gaps, _ := inStates([]sequence.State{sequence.Gap})
-	return map[string]asked{
+	return map[string]plannedStatement{
 		"lease":           {q.lease, []any{"s", "op", lasts, "kind", "owner"}, ""},
 		"again":           {q.again, []any{"s", "op", lasts}, "entry_op"},
 		"operation":       {q.find, []any{"s", "closed7"}, "entry_op"},
@@ -86,8 +86,8 @@ func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 	store := p.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
 	closeEntries_postgres(t, p.schema, 20_000)
-	all := hot(store)
-	all["commit and lease"] = asked{store.sql.commitAndLease, []any{"s", int64(7), int64(1), []byte{}, "op", int64(1), "kind", "owner"}, ""}
+	all := frequentStatements(store)
+	all["commit and lease"] = plannedStatement{store.sql.commitAndLease, []any{"s", int64(7), int64(1), []byte{}, "op", int64(1), "kind", "owner"}, ""}
 	for name, c := range all {
 		plan := planOf(t, store, "EXPLAIN "+c.statement, c.args, 1)
 		require.NotContains(t, plan, "Seq Scan on sequence_entry", "%s:\n%s", name, plan)
@@ -102,7 +102,7 @@ func TestClosedNumbersSlowNothingDown_sqlite(t *testing.T) {
 	store := s.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
 	closeEntries_sqlite(t, s, 20_000)
-	for name, c := range hot(store) {
+	for name, c := range frequentStatements(store) {
 		plan := planOf(t, store, "EXPLAIN QUERY PLAN "+c.statement, c.args, 4)
 		require.Contains(t, plan, c.index, name)
 		for line := range strings.Lines(plan) {
@@ -140,7 +140,7 @@ func BenchmarkAMillionClosed_postgres(b *testing.B) {
 		closeEntries_postgres(b, p.schema, numbers)
 		return store
 	}
-	besideFew(b, open(1000), open(1_000_000))
+	benchmarkMillion(b, open(1000), open(1_000_000))
 }
 
 func BenchmarkAMillionClosed_sqlite(b *testing.B) {
@@ -152,10 +152,10 @@ func BenchmarkAMillionClosed_sqlite(b *testing.B) {
 		closeEntries_sqlite(b, s, numbers)
 		return store
 	}
-	besideFew(b, open(1000), open(1_000_000))
+	benchmarkMillion(b, open(1000), open(1_000_000))
 }
 
-func besideFew[Tx any](b *testing.B, few, million sequence.Store[Tx]) {
+func benchmarkMillion[Tx any](b *testing.B, few, million sequence.Store[Tx]) {
 	type request func(ctx context.Context, s sequence.Store[Tx]) error
 	for _, c := range []struct {
 		name string

@@ -18,8 +18,8 @@ import (
 
 // The server can't tell a write that does nothing from a process that is paused, or cut off.
 
-// stands is the time for which a stream may stand still after its longest lease.
-const stands = 10 * time.Second
+// standstillLimit is the time for which a stream may stand still after its longest lease.
+const standstillLimit = 10 * time.Second
 
 // pausedIn runs a request whose write is paused by pause until the test has seen that the stream
 // advances.
@@ -37,7 +37,7 @@ func pausedIn[Tx any](t *testing.T, store, other *Store[Tx], pause func(ctx cont
 		})
 	}()
 	<-inside
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second+stands)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second+standstillLimit)
 	defer cancel()
 	e, err := other.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: fmt.Sprint("goes on ", time.Now().UnixNano()), Duration: time.Minute})
 	require.NoError(t, err, "nobody can lease a number")
@@ -51,7 +51,7 @@ func pausedIn[Tx any](t *testing.T, store, other *Store[Tx], pause func(ctx cont
 		status, err := other.Status(ctx, "s")
 		assert.NoError(c, err)
 		assert.Zero(c, status.Open, "the number of a paused process is not closed")
-	}, time.Second+stands, 50*time.Millisecond)
+	}, time.Second+standstillLimit, 50*time.Millisecond)
 	require.NoError(t, cleaner.Close(t.Context()))
 	close(resume)
 	require.Error(t, <-result, "the server had ended its transaction")
@@ -124,7 +124,7 @@ func pausedBetween[Tx any](t *testing.T, store *Store[Tx]) {
 		if _, err := store.lock(t.Context(), on, "s"); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), stands)
+		ctx, cancel := context.WithTimeout(t.Context(), standstillLimit)
 		defer cancel()
 		_, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Minute})
 		return err
@@ -187,7 +187,7 @@ func TestTrap_T196_AWriteThatOutlastsItsLeaseIsEnded(t *testing.T) {
 				}
 			})
 			require.ErrorIs(t, err, ended)
-			require.Less(t, time.Since(began), stands)
+			require.Less(t, time.Since(began), standstillLimit)
 			_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
 			require.ErrorIs(t, err, sequence.ErrLate)
 		})

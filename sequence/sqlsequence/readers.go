@@ -13,7 +13,7 @@ import (
 func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
 	var sealed, watermark, leased, closed int64
 	before := seqstore.Entry{Seq: req.From - 1}
-	err = s.known(ctx, s.sql.place, []any{req.Stream, before.Seq}, &sealed, &watermark, &page.Last, &page.Epoch, &before.Op, &before.Origin, &leased, &closed)
+	err = s.queryStream(ctx, s.sql.place, []any{req.Stream, before.Seq}, &sealed, &watermark, &page.Last, &page.Epoch, &before.Op, &before.Origin, &leased, &closed)
 	if err != nil {
 		return page, err
 	}
@@ -47,8 +47,8 @@ func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page se
 	return page, err
 }
 
-// known runs a statement that returns a row if the stream exists. The stream is the first argument.
-func (s *Store[Tx]) known(ctx context.Context, statement string, args []any, dest ...any) error {
+// queryStream runs a statement that returns a row if the stream exists. The stream is the first argument.
+func (s *Store[Tx]) queryStream(ctx context.Context, statement string, args []any, dest ...any) error {
 	found := false
 	err := s.read(ctx, statement, args, func(scan scan) error {
 		found = true
@@ -95,7 +95,7 @@ func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (
 func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status, error) {
 	status := seqstore.Status{Stream: stream}
 	var now, recovery int64
-	err := s.known(ctx, s.sql.status, []any{stream}, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
+	err := s.queryStream(ctx, s.sql.status, []any{stream}, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
 	status.Now = timeOf(now)
 	if recovery > now {
 		status.RecoveryUntil = timeOf(recovery)
@@ -105,7 +105,7 @@ func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status,
 
 // LowestOpen returns the lowest open number, or 0.
 func (s *Store[Tx]) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
-	err = s.known(ctx, s.sql.lowest, []any{stream}, &lowest)
+	err = s.queryStream(ctx, s.sql.lowest, []any{stream}, &lowest)
 	return lowest, err
 }
 
@@ -139,9 +139,9 @@ func (s *Store[Tx]) FindManual(ctx context.Context, id int64) (item seqstore.Man
 
 // Watch returns wake-ups.
 func (s *Store[Tx]) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
-	hints := s.hub.Add(ctx, stream)
+	channel := s.hub.Add(ctx, stream)
 	if s.wake != nil { // listens while there are waiters; if that fails, they poll
 		_, _ = s.wake.listener.Wait(ctx, "")
 	}
-	return hints, ctx.Err()
+	return channel, ctx.Err()
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusing are writes that the database refuses at COMMIT.
-type refusing[Tx any] map[string]sequence.Write[Tx]
+// refusedWrites are writes that the database refuses at COMMIT.
+type refusedWrites[Tx any] map[string]sequence.Write[Tx]
 
-// executing runs a statement of the application's own.
-type executing[Tx any] func(ctx context.Context, tx Tx, statement string) error
+// executor runs a statement of the application's own.
+type executor[Tx any] func(ctx context.Context, tx Tx, statement string) error
 
 func sqlExec(ctx context.Context, tx *sql.Tx, statement string) error {
 	_, err := tx.ExecContext(ctx, statement)
@@ -34,9 +34,9 @@ func pgxExec(ctx context.Context, tx pgx.Tx, statement string) error {
 	return err
 }
 
-// refusingTables creates tables of the application's own, with a deferred constraint, and on PostgreSQL with triggers that
+// createRefusingTables creates tables of the application's own, with a deferred constraint, and on PostgreSQL with triggers that
 // raise codes of their own.
-func (p *postgres) refusingTables(t *testing.T) {
+func (p *postgres) createRefusingTables(t *testing.T) {
 	execPostgres(t,
 		"CREATE TABLE "+p.schema+".child (parent TEXT REFERENCES "+p.schema+".own DEFERRABLE INITIALLY DEFERRED)",
 		"CREATE TABLE "+p.schema+".raising (code TEXT)",
@@ -44,8 +44,8 @@ func (p *postgres) refusingTables(t *testing.T) {
 		"CREATE CONSTRAINT TRIGGER raise AFTER INSERT ON "+p.schema+".raising DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+p.schema+".raise()")
 }
 
-func refusingOnPostgres[Tx any](schema string, run executing[Tx]) refusing[Tx] {
-	all := refusing[Tx]{
+func refusingOnPostgres[Tx any](schema string, run executor[Tx]) refusedWrites[Tx] {
+	all := refusedWrites[Tx]{
 		"deferred constraint": func(ctx context.Context, tx Tx, _ sequence.Entry) error {
 			return run(ctx, tx, "INSERT INTO "+schema+".child VALUES ('nobody')")
 		},
@@ -67,7 +67,7 @@ func TestTrap_T197_ARefusalAtCommitIsAnAnswer(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		p := newPostgres(t)
-		p.refusingTables(t)
+		p.createRefusingTables(t)
 		writes := refusingOnPostgres(p.schema, sqlExec)
 		writes["rolled back"] = func(_ context.Context, tx *sql.Tx, _ sequence.Entry) error { return tx.Rollback() }
 		refusals(t, p.Open(t), writes)
@@ -75,7 +75,7 @@ func TestTrap_T197_ARefusalAtCommitIsAnAnswer(t *testing.T) {
 	t.Run("pool", func(t *testing.T) {
 		t.Parallel()
 		p := newPool(t)
-		p.refusingTables(t)
+		p.createRefusingTables(t)
 		writes := refusingOnPostgres(p.schema, pgxExec)
 		writes["rolled back"] = func(ctx context.Context, tx pgx.Tx, _ sequence.Entry) error { return tx.Rollback(ctx) }
 		refusals(t, p.Open(t), writes)
@@ -83,14 +83,14 @@ func TestTrap_T197_ARefusalAtCommitIsAnAnswer(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		s := newSqlite(t)
-		refusals(t, s.Open(t), s.refusing(t))
+		refusals(t, s.Open(t), s.refusedWrites(t))
 	})
 }
 
-func (s *sqlite) refusing(t *testing.T) refusing[*sql.Tx] {
+func (s *sqlite) refusedWrites(t *testing.T) refusedWrites[*sql.Tx] {
 	_, err := s.db.Exec("CREATE TABLE child (parent TEXT REFERENCES own DEFERRABLE INITIALLY DEFERRED)")
 	require.NoError(t, err)
-	return refusing[*sql.Tx]{
+	return refusedWrites[*sql.Tx]{
 		"deferred constraint": func(ctx context.Context, tx *sql.Tx, _ sequence.Entry) error {
 			return errors.Join(sqlExec(ctx, tx, "PRAGMA defer_foreign_keys = on"), sqlExec(ctx, tx, "INSERT INTO child VALUES ('nobody')"))
 		},
@@ -98,7 +98,7 @@ func (s *sqlite) refusing(t *testing.T) refusing[*sql.Tx] {
 	}
 }
 
-func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusing[Tx]) {
+func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusedWrites[Tx]) {
 	ctx := t.Context()
 	require.NoError(t, store.CreateStream(ctx, "s"))
 	s, err := sequence.NewStream(store, "s", sequence.Options[Tx]{})
@@ -175,7 +175,7 @@ func TestTrap_T197_AWriteThatRollsBackIsNotCommitted(t *testing.T) {
 	rollsBack(t, p.Open(t), pgxExec)
 }
 
-func rollsBack[Tx any](t *testing.T, store sequence.Store[Tx], run executing[Tx]) {
+func rollsBack[Tx any](t *testing.T, store sequence.Store[Tx], run executor[Tx]) {
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Hour})
 	require.NoError(t, err)
@@ -187,13 +187,13 @@ func rollsBack[Tx any](t *testing.T, store sequence.Store[Tx], run executing[Tx]
 }
 
 // Requests that joined a writer's transaction are not reported as refused.
-func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
+func TestTrap_T197_QueuedStatementsAreNotRefused_sqlite(t *testing.T) {
 	s := newSqlite(t)
-	write := s.refusing(t)["deferred constraint"]
+	write := s.refusedWrites(t)["deferred constraint"]
 	store := s.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
 	lease := func() error {
-		_, err := store.Lease(context.Background(), seqstore.LeaseRequest{Stream: "s", Op: "passenger", Duration: time.Hour})
+		_, err := store.Lease(context.Background(), seqstore.LeaseRequest{Stream: "s", Op: "queued", Duration: time.Hour})
 		return err
 	}
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "o", Duration: time.Hour})
@@ -204,16 +204,16 @@ func TestTrap_T197_PassengersAreNotRefused_sqlite(t *testing.T) {
 		defer database.mu.Unlock()
 		return len(database.waiting)
 	}
-	passenger := make(chan error, 1)
+	queued := make(chan error, 1)
 	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
-		go func() { passenger <- lease() }()
+		go func() { queued <- lease() }()
 		assert.Eventually(t, func() bool { return waiting() == 1 }, time.Minute, time.Millisecond)
 		return write(ctx, tx, e)
 	})
 	require.ErrorIs(t, err, sequence.ErrRefused)
-	told := <-passenger
-	require.ErrorIs(t, told, leasing.ErrThrottled)
-	require.NotErrorIs(t, told, sequence.ErrRefused)
+	queuedErr := <-queued
+	require.ErrorIs(t, queuedErr, leasing.ErrThrottled)
+	require.NotErrorIs(t, queuedErr, sequence.ErrRefused)
 	require.NoError(t, lease(), "it is asked again")
 }
 
@@ -257,7 +257,7 @@ func cutInside[Tx any](t *testing.T, store sequence.Store[Tx], rows func(testing
 	require.NoError(t, store.CreateStream(ctx, "s"))
 	s, err := sequence.NewStream(store, "s", sequence.Options[Tx]{})
 	require.NoError(t, err)
-	for _, op := range []string{"told", "silent"} {
+	for _, op := range []string{"answered", "silent"} {
 		tries := 0
 		require.NoError(t, s.Do(ctx, sequence.Operation{ID: op, Duration: 30 * time.Second}, func(ctx context.Context, n *sequence.Number[Tx]) error {
 			return n.Commit(ctx, []byte("x"), func(ctx context.Context, tx Tx, e sequence.Entry) error {
@@ -288,7 +288,7 @@ func cutInside[Tx any](t *testing.T, store sequence.Store[Tx], rows func(testing
 	require.Zero(t, e.Attempts, "it was no failure of the recovery")
 	require.NoError(t, c.Close(ctx))
 	require.NoError(t, s.Close(ctx))
-	require.ElementsMatch(t, []string{"told", "silent", "lost"}, rows(t))
+	require.ElementsMatch(t, []string{"answered", "silent", "lost"}, rows(t))
 }
 
 // A timeout of the application's own write is returned unchanged, although it closes the

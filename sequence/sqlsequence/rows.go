@@ -36,8 +36,8 @@ func timeOf(us int64) time.Time {
 // micros rounds up, so that nothing ends early.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// one runs a statement that returns at most one entry.
-func one(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
+// queryEntry runs a statement that returns at most one entry.
+func queryEntry(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan scan) error {
 		found = true
 		return r.scan(scan)

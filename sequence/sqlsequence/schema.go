@@ -71,7 +71,7 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 			statements = statements[1:]
 		}
 		for _, statement := range statements {
-			if _, err := some(ctx, on, statement); err != nil {
+			if _, err := hasRow(ctx, on, statement); err != nil {
 				return err
 			}
 		}
@@ -88,15 +88,15 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 // transactions lock the file at the first write, it creates and drops a table.
 func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 	if s.lite {
-		_, err := some(ctx, on, `CREATE TABLE "`+s.prefix+`lock" (x INTEGER)`)
+		_, err := hasRow(ctx, on, `CREATE TABLE "`+s.prefix+`lock" (x INTEGER)`)
 		if err == nil {
-			_, err = some(ctx, on, `DROP TABLE "`+s.prefix+`lock"`)
+			_, err = hasRow(ctx, on, `DROP TABLE "`+s.prefix+`lock"`)
 		}
 		return err
 	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "github.com/distributedleasing/leasing/sequence %q %q", s.schema, s.prefix)
-	_, err := some(ctx, on, `SELECT 1 FROM (SELECT pg_catalog.pg_advisory_xact_lock(CAST($1 AS BIGINT))) AS locked`, int64(h.Sum64()))
+	_, err := hasRow(ctx, on, `SELECT 1 FROM (SELECT pg_catalog.pg_advisory_xact_lock(CAST($1 AS BIGINT))) AS locked`, int64(h.Sum64()))
 	return err
 }
 

@@ -188,7 +188,7 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	status, err := store.Status(ctx, "s")
 	require.NoError(t, err)
 	require.Equal(t, int64(2), status.Watermark, "no hole")
-	require.Equal(t, int64(4), leasesAlong(t, store).Seq)
+	require.Equal(t, int64(4), leasesWithCommit(t, store).Seq)
 }
 
 // A caller that leaves while its lease request is in flight with others reads nothing of the reply.
@@ -197,7 +197,7 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
 	ctx, cancel := context.WithCancel(t.Context())
 	left, done := make(chan struct{}), make(chan struct{})
-	store.leases = batch.New(func(_ context.Context, all []*lease, _ bool) {
+	store.leases = batch.New(func(_ context.Context, all []*numberRequest, _ bool) {
 		defer close(done)
 		cancel()
 		for {
@@ -216,12 +216,12 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	<-done
 }
 
-// leasesAlong makes a commit without a write of the caller's own, and returns the number that it
+// leasesWithCommit makes a commit without a write of the caller's own, and returns the number that it
 // has leased.
-func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
+func leasesWithCommit(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "last", Duration: time.Minute})
 	require.NoError(t, err)
-	_, leased, err := store.CommitAndLease(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, seqstore.LeaseRequest{Stream: "s", Op: "along", Duration: time.Minute}, nil)
+	_, leased, err := store.CommitAndLease(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, seqstore.LeaseRequest{Stream: "s", Op: "with the commit", Duration: time.Minute}, nil)
 	require.NoError(t, err)
 	return leased
 }
@@ -238,7 +238,7 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
 		<-time.After(time.Second)
 		go func() {
-			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq, "")
+			_, found, err := queryEntry(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq, "")
 			assert.NoError(t, err)
 			claimed <- found
 		}()
@@ -257,14 +257,14 @@ func TestALockedFileIsThrottled_sqlite(t *testing.T) {
 	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(1)"}).String())
 	require.NoError(t, err)
 	defer db.Close()
-	hasty, err := OpenSQLite(db, Options{})
+	impatient, err := OpenSQLite(db, Options{})
 	require.NoError(t, err)
-	defer hasty.Close()
+	defer impatient.Close()
 	tx, err := s.db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer tx.Rollback()
 	_, err = tx.ExecContext(t.Context(), "INSERT INTO own VALUES ('x')")
 	require.NoError(t, err)
-	_, err = hasty.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	_, err = impatient.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 	require.ErrorIs(t, err, leasing.ErrThrottled)
 }

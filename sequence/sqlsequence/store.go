@@ -24,9 +24,9 @@ type Store[Tx any] struct {
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
-	strict  atomic.Bool            // transactions are stricter than READ COMMITTED by default
-	leasing atomic.Int32           // requests for a number that are under way
-	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
+	strict  atomic.Bool                    // transactions are stricter than READ COMMITTED by default
+	leasing atomic.Int32                   // requests for a number that are under way
+	leases  *batch.Batcher[*numberRequest] // nil where single statements share a transaction
 }
 
 var (
@@ -74,8 +74,8 @@ func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session
 	return s.explain(s.on.transact(ctx, bounded, do))
 }
 
-// closed wakes the waiters of a stream.
-func (s *Store[Tx]) closed(stream string) {
+// wakeWaiters wakes the waiters of a stream.
+func (s *Store[Tx]) wakeWaiters(stream string) {
 	s.hub.Wake(stream)
 	if s.wake != nil {
 		s.wake.notify(stream)
@@ -108,9 +108,9 @@ func (s *Store[Tx]) lockBy(ctx context.Context, on session, statement, stream st
 
 // entry returns an entry after a guard has failed.
 func (s *Store[Tx]) entry(ctx context.Context, on session, stream string, seq int64) (row, error) {
-	r, found, err := one(ctx, on, s.sql.get, stream, seq)
+	r, found, err := queryEntry(ctx, on, s.sql.get, stream, seq)
 	if err == nil && !found {
-		if known, err := some(ctx, on, s.sql.through, stream); err != nil || !known {
+		if known, err := hasRow(ctx, on, s.sql.through, stream); err != nil || !known {
 			return r, errors.Join(err, answer(seqstore.UnknownStream(stream)))
 		}
 		err = answer(seqstore.NotFound(stream, fmt.Sprint("number ", seq)))

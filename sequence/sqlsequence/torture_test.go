@@ -46,8 +46,8 @@ func TestTorture_sqlite(t *testing.T) {
 	t.Parallel()
 	s := newTorturedSqlite(t)
 	o, killed := options(), 0
-	o.Beside = func(ctx context.Context, tell sequencetest.Acknowledge) {
-		killed += killProcesses(ctx, t, process{Path: s.path, Lease: o.Lease, Pause: o.Pause}, tell)
+	o.Beside = func(ctx context.Context, acknowledge sequencetest.Acknowledge) {
+		killed += killProcesses(ctx, t, process{Path: s.path, Lease: o.Lease, Pause: o.Pause}, acknowledge)
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[*sql.Tx](s), o, nil), o)
 	require.Positive(t, killed, "no writer was killed")
@@ -58,11 +58,11 @@ func TestTorture_postgres(t *testing.T) {
 	p := newTorturedPostgres(t)
 	o, killed := options(), 0
 	o.Pause = 5 * time.Second
-	o.Beside = func(ctx context.Context, tell sequencetest.Acknowledge) {
+	o.Beside = func(ctx context.Context, acknowledge sequencetest.Acknowledge) {
 		var group sync.WaitGroup
 		defer group.Wait()
 		group.Go(func() { terminate(ctx, t, p.schema) })
-		killed += killProcesses(ctx, t, process{URL: postgresURL(t), Schema: p.schema, Lease: o.Lease, Pause: o.Pause}, tell)
+		killed += killProcesses(ctx, t, process{URL: postgresURL(t), Schema: p.schema, Lease: o.Lease, Pause: o.Pause}, acknowledge)
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil), o)
 	require.Positive(t, killed, "no writer was killed")
@@ -155,7 +155,7 @@ func writerMain(text string) error {
 		}
 		store, err := newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, stepped(sqliteDialect, "clock"), Options{Audit: true}, nil)
 		if err == nil {
-			live(ctx, store, s.Insert, p)
+			runProcess(ctx, store, s.Insert, p)
 		}
 		return err
 	}
@@ -165,12 +165,12 @@ func writerMain(text string) error {
 	}
 	store, err := openStepped(connections, p.Schema)
 	if err == nil {
-		live(ctx, store, (&pool{postgres: &postgres{schema: p.Schema}}).Insert, p)
+		runProcess(ctx, store, (&pool{postgres: &postgres{schema: p.Schema}}).Insert, p)
 	}
 	return err
 }
 
-func live[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Context, Tx, string) error, p process) {
+func runProcess[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Context, Tx, string) error, p process) {
 	o := sequencetest.TortureOptions{Lease: p.Lease, Pause: p.Pause, Seed: uint64(time.Now().UnixNano())}
 	if p.Name == "" {
 		sequencetest.Clean(ctx, store, insert, o)
@@ -179,11 +179,11 @@ func live[Tx any](ctx context.Context, store *Store[Tx], insert func(context.Con
 	sequencetest.Write(ctx, store, insert, o, p.Name, func(op string, seq int64) { _, _ = fmt.Println(op, seq) })
 }
 
-var lives atomic.Int64
+var processCount atomic.Int64
 
 // killProcesses runs four writers and a cleaner at a time, each in a process of its own, until ctx ends, and kills each after a
 // while. Before that, it pauses some of them past their leases. It returns how many writers it has killed.
-func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (killed int) {
+func killProcesses(ctx context.Context, t *testing.T, p process, acknowledge sequencetest.Acknowledge) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for slot := range 5 {
@@ -191,11 +191,11 @@ func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencete
 			for ctx.Err() == nil {
 				p := p
 				if slot > 0 {
-					p.Name = fmt.Sprintf("p%d.%d", slot, lives.Add(1))
+					p.Name = fmt.Sprintf("p%d.%d", slot, processCount.Add(1))
 				}
-				told := killProcess(ctx, t, p, tell)
+				commits := killProcess(ctx, t, p, acknowledge)
 				mu.Lock()
-				if told > 0 {
+				if commits > 0 {
 					killed++
 				}
 				mu.Unlock()
@@ -207,7 +207,7 @@ func killProcesses(ctx context.Context, t *testing.T, p process, tell sequencete
 }
 
 // killProcess runs and kills one process. It returns the number of reported results.
-func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest.Acknowledge) (told int) {
+func killProcess(ctx context.Context, t *testing.T, p process, acknowledge sequencetest.Acknowledge) (commits int) {
 	config, err := json.Marshal(p)
 	if !assert.NoError(t, err) {
 		return 0
@@ -229,7 +229,7 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		for lines := bufio.NewReader(output); ; told++ {
+		for lines := bufio.NewReader(output); ; commits++ {
 			line, err := lines.ReadString('\n')
 			if err != nil {
 				return
@@ -238,8 +238,8 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 			var seq int64
 			_, err = fmt.Sscan(line, &op, &seq)
 			assert.NoError(t, err, line)
-			tell(op, seq)
-			if told == 0 {
+			acknowledge(op, seq)
+			if commits == 0 {
 				close(first)
 			}
 		}
@@ -263,5 +263,5 @@ func killProcess(ctx context.Context, t *testing.T, p process, tell sequencetest
 	process.Kill()
 	<-read
 	_ = output.Close()
-	return told
+	return commits
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// place is a database, with a function that opens the store of a release. in is the schema of the tables, with a dot.
-type place struct {
+// testDatabase is a database, with a function that opens the store of a release. in is the schema of the tables, with a dot.
+type testDatabase struct {
 	db   *sql.DB
 	in   string
 	open func(t *testing.T, steps ...[]string) *Store[*sql.Tx]
 }
 
-// places are the databases of a test. open returns the store of the release whose dialect has the given steps.
-func places(t *testing.T) map[string]place {
+// testDatabases are the databases of a test. open returns the store of the release whose dialect has the given steps.
+func testDatabases(t *testing.T) map[string]testDatabase {
 	s, p := newSqlite(t), newPostgres(t)
 	release := func(t *testing.T, on backend[*sql.Tx], d dialect, o Options, steps [][]string) *Store[*sql.Tx] {
 		d.steps = steps
@@ -36,7 +36,7 @@ func places(t *testing.T) map[string]place {
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return store
 	}
-	return map[string]place{
+	return map[string]testDatabase{
 		"sqlite": {s.db, "", func(t *testing.T, steps ...[]string) *Store[*sql.Tx] {
 			return release(t, &sqliteDatabase{db: s.open(t), turn: make(chan struct{}, 1)}, sqliteDialect, Options{}, steps)
 		}},
@@ -55,7 +55,7 @@ var (
 // Migrate brings the tables of an earlier release up to date, with their rows. An open program of that release
 // continues. A program of that release that starts later is refused and changes nothing.
 func TestTrap_T255_TablesAreBroughtUpToDate(t *testing.T) {
-	for name, at := range places(t) {
+	for name, at := range testDatabases(t) {
 		t.Run(name, func(t *testing.T) {
 			earlier := at.open(t)
 			require.NoError(t, earlier.Migrate(t.Context()))
@@ -92,7 +92,7 @@ func TestTrap_T255_TablesAreBroughtUpToDate(t *testing.T) {
 	}
 }
 
-func versions(t *testing.T, at place) (all []string) {
+func versions(t *testing.T, at testDatabase) (all []string) {
 	rows, err := at.db.QueryContext(t.Context(), "SELECT version FROM "+at.in+"sequence_version ORDER BY version")
 	require.NoError(t, err)
 	defer rows.Close()
@@ -107,7 +107,7 @@ func versions(t *testing.T, at place) (all []string) {
 
 // New tables have the version to which the steps lead.
 func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
-	for name, at := range places(t) {
+	for name, at := range testDatabases(t) {
 		newer := at.open(t, toVersion2, toVersion3)
 		require.NoError(t, newer.Migrate(t.Context()), name)
 		require.Equal(t, []string{"3"}, versions(t, at), name)
@@ -117,7 +117,7 @@ func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
 
 // A step that fails changes no table.
 func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
-	for name, at := range places(t) {
+	for name, at := range testDatabases(t) {
 		earlier := at.open(t)
 		require.NoError(t, earlier.Migrate(t.Context()), name)
 		require.Error(t, at.open(t, toVersion2, []string{"nonsense"}).Migrate(t.Context()), name)
@@ -130,7 +130,7 @@ func TestTrap_T255_AStepThatFailsChangesNothing(t *testing.T) {
 // Tables from before release 0.1.0 record their version in another table. They are refused and left
 // unchanged.
 func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
-	for name, at := range places(t) {
+	for name, at := range testDatabases(t) {
 		require.NoError(t, at.open(t).Migrate(t.Context()), name)
 		_, err := at.db.ExecContext(t.Context(), "ALTER TABLE "+at.in+"sequence_version RENAME TO sequence_schema")
 		require.NoError(t, err, name)
@@ -143,7 +143,7 @@ func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 
 // A database of release 0.1.0: this release makes the same tables, and reads their rows.
 func TestGoldenDatabases(t *testing.T) {
-	for name, at := range places(t) {
+	for name, at := range testDatabases(t) {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile("testdata/" + name + "-0.1.0.sql")
 			require.NoError(t, err)

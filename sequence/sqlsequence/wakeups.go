@@ -85,7 +85,7 @@ func (w *wakeups) send() {
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
 		for _, stream := range streams {
-			_, _ = some(ctx, w.on, `SELECT 1 FROM (SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify(CAST($1 AS TEXT), CAST($2 AS TEXT))) AS sent`, w.channel, stream)
+			_, _ = hasRow(ctx, w.on, `SELECT 1 FROM (SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify(CAST($1 AS TEXT), CAST($2 AS TEXT))) AS sent`, w.channel, stream)
 		}
 		cancel()
 		select {

@@ -20,7 +20,7 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	}
 	s.leasing.Add(1)
 	defer s.leasing.Add(-1)
-	l := newLease(req)
+	l := newNumberRequest(req)
 	if err := s.issue(ctx, l); err != nil { // the request may still be under way, and then it still uses l
 		return seqstore.Entry{}, err
 	}
@@ -33,10 +33,10 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	// The operation has a number, or the stream is unknown.
 	err := s.within(ctx, false, func(on session, _ Tx) error {
 		var err error
-		if r, found, err = one(ctx, on, s.sql.again, args[:3]...); err != nil || found {
+		if r, found, err = queryEntry(ctx, on, s.sql.again, args[:3]...); err != nil || found {
 			return err
 		}
-		if r, found, err = one(ctx, on, s.sql.find, req.Stream, req.Op); err != nil {
+		if r, found, err = queryEntry(ctx, on, s.sql.find, req.Stream, req.Op); err != nil {
 			return err
 		}
 		if !found {
@@ -52,7 +52,7 @@ func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (grant
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
-	err = s.guarded(ctx, "renew", req.Stream, req.Seq, s.sql.renew, []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}, func(scan scan) error {
+	err = s.runGuarded(ctx, "renew", req.Stream, req.Seq, s.sql.renew, []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}, func(scan scan) error {
 		var recovery bool
 		err := scan(&recovery)
 		granted = seqstore.Granted(req.Duration, recovery)
@@ -61,9 +61,9 @@ func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (grant
 	return granted, err
 }
 
-// guarded runs one statement that returns a row if its guard holds. Otherwise it reads the entry, and
+// runGuarded runs one statement that returns a row if its guard holds. Otherwise it reads the entry, and
 // repeated decides whether the request was made before.
-func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
+func (s *Store[Tx]) runGuarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
 		found = true
@@ -90,7 +90,7 @@ func (s *Store[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
 		return err
 	}
 	args := []any{req.Stream, req.Seq, req.Token, string(req.Work.Phase), blob(req.Work.Data)}
-	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e seqstore.Entry) bool { return seqstore.SavedBy(e, req) })
+	return s.runGuarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e seqstore.Entry) bool { return seqstore.SavedBy(e, req) })
 }
 
 // blob returns data as a parameter: nil becomes empty instead of NULL.
@@ -120,7 +120,7 @@ func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitReque
 		done, err = s.commit(ctx, req, nil, write)
 		return done, leased, err
 	}
-	l := newLease(next)
+	l := newNumberRequest(next)
 	done, err = s.commit(ctx, req, l, write)
 	switch {
 	case err == nil:
@@ -132,13 +132,13 @@ func (s *Store[Tx]) CommitAndLease(ctx context.Context, req seqstore.CommitReque
 }
 
 // commit closes a number, and issues the next number unless next is nil.
-func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next *lease, write seqstore.Write[Tx]) (seqstore.Entry, error) {
+func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next *numberRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
 		return seqstore.Entry{}, err
 	}
-	statement, along := s.sql.commit, s.sql.commitAndLease
+	statement, combined := s.sql.commit, s.sql.commitAndLease
 	if req.InOrder {
-		statement, along = s.sql.commitInOrder, s.sql.commitInOrderAndLease
+		statement, combined = s.sql.commitInOrder, s.sql.commitInOrderAndLease
 	}
 	args := []any{req.Stream, req.Seq, req.Token, blob(req.Payload)}
 	var done row
@@ -150,13 +150,13 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = timeOf(leased), timeOf(expires), timeOf(closed), true
 		return err
 	}
-	if write == nil && (next == nil || along != "") { // one round trip, if the guard holds
+	if write == nil && (next == nil || combined != "") { // one round trip, if the guard holds
 		var err error
 		if next == nil {
 			err = s.once(ctx, statement, args, func(scan scan) error { return each(scan) })
 		} else {
-			err = s.once(ctx, along, append(args[:4:4], next.args()[1:]...), func(scan scan) error {
-				return next.issued(func(dest ...any) error { return each(scan, dest...) })
+			err = s.once(ctx, combined, append(args[:4:4], next.args()[1:]...), func(scan scan) error {
+				return next.scanIssued(func(dest ...any) error { return each(scan, dest...) })
 			})
 			next.refused = pgkit.IsDuplicate(err)
 		}
@@ -164,7 +164,7 @@ func (s *Store[Tx]) commit(ctx context.Context, req seqstore.CommitRequest, next
 			return seqstore.Entry{}, err
 		}
 		if made {
-			s.closed(req.Stream)
+			s.wakeWaiters(req.Stream)
 			return done.Entry, nil
 		}
 	}
@@ -198,7 +198,7 @@ var errOverrun = errors.New("the write has taken longer than what was left of it
 // close runs a change that closes a number. If the change was made, it also runs the caller's write and the lease of the next
 // number, unless they are nil, in the same transaction. change also returns the remaining time of the lease. If the change's
 // guard has failed, repeated gets the current entry, and returns the result of an earlier request, or the refusal.
-func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *lease, change func(on session) (row, time.Duration, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
+func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *numberRequest, change func(on session) (row, time.Duration, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
 	var r row
 	look := func(on session) (err error) {
 		if r, err = s.entry(ctx, on, stream, seq); err == nil {
@@ -227,7 +227,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 			return answer(err)
 		}
 		// This statement comes last, since others wait for the counter until this transaction ends.
-		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.issued)
+		err = on.query(ctx, s.sql.leaseIfFree, next.args(), next.scanIssued)
 		if next.refused = pgkit.IsDuplicate(err); err != nil && !next.refused {
 			err = &commitError{err}
 		}
@@ -242,7 +242,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 	if err != nil {
 		return seqstore.Entry{}, err
 	}
-	s.closed(stream)
+	s.wakeWaiters(stream)
 	return r.Entry, nil
 }
 
@@ -250,7 +250,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 func (s *Store[Tx]) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	err := s.once(ctx, s.sql.release, []any{req.Stream, req.Seq, req.Token}, func(scan) error { return nil })
 	if err == nil {
-		s.closed(req.Stream)
+		s.wakeWaiters(req.Stream)
 	}
 	return err
 }
@@ -265,7 +265,7 @@ func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write se
 		if err != nil {
 			return row{}, 0, false, err
 		}
-		r, found, err := one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
+		r, found, err := queryEntry(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
 		return r, longestFill, found, err
 	}
 	return s.close(ctx, req.Stream, req.Seq, write, nil, change, func(_ session, r row) (row, error) {
@@ -300,14 +300,14 @@ func (s *Store[Tx]) Seal(ctx context.Context, stream string, upTo int64) (throug
 		if through = max(through, locked.sealed); through == locked.sealed {
 			return nil
 		}
-		_, err = some(ctx, on, s.sql.sealGaps, stream, through)
+		_, err = hasRow(ctx, on, s.sql.sealGaps, stream, through)
 		if err == nil {
-			_, err = some(ctx, on, s.sql.seal, stream, through)
+			_, err = hasRow(ctx, on, s.sql.seal, stream, through)
 		}
 		return err
 	})
 	if err == nil {
-		s.closed(stream)
+		s.wakeWaiters(stream)
 	}
 	return through, err
 }
@@ -334,7 +334,7 @@ func (s *Store[Tx]) setRecovery(ctx context.Context, stream string, us int64) (w
 		locked, err := s.lock(ctx, on, stream)
 		if err == nil {
 			was = locked.recovery.After(locked.now)
-			_, err = some(ctx, on, s.sql.recovery, stream, us)
+			_, err = hasRow(ctx, on, s.sql.recovery, stream, us)
 		}
 		return err
 	})

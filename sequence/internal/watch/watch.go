@@ -17,7 +17,7 @@ type Hub struct {
 // Add returns a channel of wake-ups for a key until ctx ends. A pending wake-up also stands for all
 // later wake-ups.
 func (h *Hub) Add(ctx context.Context, key string) <-chan struct{} {
-	hints := make(chan struct{}, 1)
+	wakeups := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all == nil {
@@ -26,25 +26,25 @@ func (h *Hub) Add(ctx context.Context, key string) <-chan struct{} {
 	if h.all[key] == nil {
 		h.all[key] = map[chan struct{}]struct{}{}
 	}
-	h.all[key][hints] = struct{}{}
+	h.all[key][wakeups] = struct{}{}
 	context.AfterFunc(ctx, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.all[key], hints)
+		delete(h.all[key], wakeups)
 		if len(h.all[key]) == 0 {
 			delete(h.all, key)
 		}
 	})
-	return hints
+	return wakeups
 }
 
 // Wake wakes all waiters for a key.
 func (h *Hub) Wake(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for hints := range h.all[key] {
+	for wakeups := range h.all[key] {
 		select {
-		case hints <- struct{}{}:
+		case wakeups <- struct{}{}:
 		default:
 		}
 	}

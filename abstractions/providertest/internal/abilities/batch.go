@@ -47,8 +47,8 @@ var batchChecks = []suite.Check{
 		first, last := e.Take(e.Name()), e.Take(e.Name())
 		released, broken, taken := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
 		released.Release()
-		e.Breaks(abstractions.BreakRequest{Name: broken.Req.Name})
-		e.Breaks(abstractions.BreakRequest{Name: taken.Req.Name, Immediate: true})
+		e.Break(abstractions.BreakRequest{Name: broken.Req.Name})
+		e.Break(abstractions.BreakRequest{Name: taken.Req.Name, Immediate: true})
 		e.Take(taken.Req.Name)
 		stranger := &suite.Claim{E: e, Req: e.Request(first.Req.Name), Grant: first.Grant}
 		unseen := &suite.Claim{E: e, Req: e.Request(e.Name()), Grant: abstractions.Grant{Token: 1}}

@@ -8,9 +8,9 @@ import (
 )
 
 var historyChecks = []suite.Check{
-	{Name: "History_TellsWhenALeaseRanOut", Waits: true, Run: func(e *suite.Env) {
+	{Name: "History_RecordsWhenALeaseRanOut", Waits: true, Run: func(e *suite.Env) {
 		reader := suite.Ability[abstractions.HistoryReader](e, e.P)
-		holder := e.Expired()
+		holder := e.ExpiredClaim()
 		e.Take(holder.Req.Name)
 		entries := e.History(reader, abstractions.HistoryRequest{Name: holder.Req.Name})
 		e.Len(entries, 3)

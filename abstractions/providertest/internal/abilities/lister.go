@@ -10,14 +10,14 @@ import (
 
 var listerChecks = []suite.Check{
 	{Name: "List_EachNameOnceOverAllPages", Run: func(e *suite.Env) {
-		lister, prefix, claims := listing(e, 23)
+		lister, prefix, claims := takeNames(e, 23)
 		for _, limit := range []int{0, 1, 5, 23, 24, 5000} {
 			records := e.List(lister, abstractions.ListRequest{Prefix: prefix, Limit: limit})
 			e.Equal(namesOfClaims(claims), namesOf(records), "limit %d", limit)
 		}
 	}},
 	{Name: "List_HeldOnlyLeavesOutFreeNames", Run: func(e *suite.Env) {
-		lister, prefix, claims := listing(e, 8)
+		lister, prefix, claims := takeNames(e, 8)
 		for _, c := range claims[:4] {
 			c.Release()
 		}
@@ -26,7 +26,7 @@ var listerChecks = []suite.Check{
 	}},
 	// The check lists everything, which may be a lot on a shared backend.
 	{Name: "List_PagesAreBounded", Run: func(e *suite.Env) {
-		lister, _, claims := listing(e, 3)
+		lister, _, claims := takeNames(e, 3)
 		page, err := suite.Send(e, lister.List, abstractions.ListRequest{})
 		e.NoError(err)
 		e.LessOrEqual(len(page.Records), 100)
@@ -41,7 +41,7 @@ var listerChecks = []suite.Check{
 		e.Empty(page.Records, "there is no such name")
 	}},
 	{Name: "List_OthersComeAndGoMeanwhile", Run: func(e *suite.Env) {
-		lister, prefix, claims := listing(e, 12)
+		lister, prefix, claims := takeNames(e, 12)
 		count := map[string]int{}
 		req := abstractions.ListRequest{Prefix: prefix, Limit: 2}
 		for page := range 1000 {
@@ -65,7 +65,7 @@ var listerChecks = []suite.Check{
 		}
 	}},
 	{Name: "Trap_T25_PrefixIsNoPattern", Run: func(e *suite.Env) {
-		lister, prefix, _ := listing(e, 0)
+		lister, prefix, _ := takeNames(e, 0)
 		names := []string{prefix + "ab", prefix + "aB", prefix + "a%b", prefix + "a_b", prefix + "a*b", prefix + "a?b", prefix + `a\b`, prefix + "a[b]", prefix + "a'b", prefix + "é", prefix + "\U0010ffff"}
 		for _, name := range names {
 			e.Take(name)
@@ -88,8 +88,8 @@ func namesOf(records []abstractions.Record) []string {
 	return names
 }
 
-// listing makes n held names with a common prefix.
-func listing(e *suite.Env, n int) (lister abstractions.Lister, prefix string, claims []*suite.Claim) {
+// takeNames makes n held names with a common prefix.
+func takeNames(e *suite.Env, n int) (lister abstractions.Lister, prefix string, claims []*suite.Claim) {
 	lister = suite.Ability[abstractions.Lister](e, e.Peer)
 	prefix = e.Name() + "/"
 	for i := range n {

@@ -9,25 +9,25 @@ import (
 )
 
 var waiterChecks = []suite.Check{
-	{Name: "Wait_ReleaseIsHinted", Run: func(e *suite.Env) {
+	{Name: "Wait_ReleaseWakesAWaiter", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		w := e.Wait(e.Peer, holder.Req.Name)
-		e.Refused(holder.Req.Name)
+		e.IsRefused(holder.Req.Name)
 		holder.Release()
-		w.Hinted()
-		w.Get().IsHeld()
+		w.IsWoken()
+		w.Acquire().IsHeld()
 		select {
-		case _, open := <-w.Hints:
+		case _, open := <-w.Wakeups:
 			e.True(open, "closed while its context lives")
 		default:
 		}
 	}},
-	{Name: "Wait_BreakIsHinted", Run: func(e *suite.Env) {
+	{Name: "Wait_BreakWakesAWaiter", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		w := e.Wait(e.Peer, holder.Req.Name)
-		e.Breaks(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
-		w.Hinted()
-		w.Served().IsHeld()
+		e.Break(abstractions.BreakRequest{Name: holder.Req.Name, Immediate: true})
+		w.IsWoken()
+		w.TakeTurn().IsHeld()
 	}},
 	{Name: "Wait_ManyAreServedOneAfterTheOther", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
@@ -35,7 +35,7 @@ var waiterChecks = []suite.Check{
 		served := make(chan *suite.Claim, waiters)
 		for i := range waiters {
 			w := e.Wait(e.Either(i), holder.Req.Name)
-			e.T.Go(func() { served <- w.Served() })
+			e.T.Go(func() { served <- w.TakeTurn() })
 		}
 		last := holder
 		for range waiters {
@@ -57,65 +57,65 @@ var waiterChecks = []suite.Check{
 		next := e.Wait(e.Peer, holder.Req.Name)
 		head.Leave()
 		if e.Virtual { // in virtual time the waiter has left after Soon
-			e.Soon()
+			e.WaitIdle()
 		}
 		holder.Release()
 		if e.Virtual {
-			next.Hinted()
+			next.IsWoken()
 		}
-		next.Served().Release()
+		next.TakeTurn().Release()
 
 		again := e.Take(e.Name())
 		head, next = e.Wait(e.Peer, again.Req.Name), e.Wait(e.P, again.Req.Name)
 		again.Release() // wakes the head waiter, which leaves without an acquire
 		head.Leave()
-		next.Served().IsHeld()
+		next.TakeTurn().IsHeld()
 	}},
-	{Name: "Wait_AHintThatNobodyTookIsPassedOn", Run: func(e *suite.Env) {
+	{Name: "Wait_AnUnusedWakeupIsPassedOn", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		head, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
 		holder.Release()
 		if e.Virtual { // in virtual time the wake-up has arrived after Soon
-			e.Soon()
+			e.WaitIdle()
 		}
 		head.Leave()
-		next.Hinted()
-		next.Served().IsHeld()
+		next.IsWoken()
+		next.TakeTurn().IsHeld()
 	}},
 	// A waiter that gets the wake-up acquires the name, releases it, and waits again, behind the others.
 	{Name: "Wait_NobodyIsPassedOverForEver", Needs: "Virtual", Run: func(e *suite.Env) {
 		last := e.Take(e.Name())
 		first := e.Wait(e.Peer, last.Req.Name)
-		others := []*suite.Waiting{e.Wait(e.P, last.Req.Name), e.Wait(e.Peer, last.Req.Name)}
+		others := []*suite.Registration{e.Wait(e.P, last.Req.Name), e.Wait(e.Peer, last.Req.Name)}
 		for range 64 { // enough even if the next waiter is chosen at random
 			last.Release()
-			e.Soon()
-			if len(first.Hints) > 0 {
-				first.Served().IsHeld()
+			e.WaitIdle()
+			if len(first.Wakeups) > 0 {
+				first.TakeTurn().IsHeld()
 				return
 			}
-			i := slices.IndexFunc(others, func(w *suite.Waiting) bool { return len(w.Hints) > 0 })
+			i := slices.IndexFunc(others, func(w *suite.Registration) bool { return len(w.Wakeups) > 0 })
 			e.GreaterOrEqual(i, 0, "a release wakes no waiter")
-			last = others[i].Served()
+			last = others[i].TakeTurn()
 			others[i] = e.Wait(e.Either(i), last.Req.Name)
 		}
-		e.Fail("others who came later are hinted again and again")
+		e.Fail("later waiters are woken again and again")
 	}},
 	// The check makes the first waiter ignore its wake-up, while others acquire the name repeatedly.
-	{Name: "Trap_T93_AWaiterThatTakesNoHintIsPassedOver", Needs: "Virtual", Run: func(e *suite.Env) {
+	{Name: "Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver", Needs: "Virtual", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		e.Wait(e.Peer, holder.Req.Name)
 		next := e.Wait(e.Peer, holder.Req.Name)
 		for range 8 {
 			holder.Release()
-			e.Soon()
-			if len(next.Hints) > 0 {
+			e.WaitIdle()
+			if len(next.Wakeups) > 0 {
 				return
 			}
 			e.Pause(e.Slack) // longer than any reservation for the first waiter
 			holder = e.Take(holder.Req.Name)
 		}
-		e.Fail("who waits behind it is never hinted")
+		e.Fail("the waiter behind it is never woken")
 	}},
 	// The check makes the first waiter get a wake-up and do nothing.
 	{Name: "Trap_T78_HungWaiterBlocksNobody", Run: func(e *suite.Env) {
@@ -123,7 +123,7 @@ var waiterChecks = []suite.Check{
 		e.Wait(e.Peer, holder.Req.Name)
 		next := e.Wait(e.P, holder.Req.Name)
 		holder.Release()
-		next.Served().IsHeld()
+		next.TakeTurn().IsHeld()
 	}},
 	// The check releases a lease around the moment in which a waiter registers. The waiter
 	// either finds the name free by an acquire after its registration, or gets a wake-up.
@@ -144,9 +144,9 @@ var waiterChecks = []suite.Check{
 			c, err := e.Try(w.P, w.Req)
 			if err != nil {
 				e.Held(err)
-				w.Hinted()
+				w.IsWoken()
 				<-released
-				c = w.Served()
+				c = w.TakeTurn()
 			}
 			<-released
 			w.Leave()
@@ -156,7 +156,7 @@ var waiterChecks = []suite.Check{
 	// The check sends acquires right after a release. A reservation is short, and may end
 	// before another claim's request, so only one of several rounds must show a reservation.
 	{Name: "Queue_AFreeNameIsKeptForTheFirst", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		for range 10 {
 			holder, queue := queue(e, 2)
 			holder.Release()
@@ -175,7 +175,7 @@ var waiterChecks = []suite.Check{
 	}},
 	// A waiter may be passed over because its reservation ended early, so one of several rounds has to be in order.
 	{Name: "Queue_WhoComesIsServedInOrder", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		for range 10 {
 			holder, queue := queue(e, 5)
 			order := make(chan int, len(queue))
@@ -183,10 +183,10 @@ var waiterChecks = []suite.Check{
 			for i, w := range queue {
 				e.T.Go(func() {
 					select {
-					case <-w.Hints:
+					case <-w.Wakeups:
 					case <-time.After(e.Slack):
 					}
-					c := w.Served()
+					c := w.TakeTurn()
 					order <- i
 					served <- c
 				})
@@ -205,12 +205,12 @@ var waiterChecks = []suite.Check{
 	}},
 	// The check counts the waiters that have a wake-up when the first waiter has its own.
 	{Name: "Queue_OneIsWoken", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		for range 10 {
 			holder, queue := queue(e, 3)
 			holder.Release()
-			queue[0].Hinted()
-			if len(queue[1].Hints)+len(queue[2].Hints) == 0 {
+			queue[0].IsWoken()
+			if len(queue[1].Wakeups)+len(queue[2].Wakeups) == 0 {
 				return
 			}
 		}
@@ -218,9 +218,9 @@ var waiterChecks = []suite.Check{
 	}},
 	// The check compares the shortest of several waits behind a waiter that leaves, and behind a waiter that hangs.
 	{Name: "Queue_WhoLeavesPassesItsTurnOn", Run: func(e *suite.Env) {
-		queues(e)
-		shortest := func(first func(*suite.Waiting)) time.Duration {
-			least := suite.Patience
+		needQueue(e)
+		shortest := func(first func(*suite.Registration)) time.Duration {
+			least := suite.CallTimeout
 			for range 10 {
 				holder, queue := queue(e, 2)
 				released := make(chan struct{})
@@ -228,44 +228,44 @@ var waiterChecks = []suite.Check{
 					defer close(released)
 					holder.Release()
 				})
-				queue[0].Hinted()
+				queue[0].IsWoken()
 				began := time.Now()
 				first(queue[0])
-				queue[1].Hinted()
+				queue[1].IsWoken()
 				least = min(least, time.Since(began))
 				<-released
-				queue[1].Served().Release()
+				queue[1].TakeTurn().Release()
 			}
 			return least
 		}
-		hung := shortest(func(*suite.Waiting) {})
+		hung := shortest(func(*suite.Registration) {})
 		if hung < 20*time.Millisecond {
-			e.LeaveOut("turns are too short here to tell")
+			e.LeaveOut("turns are too short here to compare")
 		}
-		e.Less(shortest(func(w *suite.Waiting) { w.Leave() }), hung/2, "until the next is hinted; behind one that hangs it takes %v", hung)
+		e.Less(shortest(func(w *suite.Registration) { w.Leave() }), hung/2, "until the next is woken; behind one that hangs it takes %v", hung)
 	}},
 	// In this check the waiters in front never try to acquire the name.
 	{Name: "Trap_T78_AHungWaiterCostsItsReservation", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		const hung = 3
 		holder, queue := queue(e, hung+1)
 		holder.Release()
 		last := queue[hung]
 		began := time.Now()
-		last.Hinted()
-		last.Served().IsHeld()
-		e.Less(time.Since(began), suite.Patience/2, "longer than some reservations")
+		last.IsWoken()
+		last.TakeTurn().IsHeld()
+		e.Less(time.Since(began), suite.CallTimeout/2, "longer than some reservations")
 	}},
 }
 
 // registerPeer registers a waiter, and closes done when that has succeeded or failed.
-func registerPeer(e *suite.Env, name string, done chan<- struct{}) *suite.Waiting {
+func registerPeer(e *suite.Env, name string, done chan<- struct{}) *suite.Registration {
 	defer close(done)
 	return e.Register(e.Peer, e.Request(name))
 }
 
-// queues leaves the check out for a provider without a queue.
-func queues(e *suite.Env) {
+// needQueue leaves the check out for a provider without a queue.
+func needQueue(e *suite.Env) {
 	suite.Ability[abstractions.Waiter](e, e.Peer)
 	if !e.Caps.Queues {
 		e.LeaveOut("no queue of waiters here")
@@ -273,7 +273,7 @@ func queues(e *suite.Env) {
 }
 
 // queue makes waiters of both clients wait for a name that another claim holds.
-func queue(e *suite.Env, waiters int) (holder *suite.Claim, queue []*suite.Waiting) {
+func queue(e *suite.Env, waiters int) (holder *suite.Claim, queue []*suite.Registration) {
 	holder = e.Take(e.Name())
 	for i := range waiters {
 		queue = append(queue, e.Wait(e.Either(i), holder.Req.Name))

@@ -13,7 +13,7 @@ var waitersChecks = []suite.Check{
 	{Name: "Waiters_AreListedInOrder", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		owners := []string{"worker 1", `a "b" {c} \ %d`, "Zoë", "worker 1"}
-		var queue []*suite.Waiting
+		var queue []*suite.Registration
 		var joined []time.Time // by the backend's clock, before each, and after the last
 		for i, owner := range owners {
 			joined = append(joined, e.Inspect(holder.Req.Name).Now)
@@ -37,13 +37,13 @@ var waitersChecks = []suite.Check{
 			e.Equal(first[i].Since, w.Since, "and has waited since then")
 		}
 		for _, w := range queue {
-			e.Empty(w.Hints, "the question wakes no waiter")
+			e.Empty(w.Wakeups, "the question wakes no waiter")
 		}
 	}},
 	{Name: "Waiters_NobodyWaits", Run: func(e *suite.Env) {
 		unknown, held, free := e.Name(), e.Take(e.Name()).Req.Name, e.Take(e.Name())
 		suite.Ability[abstractions.WaiterLister](e, e.Peer)
-		e.Refused(held) // and does not wait
+		e.IsRefused(held) // and does not wait
 		free.Release()
 		e.Wait(e.P, e.Take(held+"/another").Req.Name)
 		for _, name := range []string{unknown, held, free.Req.Name} {
@@ -52,31 +52,31 @@ var waitersChecks = []suite.Check{
 	}},
 	{Name: "Waiters_OneThatLeavesIsNotListed", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
-		var queue []*suite.Waiting
+		var queue []*suite.Registration
 		for i := range 3 {
 			queue = append(queue, e.Wait(e.Either(i), holder.Req.Name))
 		}
-		listed(e, holder.Req.Name, queue...)
+		checkListed(e, holder.Req.Name, queue...)
 		queue[1].Leave()
-		listed(e, holder.Req.Name, queue[0], queue[2])
+		checkListed(e, holder.Req.Name, queue[0], queue[2])
 		queue[0].Leave()
 		queue[2].Leave()
-		listed(e, holder.Req.Name)
+		checkListed(e, holder.Req.Name)
 	}},
 	{Name: "Waiters_OneThatIsServedIsNotListed", Run: func(e *suite.Env) {
 		holder := e.Take(e.Name())
 		first, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
 		holder.Release()
-		served := first.Get() // its registration continues
-		listed(e, holder.Req.Name, next)
+		served := first.Acquire() // its registration continues
+		checkListed(e, holder.Req.Name, next)
 		served.Release()
-		next.Served()
-		listed(e, holder.Req.Name)
+		next.TakeTurn()
+		checkListed(e, holder.Req.Name)
 	}},
 	// A reservation is short, and may end before the list is read, so only one of several rounds must show
 	// the waiter.
 	{Name: "Waiters_OneWhoseTurnItIsIsListed", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		for range 10 {
 			holder, queue := queue(e, 2)
 			holder.Release()
@@ -90,22 +90,22 @@ var waitersChecks = []suite.Check{
 		e.Fail("a waiter for which the name is reserved is not listed")
 	}},
 	{Name: "Waiters_AHungOneIsDroppedAfterItsTurn", Run: func(e *suite.Env) {
-		queues(e)
+		needQueue(e)
 		holder, queue := queue(e, 3)
 		holder.Release()
-		next := queue[1].Served()
-		listed(e, holder.Req.Name, queue[2])
+		next := queue[1].TakeTurn()
+		checkListed(e, holder.Req.Name, queue[2])
 		next.Release() // also without a next waiter
-		listed(e, holder.Req.Name)
+		checkListed(e, holder.Req.Name)
 	}},
 	{Name: "Waiters_ThoseOfAClosedClientAreNotListed", Needs: "KnowsTheGone", Run: func(e *suite.Env) {
 		holder, gone := e.Take(e.Name()), e.OpenPeer()
 		first := e.Wait(gone, holder.Req.Name)
 		second := e.Wait(e.P, holder.Req.Name)
 		third := e.Wait(gone, holder.Req.Name)
-		listed(e, holder.Req.Name, first, second, third)
+		checkListed(e, holder.Req.Name, first, second, third)
 		e.NoError(gone.Close())
-		listed(e, holder.Req.Name, second)
+		checkListed(e, holder.Req.Name, second)
 	}},
 	// The check makes another waiter register and send so many requests that the backend does
 	// all its periodic work.
@@ -116,9 +116,9 @@ var waitersChecks = []suite.Check{
 		time.Sleep(1100 * time.Millisecond)
 		busy := e.Wait(e.P, holder.Req.Name)
 		for range 256 {
-			e.Held(e.Settled(suite.Sending(busy.P.Acquire, busy.Req)))
+			e.Held(e.Retry(suite.Sending(busy.P.Acquire, busy.Req)))
 		}
-		listed(e, holder.Req.Name, patient, busy)
+		checkListed(e, holder.Req.Name, patient, busy)
 	}},
 }
 
@@ -132,8 +132,8 @@ func waiters(e *suite.Env, name string) []abstractions.Waiting {
 	return list
 }
 
-// listed waits until exactly the waiters of the queue are listed for a name, in order.
-func listed(e *suite.Env, name string, queue ...*suite.Waiting) {
+// checkListed waits until exactly the waiters of the queue are listed for a name, in order.
+func checkListed(e *suite.Env, name string, queue ...*suite.Registration) {
 	var want, found []abstractions.Fingerprint
 	for _, w := range queue {
 		want = append(want, abstractions.FingerprintOf(w.Req.ID))

@@ -13,14 +13,14 @@ import (
 // Checks has all checks of a manager.
 var Checks = slices.Concat(
 	managing(trustChecks, releaseChecks, waitingChecks, eventChecks), otherChecks, proxyChecks,
-	inRealTime(true, realTrustChecks, realKeepingChecks, realEndingChecks, realWaitingChecks, realTellingChecks,
+	inRealTime(true, realTrustChecks, realKeepingChecks, realEndingChecks, realWaitingChecks, realReportChecks,
 		realLossChecks, realPauseChecks, realTrustedCloseChecks),
 	inRealTime(false, realSettingChecks, realErrorChecks, realOperatorChecks, realObserverChecks, realClosingChecks),
 )
 
 // computing lists the checks that compute for seconds.
 var computing = []string{
-	"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchTellsOfEachLease", "Manager_Trap_T72_LoopStarvesNobody",
+	"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchReportsEachLease", "Manager_Trap_T72_LoopStarvesNobody",
 }
 
 // managing passes a manager with default options to each check.
@@ -43,7 +43,7 @@ func inRealTime(waits bool, all ...[]managerCheck) (checks []suite.Check) {
 				ttl = max(ttl, e.Short)
 			}
 			e.Short = suite.Grantable(ttl, e.Caps)
-			c.run(e.T.Context(), e, manageAlone(e, e.P))
+			c.run(e.T.Context(), e, manageWithoutBatches(e, e.P))
 		}})
 	}
 	return checks
@@ -53,7 +53,7 @@ var otherChecks = []suite.Check{
 	// The check works as an application does, in virtual and in real time: of two
 	// managers, one waits for the name that the other holds.
 	{Name: "Manager_OverThisProvider", Run: func(e *suite.Env) {
-		ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
+		ctx, cancel := context.WithTimeout(e.T.Context(), suite.CallTimeout)
 		defer cancel()
 		one, two := manage(e, e.P, leasing.Options{TTL: e.Long}), manage(e, e.Peer, leasing.Options{TTL: e.Long})
 		name := e.Name()

@@ -16,37 +16,37 @@ import (
 )
 
 var eventChecks = []managerCheck{
-	{"Manager_EventsTellALeasesLife", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_EventsReportALeasesLife", func(ctx context.Context, e *suite.Env, m *testManager) {
 		var own eventLog
 		lease := m.get(e.Name(), &leasing.AcquireOptions{Observer: own.observe})
-		m.bend(renews, first(1, lostRequest))
+		m.setFault(renews, onFirst(1, lostRequest))
 		e.Pause(e.Short)
 		e.NoError(lease.Release(ctx))
 		want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
-		every := m.told(want...)
+		every := m.events(want...)
 		e.Equal(want, kindsOf(every))
-		e.Equal(want, kindsOf(own.told()), "AcquireOptions.Observer")
+		e.Equal(want, kindsOf(own.events()), "AcquireOptions.Observer")
 		for _, event := range every {
 			e.Equal(abstractions.FingerprintOf(lease.ID()), event.Fingerprint)
 			e.Equal(lease.Token(), event.Token)
 		}
 
 		lost := m.get(e.Name(), nil)
-		e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
+		e.Break(abstractions.BreakRequest{Name: lost.Name(), Actor: "operator", Reason: "it hangs"})
 		e.Pause(e.Short)
 		m.isLost(lost, abstractions.LostBroken)
-		told := m.told(leasing.EventLost)
-		e.Len(told, 1)
-		e.Equal(abstractions.FingerprintOf(lost.ID()), told[0].Fingerprint)
-		e.Equal(abstractions.LostBroken, told[0].Reason)
-		e.Equal([]string{"operator", "it hangs"}, []string{told[0].BrokenBy, told[0].BreakReason}, "who broke it, and why")
+		losses := m.events(leasing.EventLost)
+		e.Len(losses, 1)
+		e.Equal(abstractions.FingerprintOf(lost.ID()), losses[0].Fingerprint)
+		e.Equal(abstractions.LostBroken, losses[0].Reason)
+		e.Equal([]string{"operator", "it hangs"}, []string{losses[0].BrokenBy, losses[0].BreakReason}, "who broke it, and why")
 		var broken *abstractions.LostError
 		e.ErrorAs(lost.Err(), &broken)
 		e.Equal([]string{"operator", "it hangs"}, []string{broken.BrokenBy, broken.BreakReason}, "who broke it, and why")
-		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
+		e.Len(m.events(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
 	// The check has observers that are slow, that panic, and that have unsubscribed.
-	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *suite.Env, m *testManager) {
 		var slow, left eventLog
 		m.Subscribe(func(event leasing.Event) {
 			e.Pause(e.Short / 20)
@@ -66,45 +66,45 @@ var eventChecks = []managerCheck{
 		for id, want := range map[string][]leasing.EventKind{
 			lease.ID(): {leasing.EventAcquired, leasing.EventRenewed, leasing.EventReleased}, other.ID(): {leasing.EventAcquired, leasing.EventReleased},
 		} {
-			var told []leasing.EventKind
-			for _, event := range slow.told() {
+			var kinds []leasing.EventKind
+			for _, event := range slow.events() {
 				if event.Fingerprint == abstractions.FingerprintOf(id) {
-					told = append(told, event.Kind)
+					kinds = append(kinds, event.Kind)
 				}
 			}
-			e.Equal(want, slices.Compact(told), "Close waits until a slow observer has been told all, in order")
+			e.Equal(want, slices.Compact(kinds), "Close waits until a slow observer has all events, in order")
 		}
-		e.Empty(left.told(), "events told to one that has unsubscribed")
+		e.Empty(left.events(), "events after the end of a subscription")
 	}},
-	{"Manager_Trap_T37_CountsReturnToZero", func(ctx context.Context, e *suite.Env, _ *managed) {
-		counts := &counted{}
+	{"Manager_Trap_T37_CountsReturnToZero", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		counts := &countingProvider{}
 		m := manage(e, e.P, leasing.Options{MeterProvider: counts})
-		counts.are(e, 0, 0, 0)
+		counts.expect(e, 0, 0, 0)
 		released, lost, broken := m.get(e.Name(), nil), m.get(e.Name(), nil), m.get(e.Name(), nil)
 		waits, cancel := context.WithCancel(ctx)
 		gaveUp := m.acquire(waits, e.Take(e.Name()).Req.Name, nil)
-		e.Soon()
-		counts.are(e, 3, 1, 0)
+		e.WaitIdle()
+		counts.expect(e, 3, 1, 0)
 		cancel()
 		<-gaveUp
 		e.NoError(released.Release(ctx))
-		counts.are(e, 2, 0, 0)
-		e.Breaks(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
+		counts.expect(e, 2, 0, 0)
+		e.Break(abstractions.BreakRequest{Name: broken.Name(), Immediate: true})
 		e.Pause(e.Short)
 		m.isLost(broken)
-		counts.are(e, 1, 0, 0)
-		m.bend(renews, lostReply)
-		m.bend(releases, lostRequest)
+		counts.expect(e, 1, 0, 0)
+		m.setFault(renews, lostReply)
+		m.setFault(releases, lostRequest)
 		<-lost.Done()
 		e.Pause(e.Short / 50) // until the backend would have freed the name
-		counts.are(e, 0, 0, 1)
-		m.bend(releases, nil)
+		counts.expect(e, 0, 0, 1)
+		m.setFault(releases, nil)
 		e.Pause(2 * e.Short)
-		counts.are(e, 0, 0, 0)
+		counts.expect(e, 0, 0, 0)
 		e.NoError(m.Close(ctx))
-		counts.are(e, 0, 0, 0)
+		counts.expect(e, 0, 0, 0)
 	}},
-	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long})
 		given := map[string]string{"k": "v"}
 		want := map[string]string{"k": "v"}
@@ -119,7 +119,7 @@ var eventChecks = []managerCheck{
 		e.Equal(want, record.Metadata)
 		e.NoError(lease.Release(ctx))
 	}},
-	{"Manager_MetadataChange", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_MetadataChange", func(ctx context.Context, e *suite.Env, m *testManager) {
 		one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
 		lease := m.get(e.Name(), &leasing.AcquireOptions{Metadata: one})
 		shows := func(want map[string]string) {
@@ -131,7 +131,7 @@ var eventChecks = []managerCheck{
 		shows(two)
 
 		// A request that the backend refuses does not cost the lease.
-		m.bend(renews, func(x *exchange) error {
+		m.setFault(renews, func(x *exchange) error {
 			if x.req.(abstractions.RenewRequest).Metadata["n"] == "too much" {
 				return abstractions.ErrInvalid
 			}
@@ -145,7 +145,7 @@ var eventChecks = []managerCheck{
 		// Later renewals carry a change whose reply was lost. A copy of the change that arrives
 		// after the next change is undone.
 		var late func()
-		m.bend(renews, func(x *exchange) error {
+		m.setFault(renews, func(x *exchange) error {
 			if x.n == 1 {
 				req := x.req.(abstractions.RenewRequest)
 				late = func() { _, _ = e.P.Renew(e.T.Context(), req) }
@@ -170,48 +170,48 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 	return kinds
 }
 
-// counted is a meter that keeps the sums of the manager's counters.
-type counted struct {
+// countingProvider is a meter that keeps the sums of the manager's counters.
+type countingProvider struct {
 	noop.MeterProvider
 	counts sync.Map // from the instrument's name to *count
 }
 
 type countingMeter struct {
 	noop.Meter
-	*counted
+	*countingProvider
 }
 
-type count struct {
+type counter struct {
 	noop.Int64UpDownCounter
 	sum atomic.Int64
 }
 
-func (c *counted) Meter(string, ...metric.MeterOption) metric.Meter {
+func (c *countingProvider) Meter(string, ...metric.MeterOption) metric.Meter {
 	return countingMeter{noop.Meter{}, c}
 }
 
 func (c countingMeter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
-	n, _ := c.counts.LoadOrStore(name, new(count))
-	return n.(*count), nil
+	n, _ := c.counts.LoadOrStore(name, new(counter))
+	return n.(*counter), nil
 }
 
-func (*count) Enabled(context.Context) bool { return true }
+func (*counter) Enabled(context.Context) bool { return true }
 
-func (n *count) Add(_ context.Context, by int64, _ ...metric.AddOption) { n.sum.Add(by) }
+func (n *counter) Add(_ context.Context, by int64, _ ...metric.AddOption) { n.sum.Add(by) }
 
-// of returns the sum of the named instrument.
-func (c *counted) of(name string) int64 {
+// sum returns the sum of the named instrument.
+func (c *countingProvider) sum(name string) int64 {
 	n, ok := c.counts.Load(name)
 	if !ok {
 		return -1
 	}
-	return n.(*count).sum.Load()
+	return n.(*counter).sum.Load()
 }
 
-// are requires the counts after all immediate work is done.
-func (c *counted) are(e *suite.Env, active, waiters, cleanups int64) {
-	e.Soon()
+// expect requires the counts after all immediate work is done.
+func (c *countingProvider) expect(e *suite.Env, active, waiters, cleanups int64) {
+	e.WaitIdle()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {
-		e.Equal(want, c.of(name), name)
+		e.Equal(want, c.sum(name), name)
 	}
 }

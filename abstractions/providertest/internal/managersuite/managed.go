@@ -20,7 +20,7 @@ import (
 // managerCheck checks one promise of a manager. run gets a manager with default options.
 type managerCheck struct {
 	name string
-	run  func(ctx context.Context, e *suite.Env, m *managed)
+	run  func(ctx context.Context, e *suite.Env, m *testManager)
 }
 
 // verb is a method of the provider.
@@ -36,10 +36,10 @@ const (
 	waits    = providerkit.MethodWait
 )
 
-// exchange is one call on its way through a line.
+// exchange is one call on its way through a faultyProvider.
 type exchange struct {
 	ctx   context.Context
-	n     int // the number of the call among those of its verb since the last call of traffic.bend, from 1
+	n     int // the number of the call among those of its verb since the last call of traffic.setFault, from 1
 	req   any // the changed value is sent
 	reply any // the changed value is returned
 	send  func(ctx context.Context, req any) (reply any, err error)
@@ -52,10 +52,10 @@ func (x *exchange) pass() error {
 	return x.sent
 }
 
-// bend decides what becomes of a call. If it returns an error of its own, any reply is lost.
-type bend func(x *exchange) error
+// fault decides what becomes of a call. If it returns an error of its own, any reply is lost.
+type fault func(x *exchange) error
 
-var errNoReply = fmt.Errorf("%w: the line has lost it", abstractions.ErrUnavailable)
+var errNoReply = fmt.Errorf("%w: the reply is lost", abstractions.ErrUnavailable)
 
 func lostRequest(*exchange) error { return errNoReply }
 
@@ -65,7 +65,7 @@ func lostReply(x *exchange) error {
 }
 
 // slowReply delays replies.
-func slowReply(by time.Duration) bend {
+func slowReply(by time.Duration) fault {
 	return func(x *exchange) error {
 		defer time.Sleep(by)
 		return x.pass()
@@ -73,7 +73,7 @@ func slowReply(by time.Duration) bend {
 }
 
 // slowRequest has requests arrive late, also after their context has ended.
-func slowRequest(by time.Duration) bend {
+func slowRequest(by time.Duration) fault {
 	return func(x *exchange) error {
 		time.Sleep(by)
 		x.ctx = context.WithoutCancel(x.ctx)
@@ -81,17 +81,17 @@ func slowRequest(by time.Duration) bend {
 	}
 }
 
-// refused answers with an error.
-func refused(err error) bend { return func(*exchange) error { return err } }
+// refusal answers with an error.
+func refusal(err error) fault { return func(*exchange) error { return err } }
 
-// unanswered lets a call wait for its context.
-func unanswered(x *exchange) error {
+// noAnswer lets a call wait for its context.
+func noAnswer(x *exchange) error {
 	<-x.ctx.Done()
 	return context.Cause(x.ctx)
 }
 
-// granted changes grants on their way to the manager.
-func granted(change func(*abstractions.Grant)) bend {
+// changedGrant changes grants on their way to the manager.
+func changedGrant(change func(*abstractions.Grant)) fault {
 	return func(x *exchange) error {
 		err := x.pass()
 		grant := x.reply.(abstractions.Grant)
@@ -101,83 +101,83 @@ func granted(change func(*abstractions.Grant)) bend {
 	}
 }
 
-// first bends the first n calls.
-func first(n int, b bend) bend {
+// onFirst limits a fault to the first n calls.
+func onFirst(n int, f fault) fault {
 	return func(x *exchange) error {
 		if x.n > n {
 			return x.pass()
 		}
-		return b(x)
+		return f(x)
 	}
 }
 
-// traffic counts the calls that pass a line, and bends them by verb.
+// traffic counts the calls through a faultyProvider, and has a fault for each verb.
 type traffic struct {
-	took  func(from time.Time) // gets the start time of each call to the provider
-	mu    sync.Mutex
-	bends map[verb]bend
-	sent  map[verb][]sent
+	recordStep func(from time.Time) // gets the start time of each call to the provider
+	mu         sync.Mutex
+	faults     map[verb]fault
+	sent       map[verb][]sentRequest
 }
 
-type sent struct {
+type sentRequest struct {
 	at  time.Time
 	req any
 }
 
-// bend has b decide about calls of a verb from now on, and restarts their count. A nil b
-// passes all calls.
-func (t *traffic) bend(v verb, b bend) {
+// setFault sets the fault of later calls of a verb, and restarts their count. Without a fault
+// all calls pass.
+func (t *traffic) setFault(v verb, f fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.bends[v], t.sent[v] = b, nil
+	t.faults[v], t.sent[v] = f, nil
 }
 
-// sendings are the calls of a verb since it was bent.
-func (t *traffic) sendings(v verb) []sent {
+// requests returns the requests of a verb since the last call of setFault for the verb.
+func (t *traffic) requests(v verb) []sentRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.sent[v])
 }
 
-// handle notes and bends a call of a line.
+// handle records a call, and applies the fault of its verb.
 func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
 	t.mu.Lock()
-	t.sent[x.Method] = append(t.sent[x.Method], sent{time.Now(), x.Request})
-	b, n := t.bends[x.Method], len(t.sent[x.Method])
+	t.sent[x.Method] = append(t.sent[x.Method], sentRequest{time.Now(), x.Request})
+	f, n := t.faults[x.Method], len(t.sent[x.Method])
 	t.mu.Unlock()
-	bent := &exchange{ctx: ctx, n: n, req: x.Request, send: func(ctx context.Context, req any) (any, error) {
-		defer t.took(time.Now())
+	exchanged := &exchange{ctx: ctx, n: n, req: x.Request, send: func(ctx context.Context, req any) (any, error) {
+		defer t.recordStep(time.Now())
 		return x.Send(ctx, req)
 	}}
-	if b == nil {
-		b = (*exchange).pass
+	if f == nil {
+		f = (*exchange).pass
 	}
-	if err = b(bent); err != nil && !errors.Is(err, bent.sent) {
+	if err = f(exchanged); err != nil && !errors.Is(err, exchanged.sent) {
 		return nil, err
 	}
-	return bent.reply, err
+	return exchanged.reply, err
 }
 
-// line is a provider whose requests and replies a check bends. It has the provider's abilities, without Pinger: then a
+// faultyProvider is a provider whose calls can have faults. It has the provider's abilities, without Pinger: then a
 // manager's Health inspects a name.
-type line struct {
+type faultyProvider struct {
 	*providerkit.Intercepted
-	hidden   []verb // abilities that it does not have
-	heedless bool   // it says that it does not heed contexts
+	hidden          []verb // abilities that it does not have
+	ignoresContexts bool   // Capabilities.HeedsContext is false
 }
 
-// hiding takes abilities from a line.
-func hiding(v ...verb) func(*line) { return func(l *line) { l.hidden = v } }
+// without hides abilities of a faultyProvider.
+func without(v ...verb) func(*faultyProvider) { return func(l *faultyProvider) { l.hidden = v } }
 
-func heedless(l *line) { l.heedless = true }
+func ignoringContexts(l *faultyProvider) { l.ignoresContexts = true }
 
-func (l *line) Capabilities() abstractions.Capabilities {
+func (l *faultyProvider) Capabilities() abstractions.Capabilities {
 	caps := l.Intercepted.Capabilities()
-	caps.HeedsContext = caps.HeedsContext && !l.heedless
+	caps.HeedsContext = caps.HeedsContext && !l.ignoresContexts
 	return caps
 }
 
-func (l *line) As(target any) bool {
+func (l *faultyProvider) As(target any) bool {
 	_, batcher := target.(*abstractions.BatchRenewer)
 	_, waiter := target.(*abstractions.Waiter)
 	_, pinger := target.(*abstractions.Pinger)
@@ -185,9 +185,9 @@ func (l *line) As(target any) bool {
 	return !hidden && l.Intercepted.As(target)
 }
 
-// managed is a manager with the traffic between it and the provider, and with the events
+// testManager is a manager with the traffic between it and the provider, and with the events
 // of its observer.
-type managed struct {
+type testManager struct {
 	*leasing.Manager
 	*traffic
 	e *suite.Env
@@ -196,21 +196,21 @@ type managed struct {
 
 // eventLog collects the events of an observer.
 type eventLog struct {
-	mu     sync.Mutex
-	events []leasing.Event
+	mu   sync.Mutex
+	seen []leasing.Event
 }
 
 func (l *eventLog) observe(event leasing.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events = append(l.events, event)
+	l.seen = append(l.seen, event)
 }
 
-// told returns the events of the kinds, in order, or all events if no kind is given.
-func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
+// events returns the events of the kinds, in order, or all events if no kind is given.
+func (l *eventLog) events(kinds ...leasing.EventKind) (events []leasing.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, event := range l.events {
+	for _, event := range l.seen {
 		if len(kinds) == 0 || slices.Contains(kinds, event.Kind) {
 			events = append(events, event)
 		}
@@ -220,9 +220,9 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 
 // manage makes a manager over a client of the backend. Without Tuning.Random there is no
 // jitter.
-func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
-	m := &managed{e: e, traffic: &traffic{took: e.Took, bends: map[verb]bend{}, sent: map[verb][]sent{}}}
-	l := &line{Intercepted: providerkit.Intercept(p, m.handle)}
+func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...func(*faultyProvider)) *testManager {
+	m := &testManager{e: e, traffic: &traffic{recordStep: e.RecordStep, faults: map[verb]fault{}, sent: map[verb][]sentRequest{}}}
+	l := &faultyProvider{Intercepted: providerkit.Intercept(p, m.handle)}
 	for _, change := range with {
 		change(l)
 	}
@@ -242,14 +242,14 @@ func manage(e *suite.Env, p abstractions.Provider, o leasing.Options, with ...fu
 	return m
 }
 
-// told waits until all immediate work is done, and returns the events so far.
-func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
-	m.e.Soon()
-	return m.eventLog.told(kinds...)
+// events waits until all immediate work is done, and returns the events so far.
+func (m *testManager) events(kinds ...leasing.EventKind) []leasing.Event {
+	m.e.WaitIdle()
+	return m.eventLog.events(kinds...)
 }
 
 // with returns the manager with the options of an acquire, which may be nil.
-func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
+func (m *testManager) with(o *leasing.AcquireOptions) *leasing.Manager {
 	if o == nil {
 		return m.Manager
 	}
@@ -257,14 +257,14 @@ func (m *managed) with(o *leasing.AcquireOptions) *leasing.Manager {
 }
 
 // get acquires a free name.
-func (m *managed) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
+func (m *testManager) get(name string, o *leasing.AcquireOptions) *leasing.Lease {
 	lease, err := m.with(o).TryAcquire(m.e.T.Context(), name)
 	m.e.NoError(err, "TryAcquire of %q", name)
 	return lease
 }
 
 // try is TryAcquire without the lease.
-func (m *managed) try(ctx context.Context, name string) error {
+func (m *testManager) try(ctx context.Context, name string) error {
 	_, err := m.TryAcquire(ctx, name)
 	return err
 }
@@ -285,7 +285,7 @@ func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
 // isLostBy waits for the loss of a lease. The loss must come when the trust that began
 // at from is over, and hardly sooner.
-func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
+func (m *testManager) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)
 	m.e.LessOrEqual(trusted, window(ttl), "trust in a lease of %v, since its request was sent", ttl)
@@ -294,7 +294,7 @@ func (m *managed) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Durati
 }
 
 // isLost requires that Err, the context's cause, Renew and Release of a lost lease report the loss.
-func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
+func (m *testManager) isLost(lease *leasing.Lease, reasons ...abstractions.LostReason) {
 	ctx := m.e.T.Context()
 	for what, err := range map[string]error{
 		"Err": lease.Err(), "the context's cause": context.Cause(lease.Context()), "Renew": lease.Renew(ctx), "Release": lease.Release(ctx),
@@ -309,7 +309,7 @@ func (m *managed) isLost(lease *leasing.Lease, reasons ...abstractions.LostReaso
 }
 
 // isAlive requires that both the manager and the backend show the lease as held.
-func (m *managed) isAlive(lease *leasing.Lease) {
+func (m *testManager) isAlive(lease *leasing.Lease) {
 	m.e.NoError(lease.Err(), lease.Name())
 	m.e.Positive(lease.Remaining(), lease.Name())
 	record := m.e.Inspect(lease.Name())

@@ -14,12 +14,12 @@ import (
 )
 
 var proxyChecks = []suite.Check{
-	{Name: "HTTP_Manager_ALossBehindAProxyIsTold", Needs: "HTTP", Waits: true, Run: func(e *suite.Env) {
+	{Name: "HTTP_Manager_ALossBehindAProxyIsReported", Needs: "HTTP", Waits: true, Run: func(e *suite.Env) {
 		suite.SideBySide(2, func(i int) { lossBehindProxy(e, []*proxy.Fault{proxy.Redirects()[1], proxy.Successes()[4]}[i]) })
 	}},
 	{Name: "HTTP_Manager_AProxyEndsNeitherLeaseNorWait", Needs: "HTTP", Waits: true, Run: func(e *suite.Env) {
 		suite.SideBySide(3, func(i int) {
-			f := []*proxy.Fault{proxy.Refusals()[0], proxy.Refusals()[3], proxy.Torn()[0]}[i]
+			f := []*proxy.Fault{proxy.Refusals()[0], proxy.Refusals()[3], proxy.Interruptions()[0]}[i]
 			leaseBehindProxy(e, f)
 			waitBehindProxy(e, f)
 		})
@@ -41,10 +41,10 @@ func managerOver(e *suite.Env, p abstractions.Provider, options leasing.Options)
 // lossBehindProxy: a holder behind a proxy that answers in place of the server loses its lease,
 // and learns of the loss before another process has the name.
 func lossBehindProxy(e *suite.Env, f *proxy.Fault) {
-	p := e.Proxied()
+	p := e.OpenProxied()
 	short := leasing.Options{TTL: suite.Grantable(max(2*time.Second, e.Caps.MinTTL), e.Caps)}
 	behind, direct, name := managerOver(e, p, short), managerOver(e, e.P, leasing.Options{TTL: e.Long}), e.Name()
-	ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
+	ctx, cancel := context.WithTimeout(e.T.Context(), suite.CallTimeout)
 	defer cancel()
 	lease, err := behind.Acquire(ctx, name)
 	e.NoError(err)
@@ -60,15 +60,15 @@ func lossBehindProxy(e *suite.Env, f *proxy.Fault) {
 	p.Fault.Store(nil)
 	_, err = behind.TryAcquire(ctx, name)
 	e.ErrorIs(err, abstractions.ErrHeld, f)
-	e.Zero(p.Led.Load(), "requests to the page of a redirect")
+	e.Zero(p.Followed.Load(), "requests to the page of a redirect")
 	e.NoError(next.Release(ctx))
 }
 
 // leaseBehindProxy: a lease is kept while a proxy refuses requests for some time.
 func leaseBehindProxy(e *suite.Env, f *proxy.Fault) {
-	p := e.Proxied()
+	p := e.OpenProxied()
 	behind, name := managerOver(e, p, leasing.Options{TTL: e.Long, RenewCadence: 200 * time.Millisecond}), e.Name()
-	ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
+	ctx, cancel := context.WithTimeout(e.T.Context(), suite.CallTimeout)
 	defer cancel()
 	lease, err := behind.Acquire(ctx, name)
 	e.NoError(err)
@@ -86,9 +86,9 @@ func leaseBehindProxy(e *suite.Env, f *proxy.Fault) {
 
 // waitBehindProxy: an Acquire keeps waiting while a proxy refuses requests for some time.
 func waitBehindProxy(e *suite.Env, f *proxy.Fault) {
-	p := e.Proxied()
+	p := e.OpenProxied()
 	behind, req := managerOver(e, p, leasing.Options{TTL: e.Long}), e.Request(e.Name())
-	ctx, cancel := context.WithTimeout(e.T.Context(), suite.Patience)
+	ctx, cancel := context.WithTimeout(e.T.Context(), suite.CallTimeout)
 	defer cancel()
 	grant, err := suite.Send(e, e.P.Acquire, req)
 	e.NoError(err)

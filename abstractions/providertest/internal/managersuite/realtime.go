@@ -12,20 +12,20 @@ import (
 )
 
 // The checks Manager_RealTime_... run on every server. Their bounds hold on a machine that stalls: a check
-// compares two readings of one clock in an order that no stall changes, or it runs under calm.
+// compares two readings of one clock in an order that no stall changes, or it runs under retryOnStall.
 
-// manageAlone makes a manager with default options that renews without batches.
-func manageAlone(e *suite.Env, p abstractions.Provider) *managed {
-	return manage(e, p, leasing.Options{}, hiding(batches))
+// manageWithoutBatches makes a manager with default options that renews without batches.
+func manageWithoutBatches(e *suite.Env, p abstractions.Provider) *testManager {
+	return manage(e, p, leasing.Options{}, without(batches))
 }
 
-// heldLong returns the options of a lease that does not run out during a check.
-func heldLong(e *suite.Env) *leasing.AcquireOptions {
+// longOptions returns the options of a lease that does not run out during a check.
+func longOptions(e *suite.Env) *leasing.AcquireOptions {
 	return &leasing.AcquireOptions{TTL: e.Long, NoAutoRenew: true}
 }
 
-// getsFree waits until another client gets the name. The backend may keep the name for a moment for a waiter that has left.
-func getsFree(e *suite.Env, name string) {
+// awaitFree waits until another client gets the name. The backend may keep the name for a moment for a waiter that has left.
+func awaitFree(e *suite.Env, name string) {
 	req := e.Request(name)
 	e.Await(fmt.Sprintf("%q is free", name), func() bool {
 		grant, err := e.Peer.Acquire(e.T.Context(), req)
@@ -37,8 +37,8 @@ func getsFree(e *suite.Env, name string) {
 	})
 }
 
-// ends waits for the end of a lease.
-func (m *managed) ends(lease *leasing.Lease, d time.Duration) {
+// awaitEnd waits for the end of a lease.
+func (m *testManager) awaitEnd(lease *leasing.Lease, d time.Duration) {
 	select {
 	case <-lease.Done():
 	case <-time.After(d):
@@ -46,8 +46,8 @@ func (m *managed) ends(lease *leasing.Lease, d time.Duration) {
 	}
 }
 
-// lives compares a lease with its record at the backend. It returns the loss if the lease is lost.
-func (m *managed) lives(lease *leasing.Lease) error {
+// checkHeld compares a lease with its record at the backend. It returns the loss if the lease is lost.
+func (m *testManager) checkHeld(lease *leasing.Lease) error {
 	record := m.e.Inspect(lease.Name())
 	if err := lease.Err(); err != nil {
 		return err
@@ -57,15 +57,15 @@ func (m *managed) lives(lease *leasing.Lease) error {
 	return nil
 }
 
-// learnsOfItsLoss renews a lost lease until the backend reports the loss.
-func (m *managed) learnsOfItsLoss(lease *leasing.Lease) {
-	m.e.Await("a renewal tells of the loss", func() bool { return errors.Is(lease.Renew(m.e.T.Context()), abstractions.ErrLost) })
+// awaitReportedLoss renews a lost lease until the backend reports the loss.
+func (m *testManager) awaitReportedLoss(lease *leasing.Lease) {
+	m.e.Await("a renewal reports the loss", func() bool { return errors.Is(lease.Renew(m.e.T.Context()), abstractions.ErrLost) })
 }
 
-// calm runs a scenario that needs the machine to run without long stalls. It repeats a scenario that fails while
+// retryOnStall runs a scenario that needs the machine to run without long stalls. It repeats a scenario that fails while
 // the process or the backend stalls for a twentieth of the TTL, and fails if the scenario has failed twice
 // without such a stall.
-func calm(e *suite.Env, scenario func() error) {
+func retryOnStall(e *suite.Env, scenario func() error) {
 	quiet := 0
 	for try := 1; ; try++ {
 		stop := make(chan struct{})
@@ -79,7 +79,7 @@ func calm(e *suite.Env, scenario func() error) {
 				case <-e.T.Context().Done():
 					return none
 				case <-time.After(10 * time.Millisecond):
-					e.Took(last)
+					e.RecordStep(last)
 				}
 			}
 		})
@@ -98,8 +98,8 @@ func calm(e *suite.Env, scenario func() error) {
 	}
 }
 
-// trustIs checks the trust that is left of a lease whose request was sent between begun and sent.
-func (m *managed) trustIs(lease *leasing.Lease, begun, sent time.Time, ttl time.Duration) {
+// checkTrust checks the trust that is left of a lease whose request was sent between begun and sent.
+func (m *testManager) checkTrust(lease *leasing.Lease, begun, sent time.Time, ttl time.Duration) {
 	e := m.e
 	before := time.Now()
 	left := lease.Remaining()
@@ -113,38 +113,38 @@ func (m *managed) trustIs(lease *leasing.Lease, begun, sent time.Time, ttl time.
 
 var realTrustChecks = []managerCheck{
 	// The check delays replies, which must not prolong the trust.
-	{"TrustCountsFromTheSending", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"TrustCountsFromTheSending", func(ctx context.Context, e *suite.Env, m *testManager) {
 		slow := slowReply(e.Short / 8)
 		half := e.Short / 2
-		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
+		halved := changedGrant(func(g *abstractions.Grant) { g.TTL = half })
 		for _, c := range []struct {
-			reply bend
+			reply fault
 			ttl   time.Duration
 		}{{slow, e.Short}, {halved, half}} {
-			calm(e, func() error {
-				m.bend(acquires, c.reply)
+			retryOnStall(e, func() error {
+				m.setFault(acquires, c.reply)
 				begun := time.Now()
 				lease, err := m.With(*manual).TryAcquire(e.T.Context(), e.Name())
 				if err != nil {
 					return err
 				}
-				acquired := m.sendings(acquires)[0].at
-				m.trustIs(lease, begun, acquired, c.ttl)
+				acquired := m.requests(acquires)[0].at
+				m.checkTrust(lease, begun, acquired, c.ttl)
 				e.Equal(c.ttl, lease.TTL())
 
 				// A renewal without an answer prolongs nothing.
-				m.bend(renews, lostReply)
+				m.setFault(renews, lostReply)
 				if err := lease.Renew(ctx); !errors.Is(err, abstractions.ErrUnavailable) {
 					return fmt.Errorf("a renewal without an answer: %w", err)
 				}
-				m.trustIs(lease, begun, acquired, c.ttl)
+				m.checkTrust(lease, begun, acquired, c.ttl)
 
-				m.bend(renews, c.reply)
+				m.setFault(renews, c.reply)
 				begun = time.Now()
 				if err := lease.Renew(ctx); err != nil {
 					return err
 				}
-				m.trustIs(lease, begun, m.sendings(renews)[0].at, c.ttl)
+				m.checkTrust(lease, begun, m.requests(renews)[0].at, c.ttl)
 				return lease.Release(ctx)
 			})
 		}
@@ -153,25 +153,25 @@ var realTrustChecks = []managerCheck{
 		lease := careful.get(e.Name(), manual)
 		before := time.Now()
 		if left := lease.Remaining(); left > 0 {
-			e.LessOrEqual(before.Add(left).Sub(careful.sendings(acquires)[0].at), e.Short*8/10, "trust with margins that were asked for")
+			e.LessOrEqual(before.Add(left).Sub(careful.requests(acquires)[0].at), e.Short*8/10, "trust with margins that were asked for")
 		}
 	}},
-	{"TrustEndsByItself", func(_ context.Context, e *suite.Env, m *managed) {
+	{"TrustEndsByItself", func(_ context.Context, e *suite.Env, m *testManager) {
 		begun := time.Now()
 		lease := m.get(e.Name(), manual)
 		e.NotPanics(func() { _ = lease.Context().Err() })
 		e.Pause(lease.Remaining())
 		e.ErrorIs(lease.Err(), abstractions.ErrLost, "in the instant in which trust ends")
-		m.ends(lease, e.Slack)
+		m.awaitEnd(lease, e.Slack)
 		e.GreaterOrEqual(time.Since(begun), e.Short*97/100, "trust in a lease of %v", e.Short)
 		e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrLost)
 		m.isLost(lease, abstractions.LostExpired)
 	}},
 	// In this check renewals hang and ignore their contexts, while another client tries to acquire the name all the time.
-	{"LossComesBeforeTheTakeOver", func(_ context.Context, e *suite.Env, _ *managed) {
-		calm(e, func() error {
-			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless, hiding(batches))
-			m.bend(renews, func(*exchange) error {
+	{"LossComesBeforeTheTakeOver", func(_ context.Context, e *suite.Env, _ *testManager) {
+		retryOnStall(e, func() error {
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, ignoringContexts, without(batches))
+			m.setFault(renews, func(*exchange) error {
 				<-e.T.Context().Done()
 				return errNoReply
 			})
@@ -179,7 +179,7 @@ var realTrustChecks = []managerCheck{
 			if err != nil {
 				return err
 			}
-			sent := m.sendings(acquires)[0].at
+			sent := m.requests(acquires)[0].at
 			lost := begin(e, func() time.Time {
 				select {
 				case <-lease.Done():
@@ -187,7 +187,7 @@ var realTrustChecks = []managerCheck{
 				}
 				return time.Now()
 			})
-			next := takesOver(e, lease.Name(), "a lost lease")
+			next := takeOver(e, lease.Name(), "a lost lease")
 			e.ErrorIs(lease.Err(), abstractions.ErrLost, "when another holds the name")
 			e.Greater(next.Token(), lease.Token())
 			trusted := within(e, e.Slack, lost, "the end of the lease's context").Sub(sent)
@@ -201,13 +201,13 @@ var realTrustChecks = []managerCheck{
 		})
 	}},
 	// The check loses and refuses some renewals, and delays the reply to the first request.
-	{"RenewalsKeepTheLease", func(_ context.Context, e *suite.Env, m *managed) {
-		calm(e, func() error {
+	{"RenewalsKeepTheLease", func(_ context.Context, e *suite.Env, m *testManager) {
+		retryOnStall(e, func() error {
 			lease, err := m.TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				switch x.n {
 				case 1:
 					return slowReply(e.Short * 8 / 100)(x)
@@ -225,12 +225,12 @@ var realTrustChecks = []managerCheck{
 			for end := time.Now().Add(4 * e.Short); lease.Err() == nil && lease.Renewals() < 3 && time.Now().Before(end); {
 				e.Pause(e.Short / 100)
 			}
-			sent := m.sendings(renews)
-			acquired := m.sendings(acquires)
+			sent := m.requests(renews)
+			acquired := m.requests(acquires)
 			if err := lease.Err(); err != nil {
 				return err
 			}
-			if err := m.lives(lease); err != nil {
+			if err := m.checkHeld(lease); err != nil {
 				return err
 			}
 			e.GreaterOrEqual(len(sent), 7, "requests, of which three succeed")
@@ -248,15 +248,15 @@ var realTrustChecks = []managerCheck{
 		})
 	}},
 	// In this check the first attempts end with their contexts.
-	{"AHungRenewalLeavesTimeForOthers", func(_ context.Context, e *suite.Env, _ *managed) {
-		for _, with := range [][]func(*line){{hiding(batches)}, nil} {
-			calm(e, func() error {
+	{"AHungRenewalLeavesTimeForOthers", func(_ context.Context, e *suite.Env, _ *testManager) {
+		for _, with := range [][]func(*faultyProvider){{without(batches)}, nil} {
+			retryOnStall(e, func() error {
 				m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with...)
 				lease, err := m.TryAcquire(e.T.Context(), e.Name())
 				if err != nil {
 					return err
 				}
-				m.bend(renews, first(2, unanswered))
+				m.setFault(renews, onFirst(2, noAnswer))
 				for end := time.Now().Add(2 * e.Short); lease.Err() == nil && lease.Renewals() == 0 && time.Now().Before(end); {
 					e.Pause(e.Short / 100)
 				}
@@ -268,45 +268,45 @@ var realTrustChecks = []managerCheck{
 			})
 		}
 	}},
-	{"OnlyTheBackendEndsALeaseEarly", func(ctx context.Context, e *suite.Env, m *managed) {
-		lease := m.get(e.Name(), heldLong(e))
+	{"OnlyTheBackendEndsALeaseEarly", func(ctx context.Context, e *suite.Env, m *testManager) {
+		lease := m.get(e.Name(), longOptions(e))
 		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
-			m.bend(renews, first(1, refused(err)))
-			e.Error(lease.Renew(ctx), "Renew tells of %v", err)
+			m.setFault(renews, onFirst(1, refusal(err)))
+			e.Error(lease.Renew(ctx), "Renew reports %v", err)
 			e.NoError(lease.Err())
 			e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
 			m.isAlive(lease)
 		}
-		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true, Actor: "operator", Reason: "it hangs"})
-		m.learnsOfItsLoss(lease)
-		m.ends(lease, e.Slack)
+		e.Break(abstractions.BreakRequest{Name: lease.Name(), Immediate: true, Actor: "operator", Reason: "it hangs"})
+		m.awaitReportedLoss(lease)
+		m.awaitEnd(lease, e.Slack)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 
 		// A definite loss ends the lease before its trust has run out, and ends the requests.
-		calm(e, func() error {
-			m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
+		retryOnStall(e, func() error {
+			m.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostTaken}))
 			lease, err := m.TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.ends(lease, e.Short+e.Slack)
+			m.awaitEnd(lease, e.Short+e.Slack)
 			if lost, ok := lease.Err().(*abstractions.LostError); ok && lost.Reason == abstractions.LostExpired {
 				return lost
 			}
 			m.isLost(lease, abstractions.LostTaken)
 			e.Pause(e.Short / 2)
-			e.Len(m.sendings(renews), 1, "a definite loss is not tried again")
+			e.Len(m.requests(renews), 1, "a definite loss is not tried again")
 			return nil
 		})
-		e.Await("an event for each loss", func() bool { return len(m.eventLog.told(leasing.EventLost)) >= 2 })
+		e.Await("an event for each loss", func() bool { return len(m.eventLog.events(leasing.EventLost)) >= 2 })
 	}},
 	// In this check a renewal succeeds, but its reply comes after the loss.
-	{"NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *managed) {
-		for _, with := range []func(*line){heedless, func(*line) {}} {
-			calm(e, func() error {
-				m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with, hiding(batches))
+	{"NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *testManager) {
+		for _, with := range []func(*faultyProvider){ignoringContexts, func(*faultyProvider) {}} {
+			retryOnStall(e, func() error {
+				m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with, without(batches))
 				back := make(chan struct{})
-				m.bend(renews, func(x *exchange) error {
+				m.setFault(renews, func(x *exchange) error {
 					if x.n > 1 {
 						return errNoReply
 					}
@@ -317,8 +317,8 @@ var realTrustChecks = []managerCheck{
 				if err != nil {
 					return err
 				}
-				m.ends(lease, e.Short+e.Slack)
-				if len(m.sendings(renews)) == 0 {
+				m.awaitEnd(lease, e.Short+e.Slack)
+				if len(m.requests(renews)) == 0 {
 					return errors.New("no renewal was sent")
 				}
 				within(e, e.Short+e.Slack, back, "the reply")
@@ -327,25 +327,25 @@ var realTrustChecks = []managerCheck{
 					return fmt.Errorf("a reply that comes %v after a loss is taken", e.Short/5)
 				}
 				m.isLost(lease, abstractions.LostExpired)
-				takesOver(e, lease.Name(), "a lost lease").Release()
-				e.Len(m.eventLog.told(leasing.EventLost), 1)
-				e.Empty(m.eventLog.told(leasing.EventRenewed))
+				takeOver(e, lease.Name(), "a lost lease").Release()
+				e.Len(m.eventLog.events(leasing.EventLost), 1)
+				e.Empty(m.eventLog.events(leasing.EventRenewed))
 				return nil
 			})
 		}
 	}},
-	{"AnInfiniteLeaseIsVerified", func(_ context.Context, e *suite.Env, m *managed) {
+	{"AnInfiniteLeaseIsVerified", func(_ context.Context, e *suite.Env, m *testManager) {
 		if !e.Caps.Infinite {
 			e.LeaveOut("no infinite leases here")
 		}
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
-		m.bend(renews, lostRequest)
+		m.setFault(renews, lostRequest)
 		lease := m.get(e.Name(), infinite)
-		m.ends(lease, e.Short+e.Slack) // an infinite lease begins as a finite one
+		m.awaitEnd(lease, e.Short+e.Slack) // an infinite lease begins as a finite one
 		m.isLost(lease, abstractions.LostExpired)
 
-		m.bend(renews, nil)
-		calm(e, func() error {
+		m.setFault(renews, nil)
+		retryOnStall(e, func() error {
 			lease, err := m.With(*infinite).TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
@@ -357,16 +357,16 @@ var realTrustChecks = []managerCheck{
 				return err
 			}
 			e.Equal(leasing.Infinite, lease.TTL())
-			e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: e.Long})
-			m.ends(lease, e.Short+e.Slack)
+			e.Break(abstractions.BreakRequest{Name: lease.Name(), Grace: e.Long})
+			m.awaitEnd(lease, e.Short+e.Slack)
 			m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 			return nil
 		})
 	}},
 	// The check renews some leases at once. One of them is broken.
-	{"ABatchTellsOfEachLease", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"ABatchReportsEachLease", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
-		calm(e, func() error {
+		retryOnStall(e, func() error {
 			m := manage(e, e.P, leasing.Options{})
 			leases := make([]*leasing.Lease, 16)
 			for i := range leases {
@@ -376,7 +376,7 @@ var realTrustChecks = []managerCheck{
 				}
 				leases[i] = lease
 			}
-			e.Breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
+			e.Break(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
 			e.Pause(e.Short * 5 / 4)
 			for i, lease := range leases {
 				if i == 7 {
@@ -385,15 +385,15 @@ var realTrustChecks = []managerCheck{
 					return err
 				}
 			}
-			e.NotEmpty(m.sendings(batches))
+			e.NotEmpty(m.requests(batches))
 			return nil
 		})
 	}},
 }
 
-// takesOver makes another client try to acquire a name until it succeeds, which must not take longer than the
+// takeOver makes another client try to acquire a name until it succeeds, which must not take longer than the
 // capabilities allow.
-func takesOver(e *suite.Env, name, what string) *suite.Claim {
+func takeOver(e *suite.Env, name, what string) *suite.Claim {
 	most := 2*e.Short + e.Caps.Lateness.After(e.Short) + e.Slack
 	req := e.Request(name)
 	for end := time.Now().Add(most); ; e.Pause(e.Short / 100) {

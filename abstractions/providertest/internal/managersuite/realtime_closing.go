@@ -11,11 +11,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// closes checks the error of a Close that gives up: its cause, the claims and the leases that it leaves.
-func (m *managed) closes(ctx context.Context, why error, unreleased int, inUse ...string) {
+// checkClose checks the error of a Close that gives up: its cause, the claims and the leases that it leaves.
+func (m *testManager) checkClose(ctx context.Context, why error, unreleased int, inUse ...string) {
 	var left *leasing.CloseError
 	err := within(m.e, m.e.Short+m.e.Slack, begin(m.e, func() error { return m.Close(ctx) }), "Close")
-	tellsOf(m.e, err, "close", "")
+	checkError(m.e, err, "close", "")
 	m.e.ErrorAs(err, &left)
 	slices.Sort(inUse)
 	m.e.Equal(inUse, left.InUse, "leases that are still in use")
@@ -26,8 +26,8 @@ func (m *managed) closes(ctx context.Context, why error, unreleased int, inUse .
 	m.e.Equal(err, m.Close(m.e.T.Context()), "a later Close")
 }
 
-// outlastedClose checks the errors of a lease that was in use when Close gave up.
-func (m *managed) outlastedClose(lease *leasing.Lease) {
+// checkClosed checks the errors of a lease that was in use when Close gave up.
+func (m *testManager) checkClosed(lease *leasing.Lease) {
 	var lost *abstractions.LostError
 	m.e.ErrorIs(lease.Err(), abstractions.ErrClosed)
 	m.e.ErrorAs(lease.Renew(m.e.T.Context()), &lost)
@@ -37,55 +37,55 @@ func (m *managed) outlastedClose(lease *leasing.Lease) {
 
 var realClosingChecks = []managerCheck{
 	// The check closes a manager that holds leases, is releasing a lease, and is cleaning up two claims.
-	{"CloseSaysWhatItLeaves", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"CloseSaysWhatItLeaves", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		second, first, releasing := m.get(e.Name(), nil), m.get(e.Name(), nil), m.get(e.Name(), nil)
-		m.bend(releases, lostRequest)
-		m.bend(acquires, lostReply)
+		m.setFault(releases, lostRequest)
+		m.setFault(acquires, lostReply)
 		for range 2 {
 			e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrUnavailable)
 		}
 		released := begin(e, func() error { return releasing.Release(ctx) })
-		e.Await("a release is sent", func() bool { return len(m.sendings(releases)) >= 3 })
+		e.Await("a release is sent", func() bool { return len(m.requests(releases)) >= 3 })
 		bounded, cancel := context.WithCancelCause(ctx)
 		closed := begin(e, func() error { return m.Close(ctx) })
-		m.ends(first, e.Slack)
+		m.awaitEnd(first, e.Slack)
 		e.Empty(closed, "leases are in use")
 		cancel(errMine)
-		tellsOf(e, within(e, e.Slack, begin(e, func() error { return m.Close(bounded) }), "a second Close, whose context has ended"), "close", "", errMine)
+		checkError(e, within(e, e.Slack, begin(e, func() error { return m.Close(bounded) }), "a second Close, whose context has ended"), "close", "", errMine)
 
 		// The context of the first Close decides.
 		other := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
 		mine, theirs, ending := other.get(e.Name(), nil), other.get(e.Name(), nil), other.get(e.Name(), nil)
-		other.bend(releases, lostRequest)
-		other.bend(acquires, lostReply)
+		other.setFault(releases, lostRequest)
+		other.setFault(acquires, lostReply)
 		e.ErrorIs(other.try(ctx, e.Name()), abstractions.ErrUnavailable)
 		goesOn := begin(e, func() error { return ending.Release(ctx) })
-		e.Await("a release is sent", func() bool { return ending.Err() != nil && len(other.sendings(releases)) >= 2 })
-		other.closes(bounded, errMine, 2, mine.Name(), theirs.Name())
+		e.Await("a release is sent", func() bool { return ending.Err() != nil && len(other.requests(releases)) >= 2 })
+		other.checkClose(bounded, errMine, 2, mine.Name(), theirs.Name())
 		for _, lease := range []*leasing.Lease{mine, theirs} {
-			other.outlastedClose(lease)
+			other.checkClosed(lease)
 			isTaken(e, lease.Name(), "its holder may still be at work")
 		}
-		other.bend(releases, nil)
+		other.setFault(releases, nil)
 		e.ErrorIs(mine.Release(ctx), abstractions.ErrLost)
-		getsFree(e, mine.Name()) // its holder has left
+		awaitFree(e, mine.Name()) // its holder has left
 		e.NoError(within(e, 2*e.Slack, goesOn, "a release that Close has left"))
 
-		m.bend(releases, nil)
+		m.setFault(releases, nil)
 		e.NoError(first.Release(ctx))
 		e.NoError(second.Release(ctx))
 		e.NoError(within(e, e.Slack, released, "a release that was answered at last"))
 		e.NoError(within(e, e.Slack, closed, "the first Close, when all has ended"))
 	}},
-	{"CloseWaitsForNoAnswerForLong", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"CloseWaitsForNoAnswerForLong", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		bound := 300 * time.Millisecond
-		for what, prepare := range map[string]func(m *managed){
-			"a clean-up": func(m *managed) {
-				m.bend(acquires, lostReply)
+		for what, prepare := range map[string]func(m *testManager){
+			"a clean-up": func(m *testManager) {
+				m.setFault(acquires, lostReply)
 				e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrUnavailable)
 			},
-			"a release": func(m *managed) {
+			"a release": func(m *testManager) {
 				lease := m.getInTime(e.Name())
 				ended, cancel := context.WithCancel(ctx)
 				cancel()
@@ -93,22 +93,22 @@ var realClosingChecks = []managerCheck{
 			},
 		} {
 			m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: bound}})
-			m.bend(releases, lostRequest)
+			m.setFault(releases, lostRequest)
 			prepare(m)
 			begun := time.Now()
-			m.closes(context.WithoutCancel(ctx), abstractions.ErrUnavailable, 1)
+			m.checkClose(context.WithoutCancel(ctx), abstractions.ErrUnavailable, 1)
 			e.GreaterOrEqual(time.Since(begun), bound, "Close waits for %s for Tuning.RequestTimeout", what)
-			m.bend(releases, nil)
+			m.setFault(releases, nil)
 			e.Pause(bound)
-			e.Empty(m.sendings(releases), "requests after Close")
+			e.Empty(m.requests(releases), "requests after Close")
 		}
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: bound}})
-		m.bend(releases, refused(abstractions.ErrDenied))
+		m.setFault(releases, refusal(abstractions.ErrDenied))
 		e.ErrorIs(m.getInTime(e.Name()).Release(ctx), abstractions.ErrDenied)
-		m.closes(context.WithoutCancel(ctx), abstractions.ErrDenied, 1)
+		m.checkClose(context.WithoutCancel(ctx), abstractions.ErrDenied, 1)
 	}},
-	{"TheLeaseOutlivesItsCaller", func(ctx context.Context, e *suite.Env, m *managed) {
-		for _, acquire := range []func(context.Context, string) (*leasing.Lease, error){m.With(*heldLong(e)).Acquire, m.With(*heldLong(e)).TryAcquire} {
+	{"TheLeaseOutlivesItsCaller", func(ctx context.Context, e *suite.Env, m *testManager) {
+		for _, acquire := range []func(context.Context, string) (*leasing.Lease, error){m.With(*longOptions(e)).Acquire, m.With(*longOptions(e)).TryAcquire} {
 			caller, cancel := context.WithTimeout(context.WithValue(ctx, contextKey{}, "value"), time.Hour)
 			before := time.Now()
 			lease, err := acquire(caller, e.Name())
@@ -137,30 +137,30 @@ var realClosingChecks = []managerCheck{
 		e.NotEqual(other.get(e.Name(), nil).Owner(), m.get(e.Name(), nil).Owner(), "managers of one process have different owners")
 	}},
 	// The first of several callers leaves while the renewal is under way.
-	{"CallersShareARenewal", func(ctx context.Context, e *suite.Env, m *managed) {
-		lease, sent, answer := m.get(e.Name(), heldLong(e)), make(chan struct{}), make(chan struct{})
-		m.bend(renews, first(1, func(x *exchange) error {
+	{"CallersShareARenewal", func(ctx context.Context, e *suite.Env, m *testManager) {
+		lease, sent, answer := m.get(e.Name(), longOptions(e)), make(chan struct{}), make(chan struct{})
+		m.setFault(renews, onFirst(1, func(x *exchange) error {
 			close(sent)
 			<-answer
 			return lostReply(x)
 		}))
-		hasty, cancel := context.WithCancelCause(ctx)
-		leaves := begin(e, func() error { return lease.Renew(hasty) })
+		caller, cancel := context.WithCancelCause(ctx)
+		leaves := begin(e, func() error { return lease.Renew(caller) })
 		within(e, e.Slack, sent, "a renewal")
 		joins := begin(e, func() error { return lease.Renew(ctx) })
 		cancel(errMine)
-		tellsOf(e, within(e, e.Slack, leaves, "a caller whose context has ended"), "renew", lease.Name(), errMine)
-		tellsOf(e, within(e, e.Slack, begin(e, func() error { return lease.Renew(hasty) }), "a caller whose context has ended"), "renew", lease.Name(), errMine)
+		checkError(e, within(e, e.Slack, leaves, "a caller whose context has ended"), "renew", lease.Name(), errMine)
+		checkError(e, within(e, e.Slack, begin(e, func() error { return lease.Renew(caller) }), "a caller whose context has ended"), "renew", lease.Name(), errMine)
 		e.Pause(20 * time.Millisecond)
 		e.Empty(joins, "the renewal is under way")
-		e.Len(m.sendings(renews), 1, "requests for a lease at a time")
+		e.Len(m.requests(renews), 1, "requests for a lease at a time")
 		close(answer)
 		e.ErrorIs(within(e, e.Slack, joins, "a caller who joined the renewal"), abstractions.ErrUnavailable)
 		e.NoError(lease.Renew(ctx))
-		e.Len(m.sendings(renews), 2)
+		e.Len(m.requests(renews), 2)
 		e.Equal(1, lease.Renewals())
 	}},
-	{"DoReturnsWhatFailed", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"DoReturnsWhatFailed", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long})
 		name := e.Name()
 		e.Panics(func() {
@@ -169,7 +169,7 @@ var realClosingChecks = []managerCheck{
 		e.IsFree(name)
 		nothing := func(context.Context, *leasing.Lease) error { return nil }
 		e.NoError(m.Manager.TryDo(ctx, name, nothing))
-		refuses(e, "fn", m.Manager.Do(ctx, name, nil))
+		checkInvalid(e, "fn", m.Manager.Do(ctx, name, nil))
 		holder := e.Take(name)
 		called := false
 		e.ErrorIs(m.Manager.TryDo(ctx, name, func(context.Context, *leasing.Lease) error {
@@ -182,18 +182,18 @@ var realClosingChecks = []managerCheck{
 		// A Do within a Do of the same name waits for itself. Inside Do a lease can't be handed
 		// over.
 		e.ErrorIs(m.Manager.Do(ctx, name, func(work context.Context, lease *leasing.Lease) error {
-			refuses(e, "lease", handsOver(work, lease))
-			hasty, cancel := context.WithTimeout(work, 100*time.Millisecond)
+			checkInvalid(e, "lease", handOver(work, lease))
+			caller, cancel := context.WithTimeout(work, 100*time.Millisecond)
 			defer cancel()
-			err := m.Manager.Do(hasty, name, nothing)
+			err := m.Manager.Do(caller, name, nothing)
 			e.True(heldBy(e, err).ByThisManager, "the holder is one of the manager's own")
 			e.ErrorIs(err, context.DeadlineExceeded)
 			m.isAlive(lease)
 			return errMine
 		}), errMine)
-		getsFree(e, name)
+		awaitFree(e, name)
 
-		// The context tells the function that the manager is closed, and Close waits until the
+		// The context reports to the function that the manager is closed, and Close waits until the
 		// function has returned.
 		finished := false
 		started := make(chan *leasing.Lease, 1)
@@ -216,21 +216,21 @@ var realClosingChecks = []managerCheck{
 
 var realTrustedCloseChecks = []managerCheck{
 	// The holder does not release its lease, and Close has no deadline.
-	{"CloseEndsWithTheTrust", func(ctx context.Context, e *suite.Env, _ *managed) {
-		log := newLog()
+	{"CloseEndsWithTheTrust", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		log := newLogHandler()
 		request := 1300 * time.Millisecond
-		m := manage(e, e.P, leasing.Options{TTL: e.Short, Logger: slog.New(log), Tuning: leasing.Tuning{RequestTimeout: request}}, hiding(batches))
+		m := manage(e, e.P, leasing.Options{TTL: e.Short, Logger: slog.New(log), Tuning: leasing.Tuning{RequestTimeout: request}}, without(batches))
 		lease := m.getInTime(e.Name())
 		begun := time.Now()
 		left := lease.Remaining()
-		m.closes(context.WithoutCancel(ctx), nil, 0, lease.Name())
+		m.checkClose(context.WithoutCancel(ctx), nil, 0, lease.Name())
 		took := time.Since(begun)
 		e.GreaterOrEqual(took, min(2*request, left), "Close waits for holders")
 		e.GreaterOrEqual(took, 2*request)
 		e.NotEmpty(log.warnings("in_use", lease.Name()), "a warning after two seconds")
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		e.Pause(e.Short * 3 / 4)
-		e.Empty(m.sendings(renews), "a lease that Close left is no longer renewed")
-		m.outlastedClose(lease)
+		e.Empty(m.requests(renews), "a lease that Close left is no longer renewed")
+		m.checkClosed(lease)
 	}},
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// tellsOf requires that err names the failed call and matches all of the causes.
-func tellsOf(e *suite.Env, err error, op, name string, causes ...error) {
+// checkError requires that err names the failed call and matches all of the causes.
+func checkError(e *suite.Env, err error, op, name string, causes ...error) {
 	var where *leasing.Error
 	e.ErrorAs(err, &where, "%s %q", op, name)
 	e.Equal([]string{op, e.Caps.Provider, name}, []string{where.Op, where.Provider, where.Name})
@@ -21,20 +21,20 @@ func tellsOf(e *suite.Env, err error, op, name string, causes ...error) {
 	}
 }
 
-// handsOver is HandOver without the Handover.
-func handsOver(ctx context.Context, lease *leasing.Lease) error {
+// handOver is HandOver without the Handover.
+func handOver(ctx context.Context, lease *leasing.Lease) error {
 	return suite.Second(lease.HandOver(ctx))
 }
 
 var realErrorChecks = []managerCheck{
-	{"ErrorsTellOfTheCallAndItsCause", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"ErrorsNameTheCallAndItsCause", func(ctx context.Context, e *suite.Env, m *testManager) {
 		adoption := leasing.Handover{Name: e.Name(), ID: e.Id(), Token: 1}
 		for _, kind := range []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
-			lease := m.get(e.Name(), heldLong(e))
+			lease := m.get(e.Name(), longOptions(e))
 			name := lease.Name()
-			e.Soon() // HandOver renews a lease that was not renewed in this instant
+			e.WaitIdle() // HandOver renews a lease that was not renewed in this instant
 			for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
-				m.bend(v, refused(fmt.Errorf("%w: %w", kind, errMine)))
+				m.setFault(v, refusal(fmt.Errorf("%w: %w", kind, errMine)))
 			}
 			for _, c := range []struct {
 				op, name string
@@ -46,23 +46,23 @@ var realErrorChecks = []managerCheck{
 				{"break", name, suite.Second(m.Break(ctx, name, leasing.BreakOptions{}))},
 				{"renew", name, lease.Renew(ctx)},
 				{"renew", name, lease.SetMetadata(ctx, map[string]string{"k": "v"})},
-				{"renew", name, handsOver(ctx, lease)},
+				{"renew", name, handOver(ctx, lease)},
 			} {
-				tellsOf(e, c.err, c.op, c.name, kind, errMine)
+				checkError(e, c.err, c.op, c.name, kind, errMine)
 				e.NotErrorIs(c.err, abstractions.ErrLost)
 			}
 			m.isAlive(lease)
 			for _, v := range []verb{acquires, renews, inspects, breaks} {
-				m.bend(v, nil)
+				m.setFault(v, nil)
 			}
-			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			tellsOf(e, within(e, e.Slack, begin(e, func() error { return lease.Release(hasty) }), "Release"), "release", name, kind, errMine)
+			caller, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			checkError(e, within(e, e.Slack, begin(e, func() error { return lease.Release(caller) }), "Release"), "release", name, kind, errMine)
 			cancel()
-			m.bend(releases, nil)
+			m.setFault(releases, nil)
 		}
 	}},
 	// The check inspects leases that ended in each way.
-	{"AnEndedLeaseTellsHowItEnded", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"AnEndedLeaseReportsHowItEnded", func(ctx context.Context, e *suite.Env, m *testManager) {
 		over := func(lease *leasing.Lease, want error) {
 			for _, sentinel := range []error{abstractions.ErrReleased, abstractions.ErrHandedOver, abstractions.ErrClosed, abstractions.ErrLost} {
 				for what, err := range map[string]error{"Err": lease.Err(), "the context's cause": context.Cause(lease.Context())} {
@@ -70,16 +70,16 @@ var realErrorChecks = []managerCheck{
 				}
 			}
 			e.Zero(lease.Remaining())
-			tellsOf(e, lease.Renew(ctx), "renew", lease.Name(), want)
-			tellsOf(e, handsOver(ctx, lease), "hand over", lease.Name(), want)
+			checkError(e, lease.Renew(ctx), "renew", lease.Name(), want)
+			checkError(e, handOver(ctx, lease), "hand over", lease.Name(), want)
 			e.ErrorIs(lease.SetMetadata(ctx, nil), want)
 		}
-		m.bend(renews, nil)
-		released, underWay := m.get(e.Name(), heldLong(e)), m.get(e.Name(), heldLong(e))
+		m.setFault(renews, nil)
+		released, underWay := m.get(e.Name(), longOptions(e)), m.get(e.Name(), longOptions(e))
 		e.NoError(released.Release(ctx))
 		over(released, abstractions.ErrReleased)
 		sent, answer := make(chan struct{}), make(chan struct{})
-		m.bend(releases, func(x *exchange) error {
+		m.setFault(releases, func(x *exchange) error {
 			close(sent)
 			<-answer
 			return x.pass()
@@ -89,40 +89,40 @@ var realErrorChecks = []managerCheck{
 		over(underWay, abstractions.ErrReleased)
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errMine)
-		tellsOf(e, underWay.Release(ended), "release", underWay.Name(), errMine)
+		checkError(e, underWay.Release(ended), "release", underWay.Name(), errMine)
 		close(answer)
 		e.NoError(within(e, e.Slack, done, "a release"))
-		m.bend(releases, nil)
-		e.Empty(m.sendings(renews), "requests for a lease that has ended")
+		m.setFault(releases, nil)
+		e.Empty(m.requests(renews), "requests for a lease that has ended")
 
-		handedOver := m.get(e.Name(), heldLong(e))
-		e.NoError(handsOver(ctx, handedOver))
+		handedOver := m.get(e.Name(), longOptions(e))
+		e.NoError(handOver(ctx, handedOver))
 		over(handedOver, abstractions.ErrHandedOver)
 		_ = handedOver.Release(ctx)
 		isTaken(e, handedOver.Name(), "it was handed over")
 
-		lost := m.get(e.Name(), heldLong(e))
-		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
+		lost := m.get(e.Name(), longOptions(e))
+		m.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostTaken}))
 		e.ErrorIs(lost.Renew(ctx), abstractions.ErrLost)
 		over(lost, abstractions.ErrLost)
-		tellsOf(e, lost.Release(ctx), "release", lost.Name(), abstractions.ErrLost)
-		m.bend(renews, nil)
+		checkError(e, lost.Release(ctx), "release", lost.Name(), abstractions.ErrLost)
+		m.setFault(renews, nil)
 
-		closed := m.get(e.Name(), heldLong(e))
+		closed := m.get(e.Name(), longOptions(e))
 		done = begin(e, func() error { return m.Close(ctx) })
-		m.ends(closed, e.Slack)
+		m.awaitEnd(closed, e.Slack)
 		e.ErrorIs(closed.Err(), abstractions.ErrClosed)
 		e.NoError(closed.Renew(ctx), "the lease is held until its holder has released it")
 		e.NoError(closed.Release(ctx))
 		e.NoError(within(e, e.Slack, done, "Close"))
 		e.ErrorIs(closed.Err(), abstractions.ErrClosed)
 	}},
-	{"AGrantThatComesTooLateIsNone", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"AGrantThatComesTooLateIsNone", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		brief := suite.Grantable(max(e.Caps.MinTTL, 300*time.Millisecond), e.Caps)
-		for _, with := range []func(*line){heedless, func(*line) {}} {
+		for _, with := range []func(*faultyProvider){ignoringContexts, func(*faultyProvider) {}} {
 			m := manage(e, e.P, leasing.Options{TTL: brief, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 10 * brief}}, with)
 			name, back := e.Name(), make(chan struct{})
-			m.bend(acquires, func(x *exchange) error {
+			m.setFault(acquires, func(x *exchange) error {
 				defer close(back)
 				x.ctx = context.WithoutCancel(x.ctx)
 				return slowReply(brief)(x)
@@ -130,80 +130,80 @@ var realErrorChecks = []managerCheck{
 			_, err := m.TryAcquire(ctx, name)
 			e.ErrorIs(err, abstractions.ErrUnavailable, "a grant whose trust has ended")
 			within(e, e.Slack+brief, back, "the reply")
-			getsFree(e, name)
+			awaitFree(e, name)
 			e.NoError(m.Close(ctx))
-			e.Empty(m.eventLog.told(leasing.EventAcquired))
+			e.Empty(m.eventLog.events(leasing.EventAcquired))
 		}
 	}},
 	// In this check renewals hang and ignore their contexts.
-	{"NothingFollowsAHandOver", func(ctx context.Context, e *suite.Env, _ *managed) {
-		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+	{"NothingFollowsAHandOver", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, ignoringContexts)
 		lease := m.getInTime(e.Name())
 		for range 2 {
-			hangs, back := hangs(e)
-			m.bend(renews, first(1, hangs))
+			hangs, back := blockedCalls(e)
+			m.setFault(renews, onFirst(1, hangs))
 			e.ErrorIs(within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), abstractions.ErrUnavailable)
-			e.ErrorIs(handsOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a request that has not returned")
+			e.ErrorIs(handOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a request that has not returned")
 			m.isAlive(lease)
 			close(back)
 		}
-		settles(e, "HandOver", func() error { return handsOver(ctx, lease) })
+		retryUnavailable(e, "HandOver", func() error { return handOver(ctx, lease) })
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 	}},
 	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each with another lease.
-	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		cadence := time.Second / 2
-		calm(e, func() error {
-			m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+		retryOnStall(e, func() error {
+			m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, ignoringContexts)
 			lease := m.getInTime(e.Name())
 			for range 2 {
-				hangs, back := hangs(e)
+				hangs, back := blockedCalls(e)
 				both := []*leasing.Lease{lease, m.getInTime(e.Name())}
 				errs := make([]error, len(both))
 				suite.SideBySide(len(both), func(i int) { errs[i] = both[i].Renew(ctx) }) // so that both are due at about the same time
 				if err := errors.Join(errs...); err != nil {
 					return err
 				}
-				m.bend(batches, first(1, hangs))
+				m.setFault(batches, onFirst(1, hangs))
 				e.Pause(2 * cadence)
-				if len(m.sendings(batches)) == 0 {
+				if len(m.requests(batches)) == 0 {
 					return errors.New("there was no batch")
 				}
-				e.ErrorIs(handsOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a batch that has not returned")
+				e.ErrorIs(handOver(ctx, lease), abstractions.ErrUnavailable, "HandOver, beside a batch that has not returned")
 				m.isAlive(lease)
 				close(back)
-				settles(e, "HandOver", func() error { return handsOver(ctx, both[1]) })
+				retryUnavailable(e, "HandOver", func() error { return handOver(ctx, both[1]) })
 			}
-			settles(e, "HandOver", func() error { return handsOver(ctx, lease) })
+			retryUnavailable(e, "HandOver", func() error { return handOver(ctx, lease) })
 			return nil
 		})
 	}},
 	// In this check earlier requests for the lease hang.
-	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *suite.Env, _ *managed) {
-		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, heedless)
+	{"AProviderThatHangsIsAskedNoMore", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{RequestTimeout: 100 * time.Millisecond}}, ignoringContexts)
 		lease := m.getInTime(e.Name())
-		hangs, back := hangs(e)
-		m.bend(renews, hangs)
+		hangs, back := blockedCalls(e)
+		m.setFault(renews, hangs)
 		for range 4 {
-			tellsOf(e, within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), "renew", lease.Name(), abstractions.ErrUnavailable)
+			checkError(e, within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "Renew"), "renew", lease.Name(), abstractions.ErrUnavailable)
 		}
-		e.Less(len(m.sendings(renews)), 4, "requests beside earlier ones that hang")
+		e.Less(len(m.requests(renews)), 4, "requests beside earlier ones that hang")
 		e.NoError(lease.Err())
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		close(back)
-		settles(e, "a provider that hangs no more", func() error { return lease.Renew(ctx) })
+		retryUnavailable(e, "a provider that hangs no more", func() error { return lease.Renew(ctx) })
 		e.NoError(lease.Release(ctx))
 		e.IsFree(lease.Name())
 	}},
-	{"NothingWorksAfterClose", func(ctx context.Context, e *suite.Env, m *managed) {
-		lease := m.get(e.Name(), heldLong(e))
+	{"NothingWorksAfterClose", func(ctx context.Context, e *suite.Env, m *testManager) {
+		lease := m.get(e.Name(), longOptions(e))
 		e.NoError(lease.Release(ctx))
 		e.NoError(m.Close(ctx))
 		e.NoError(m.Close(ctx), "Close may be called again")
 		for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
-			m.bend(v, nil)
+			m.setFault(v, nil)
 		}
 		name := e.Name()
 		for _, c := range []struct {
@@ -216,7 +216,7 @@ var realErrorChecks = []managerCheck{
 			{"inspect", suite.Second(m.Inspect(ctx, name))},
 			{"break", suite.Second(m.Break(ctx, name, leasing.BreakOptions{}))},
 		} {
-			tellsOf(e, c.err, c.op, name, abstractions.ErrClosed)
+			checkError(e, c.err, c.op, name, abstractions.ErrClosed)
 		}
 		e.ErrorIs(m.Manager.TryDo(ctx, name, func(context.Context, *leasing.Lease) error { return errMine }), abstractions.ErrClosed)
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
@@ -226,17 +226,17 @@ var realErrorChecks = []managerCheck{
 		e.Equal(leasing.Unhealthy, health.Status)
 		e.NotPanics(func() { m.Subscribe(func(leasing.Event) {})() })
 		for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
-			e.Empty(m.sendings(v), "requests of a manager that has ended")
+			e.Empty(m.requests(v), "requests of a manager that has ended")
 		}
 	}},
-	{"WhatIsNotSupportedIsSaid", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"WhatIsNotSupportedIsSaid", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m, name := manage(e, struct{ abstractions.Provider }{e.P}, leasing.Options{TTL: e.Long}), e.Name()
-		tellsOf(e, suite.Second(m.Waiters(ctx, name)), "waiters", name, abstractions.ErrUnsupported)
+		checkError(e, suite.Second(m.Waiters(ctx, name)), "waiters", name, abstractions.ErrUnsupported)
 		for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
-			tellsOf(e, err, "list", "", abstractions.ErrUnsupported)
+			checkError(e, err, "list", "", abstractions.ErrUnsupported)
 		}
 		for _, err := range m.History(ctx, name, leasing.HistoryOptions{}) {
-			tellsOf(e, err, "history", name, abstractions.ErrUnsupported)
+			checkError(e, err, "history", name, abstractions.ErrUnsupported)
 		}
 		e.ErrorIs(suite.Second(leasing.HeldBy(ctx, m.Manager, "owner", name)), abstractions.ErrUnsupported)
 	}},
@@ -244,11 +244,11 @@ var realErrorChecks = []managerCheck{
 
 var realLossChecks = []managerCheck{
 	// In this check the last renewals get no answer, after a renewal that was refused.
-	{"ALossTellsTheLastAnswer", func(_ context.Context, e *suite.Env, _ *managed) {
-		calm(e, func() error {
-			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+	{"ALossReportsTheLastAnswer", func(_ context.Context, e *suite.Env, _ *testManager) {
+		retryOnStall(e, func() error {
+			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, without(batches))
 			answered := make(chan struct{})
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				switch x.n {
 				case 1:
 					return x.pass()
@@ -256,13 +256,13 @@ var realLossChecks = []managerCheck{
 					defer close(answered)
 					return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
 				}
-				return unanswered(x)
+				return noAnswer(x)
 			})
 			lease, err := m.TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.ends(lease, 2*e.Short+e.Slack)
+			m.awaitEnd(lease, 2*e.Short+e.Slack)
 			select {
 			case <-answered:
 			default:
@@ -272,13 +272,13 @@ var realLossChecks = []managerCheck{
 			e.ErrorIs(lease.Err(), abstractions.ErrDenied)
 			e.ErrorIs(lease.Err(), errMine)
 			var lost []leasing.Event
-			e.Await("an event tells of the loss", func() bool {
-				lost = m.eventLog.told(leasing.EventLost)
+			e.Await("an event reports the loss", func() bool {
+				lost = m.eventLog.events(leasing.EventLost)
 				return len(lost) > 0
 			})
 			e.ErrorIs(lost[0].Err, errMine)
 			e.Equal(abstractions.LostExpired, lost[0].Reason)
-			after := lost[0].LastRenewal.Sub(m.sendings(renews)[0].at)
+			after := lost[0].LastRenewal.Sub(m.requests(renews)[0].at)
 			if after < -e.Short/20 || after > e.Short/20 {
 				return fmt.Errorf("the last successful renewal was sent %v before Event.LastRenewal", -after)
 			}
@@ -289,7 +289,7 @@ var realLossChecks = []managerCheck{
 
 // getInTime acquires a free name with a manager whose RequestTimeout is short. The claim of an attempt that is cut off may
 // hold the name until its clean-up.
-func (m *managed) getInTime(name string) (lease *leasing.Lease) {
+func (m *testManager) getInTime(name string) (lease *leasing.Lease) {
 	m.e.Await("a lease of a free name", func() (granted bool) {
 		acquired, err := m.TryAcquire(m.e.T.Context(), name)
 		lease = acquired
@@ -298,8 +298,8 @@ func (m *managed) getInTime(name string) (lease *leasing.Lease) {
 	return lease
 }
 
-// hangs returns a bend whose calls ignore their contexts. They return when the channel is closed or the check ends.
-func hangs(e *suite.Env) (b bend, back chan struct{}) {
+// blockedCalls returns a fault whose calls ignore their contexts. They return when the channel is closed or the check ends.
+func blockedCalls(e *suite.Env) (f fault, back chan struct{}) {
 	back = make(chan struct{})
 	return func(*exchange) error {
 		select {
@@ -310,8 +310,8 @@ func hangs(e *suite.Env) (b bend, back chan struct{}) {
 	}, back
 }
 
-// settles repeats a call that fails as unavailable until it succeeds.
-func settles(e *suite.Env, what string, call func() error) {
+// retryUnavailable repeats a call that fails as unavailable until it succeeds.
+func retryUnavailable(e *suite.Env, what string, call func() error) {
 	e.Await(what, func() bool {
 		err := call()
 		if err != nil {

@@ -14,36 +14,36 @@ import (
 var realKeepingChecks = []managerCheck{
 	// In this check a lease is released, or its manager is closed before or after its holder returns, or its process
 	// exits and sends nothing more.
-	{"AtLeastKeepsTheName", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"AtLeastKeepsTheName", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		least := e.Short
-		released := func(_ *managed, lease *leasing.Lease) { e.NoError(lease.Release(ctx)) }
-		closed := func(m *managed, lease *leasing.Lease) {
+		released := func(_ *testManager, lease *leasing.Lease) { e.NoError(lease.Release(ctx)) }
+		closed := func(m *testManager, lease *leasing.Lease) {
 			done := begin(e, func() error {
-				m.ends(lease, e.Slack)
+				m.awaitEnd(lease, e.Slack)
 				return lease.Release(ctx)
 			})
 			e.NoError(m.Close(ctx))
 			e.NoError(within(e, e.Slack, done, "a release while the manager closes"))
 		}
-		outlasting := func(m *managed, lease *leasing.Lease) {
+		outlasting := func(m *testManager, lease *leasing.Lease) {
 			ended, cancel := context.WithCancel(ctx)
 			cancel()
 			e.ErrorIs(m.Close(ended), context.Canceled)
 			e.ErrorIs(lease.Release(ctx), abstractions.ErrLost)
 		}
-		exited := func(m *managed, _ *leasing.Lease) {
-			m.bend(renews, lostRequest)
-			m.bend(releases, lostRequest)
+		exited := func(m *testManager, _ *leasing.Lease) {
+			m.setFault(renews, lostRequest)
+			m.setFault(releases, lostRequest)
 		}
 		var kept []<-chan struct{}
-		keeps := func(how string, ttl time.Duration, end func(*managed, *leasing.Lease)) {
+		keeps := func(how string, ttl time.Duration, end func(*testManager, *leasing.Lease)) {
 			kept = append(kept, begin(e, func() (none struct{}) {
-				m, name := manageAlone(e, e.P), e.Name()
+				m, name := manageWithoutBatches(e, e.P), e.Name()
 				sent := time.Now()
 				lease := m.get(name, &leasing.AcquireOptions{TTL: ttl, AtLeast: least})
 				end(m, lease)
 				what := fmt.Sprintf("a lease with a TTL of %v, %s", ttl, how)
-				next := takesOver(e, name, what) // within 2 TTLs
+				next := takeOver(e, name, what) // within 2 TTLs
 				e.GreaterOrEqual(time.Since(sent), least-e.Tolerance(least), what)
 				next.Release()
 				return none

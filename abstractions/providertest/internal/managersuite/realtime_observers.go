@@ -12,23 +12,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// logged keeps the lines that a manager logs.
-type logged struct {
+// logHandler keeps the lines that a manager logs.
+type logHandler struct {
 	slog.Handler
 	mu    sync.Mutex
 	lines []map[string]string // from an attribute's key to its value, as text
 }
 
-func newLog() *logged { return &logged{Handler: slog.DiscardHandler} }
+func newLogHandler() *logHandler { return &logHandler{Handler: slog.DiscardHandler} }
 
 // Enabled makes the manager log everything.
-func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // WithAttrs drops the attributes of all lines.
-func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *logHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // Handle keeps a line.
-func (l *logged) Handle(_ context.Context, record slog.Record) error {
+func (l *logHandler) Handle(_ context.Context, record slog.Record) error {
 	line := map[string]string{slog.MessageKey: record.Message, slog.LevelKey: record.Level.String()}
 	record.Attrs(func(attr slog.Attr) bool {
 		line[attr.Key] = attr.Value.String()
@@ -41,7 +41,7 @@ func (l *logged) Handle(_ context.Context, record slog.Record) error {
 }
 
 // warnings returns the warnings whose attribute has the value.
-func (l *logged) warnings(key, value string) (lines []map[string]string) {
+func (l *logHandler) warnings(key, value string) (lines []map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
@@ -52,42 +52,44 @@ func (l *logged) warnings(key, value string) (lines []map[string]string) {
 	return lines
 }
 
-// held is an observer that is busy with its first event until back is closed.
-type held struct {
+// blockedObserver is an observer that is busy with its first event until resume is closed.
+type blockedObserver struct {
 	eventLog
-	busy, back chan struct{}
-	once       sync.Once
+	busy, resume chan struct{}
+	once         sync.Once
 }
 
-func newHeld() *held { return &held{busy: make(chan struct{}), back: make(chan struct{})} }
+func newBlockedObserver() *blockedObserver {
+	return &blockedObserver{busy: make(chan struct{}), resume: make(chan struct{})}
+}
 
-func (h *held) observe(event leasing.Event) {
+func (h *blockedObserver) observe(event leasing.Event) {
 	h.eventLog.observe(event)
 	h.once.Do(func() {
 		close(h.busy)
-		<-h.back
+		<-h.resume
 	})
 }
 
 var realObserverChecks = []managerCheck{
-	{"EventsSayWhatTheyPromise", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"EventsSayWhatTheyPromise", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "owner"})
 		begun := time.Now()
 		lease := m.get(e.Name(), nil)
 		e.NoError(lease.Renew(ctx))
-		m.bend(renews, first(2, refused(fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine))))
+		m.setFault(renews, onFirst(2, refusal(fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine))))
 		e.Error(lease.Renew(ctx))
 		e.Error(lease.Renew(ctx))
 		e.NoError(lease.Renew(ctx))
 		lost, moved := m.get(e.Name(), nil), m.get(e.Name(), nil)
 		e.NoError(lease.Release(ctx))
-		e.NoError(handsOver(ctx, moved))
-		e.Breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true, Actor: "operator"})
-		m.learnsOfItsLoss(lost)
+		e.NoError(handOver(ctx, moved))
+		e.Break(abstractions.BreakRequest{Name: lost.Name(), Immediate: true, Actor: "operator"})
+		m.awaitReportedLoss(lost)
 		e.NoError(m.Close(ctx))
 
 		last := begun.Add(-time.Millisecond) // event times may be truncated
-		for _, event := range m.eventLog.told() {
+		for _, event := range m.eventLog.events() {
 			of := map[string]*leasing.Lease{lease.Name(): lease, lost.Name(): lost, moved.Name(): moved}[event.Name]
 			e.Equal([]any{abstractions.FingerprintOf(of.ID()), "owner", of.Token(), e.Long}, []any{event.Fingerprint, event.Owner, event.Token, event.TTL}, event.Kind)
 			e.False(event.Time.Before(last) || event.Time.After(time.Now().Add(time.Millisecond)), "%s at %v", event.Kind, event.Time)
@@ -100,8 +102,8 @@ var realObserverChecks = []managerCheck{
 				e.Zero(event.Remaining, event.Kind)
 			}
 		}
-		told := func(kind leasing.EventKind, of *leasing.Lease) (events []leasing.Event) {
-			for _, event := range m.eventLog.told(kind) {
+		eventsOf := func(kind leasing.EventKind, of *leasing.Lease) (events []leasing.Event) {
+			for _, event := range m.eventLog.events(kind) {
 				if event.Name == of.Name() {
 					events = append(events, event)
 				}
@@ -109,25 +111,25 @@ var realObserverChecks = []managerCheck{
 			e.NotEmpty(events, kind)
 			return events
 		}
-		renewed, failed := told(leasing.EventRenewed, lease), told(leasing.EventRenewalFailed, lease)
+		renewed, failed := eventsOf(leasing.EventRenewed, lease), eventsOf(leasing.EventRenewalFailed, lease)
 		e.Equal(2, renewed[len(renewed)-1].Renewals)
 		for _, event := range failed {
 			e.ErrorIs(event.Err, errMine)
 			e.False(event.WillRetry, "the application renews")
 		}
 		e.Equal(2, failed[len(failed)-1].Attempt)
-		e.NoError(told(leasing.EventReleased, lease)[0].Err)
-		e.Len(told(leasing.EventHandedOver, moved), 1)
-		e.Empty(m.eventLog.told(leasing.EventBroken), "another client has broken it")
-		ends := told(leasing.EventLost, lost)
+		e.NoError(eventsOf(leasing.EventReleased, lease)[0].Err)
+		e.Len(eventsOf(leasing.EventHandedOver, moved), 1)
+		e.Empty(m.eventLog.events(leasing.EventBroken), "another client has broken it")
+		ends := eventsOf(leasing.EventLost, lost)
 		e.Len(ends, 1)
 		e.ErrorIs(ends[0].Err, abstractions.ErrLost)
 		e.WithinDuration(lost.AcquiredAt(), ends[0].LastRenewal, time.Millisecond)
 	}},
 	// In this check an observer is busy while a lease is renewed.
-	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"EventsOfOneKindAreMerged", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
-		observer := newHeld()
+		observer := newBlockedObserver()
 		m.Subscribe(observer.observe)
 		lease, other := m.get(e.Name(), nil), m.get(e.Name(), nil)
 		within(e, e.Slack, observer.busy, "the first event")
@@ -135,32 +137,32 @@ var realObserverChecks = []managerCheck{
 			e.NoError(lease.Renew(ctx))
 			e.NoError(other.Renew(ctx))
 		}
-		m.bend(renews, refused(errNoReply))
+		m.setFault(renews, refusal(errNoReply))
 		for range 4 {
 			e.Error(lease.Renew(ctx))
 		}
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		e.NoError(lease.Renew(ctx))
 		e.NoError(lease.Release(ctx))
 		e.NoError(other.Release(ctx))
-		close(observer.back)
+		close(observer.resume)
 		e.NoError(m.Close(ctx))
 		var kinds []leasing.EventKind
 		var counts []int
-		for _, event := range observer.told() {
+		for _, event := range observer.events() {
 			if event.Name == lease.Name() {
 				kinds, counts = append(kinds, event.Kind), append(counts, event.Coalesced)
 			}
 		}
 		e.Equal([]leasing.EventKind{leasing.EventAcquired, leasing.EventRenewed, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}, kinds)
 		e.Equal([]int{1, 3, 4, 1, 1}, counts)
-		e.Equal(4, observer.told(leasing.EventRenewalFailed)[0].Attempt, "the latest of those that were merged")
+		e.Equal(4, observer.events(leasing.EventRenewalFailed)[0].Attempt, "the latest of those that were merged")
 	}},
 	// The check unsubscribes busy observers, unsubscribes inside an observer,
 	// and unsubscribes twice.
-	{"NothingIsToldAfterTheEnd", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"NoEventFollowsTheEnd", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true})
-		busy := newHeld()
+		busy := newBlockedObserver()
 		leave := m.Subscribe(busy.observe)
 		var inside eventLog
 		var leaveInside func()
@@ -180,22 +182,22 @@ var realObserverChecks = []managerCheck{
 			return none
 		})
 		within(e, e.Slack, left, "the end of a subscription whose observer is busy")
-		e.Await("an observer unsubscribes itself", func() bool { return len(inside.told()) > 0 })
+		e.Await("an observer unsubscribes itself", func() bool { return len(inside.events()) > 0 })
 		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Renew(ctx) }), "a renewal"))
-		close(busy.back)
+		close(busy.resume)
 		e.NoError(within(e, e.Slack, begin(e, func() error { return lease.Release(ctx) }), "a release"))
 		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
 		for _, log := range []*eventLog{&busy.eventLog, &inside} {
-			e.Equal([]leasing.EventKind{leasing.EventAcquired}, kindsOf(log.told()))
+			e.Equal([]leasing.EventKind{leasing.EventAcquired}, kindsOf(log.events()))
 		}
 		e.NotPanics(func() { m.Subscribe(nil)() })
 	}},
 	// In this check one observer panics, and another never returns.
-	{"AnObserverHarmsNobody", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"AnObserverHarmsNobody", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		bound := 200 * time.Millisecond
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Tuning: leasing.Tuning{ObserverTimeout: bound}})
-		observer := newHeld()
-		defer close(observer.back)
+		observer := newBlockedObserver()
+		defer close(observer.resume)
 		m.Subscribe(observer.observe)
 		m.Subscribe(func(leasing.Event) { panic("an observer") })
 		lease := m.get(e.Name(), &leasing.AcquireOptions{Observer: func(leasing.Event) { panic("an observer") }})
@@ -205,14 +207,14 @@ var realObserverChecks = []managerCheck{
 		begun := time.Now()
 		e.NoError(within(e, e.Slack, begin(e, func() error { return m.Close(ctx) }), "Close"))
 		e.GreaterOrEqual(time.Since(begun), bound, "Close waits for an observer for Tuning.ObserverTimeout")
-		e.Len(observer.told(), 1)
-		e.Len(m.eventLog.told(), 3)
+		e.Len(observer.events(), 1)
+		e.Len(m.eventLog.events(), 3)
 	}},
-	{"FailuresAreLoggedOnceAndCounted", func(ctx context.Context, e *suite.Env, _ *managed) {
-		log := newLog()
+	{"FailuresAreLoggedOnceAndCounted", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		log := newLogHandler()
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Logger: slog.New(log)})
 		leases := []*leasing.Lease{m.get(e.Name(), nil), m.get(e.Name(), nil)}
-		m.bend(renews, refused(errNoReply))
+		m.setFault(renews, refusal(errNoReply))
 		failures := func() (lines []map[string]string) {
 			return append(log.warnings("name", leases[0].Name()), log.warnings("name", leases[1].Name())...)
 		}
@@ -224,10 +226,10 @@ var realObserverChecks = []managerCheck{
 				e.Error(lease.Renew(ctx))
 			}
 		}
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		e.NoError(leases[0].Release(ctx))
-		e.Breaks(abstractions.BreakRequest{Name: leases[1].Name(), Immediate: true})
-		m.learnsOfItsLoss(leases[1])
+		e.Break(abstractions.BreakRequest{Name: leases[1].Name(), Immediate: true})
+		m.awaitReportedLoss(leases[1])
 		e.NoError(m.Close(ctx))
 		var counted, lost []string
 		for _, line := range failures() {

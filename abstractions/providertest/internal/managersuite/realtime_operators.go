@@ -14,13 +14,13 @@ import (
 )
 
 var realOperatorChecks = []managerCheck{
-	{"ABreakTellsWhatItFound", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"ABreakReportsWhatItFound", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, Owner: "breaker"})
 		lease := m.get(e.Name(), nil)
 		result, err := m.Break(ctx, lease.Name(), leasing.BreakOptions{Immediate: true, Actor: "operator", Reason: "it hangs"})
 		e.NoError(err)
 		e.Equal(abstractions.BreakResult{WasHeld: true, Token: lease.Token()}, result)
-		m.ends(lease, e.Slack)
+		m.awaitEnd(lease, e.Slack)
 		m.isLost(lease, abstractions.LostBroken)
 		var lost *abstractions.LostError
 		e.ErrorAs(lease.Err(), &lost)
@@ -31,11 +31,11 @@ var realOperatorChecks = []managerCheck{
 		// only an infinite lease would use.
 		for _, ttl := range []time.Duration{e.Short, e.Long} {
 			m := manage(e, e.P, leasing.Options{TTL: ttl, Owner: "breaker"})
-			m.bend(breaks, nil)
+			m.setFault(breaks, nil)
 			result, err = m.Break(ctx, lease.Name(), leasing.BreakOptions{})
 			e.NoError(err)
 			e.False(result.WasHeld)
-			req := m.sendings(breaks)[0].req.(abstractions.BreakRequest)
+			req := m.requests(breaks)[0].req.(abstractions.BreakRequest)
 			grace := max(2*ttl, time.Minute)
 			if most := e.Caps.MaxTTL; most > 0 {
 				grace = min(grace, most)
@@ -43,25 +43,25 @@ var realOperatorChecks = []managerCheck{
 			e.Equal(grace, req.Grace, "the default of BreakOptions.Grace, for a manager whose TTL is %v", ttl)
 			e.Equal([]any{"breaker", false, int64(0)}, []any{req.Actor, req.Immediate, req.IfToken})
 			e.NoError(m.Close(ctx))
-			e.Empty(m.eventLog.told(leasing.EventBroken))
+			e.Empty(m.eventLog.events(leasing.EventBroken))
 		}
 
 		// IfToken leaves a newer lease alone. The manager's own holder soon learns of a break without Immediate.
 		next := m.get(lease.Name(), nil)
-		tellsOf(e, suite.Second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
+		checkError(e, suite.Second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
 		m.isAlive(next)
 		result, err = m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: next.Token()})
 		e.NoError(err)
 		e.Equal([]any{true, next.Token()}, []any{result.WasHeld, result.Token})
-		m.ends(next, e.Slack)
+		m.awaitEnd(next, e.Slack)
 		m.isLost(next, abstractions.LostBroken, abstractions.LostGone)
 		e.NoError(m.Close(ctx))
-		broken := m.eventLog.told(leasing.EventBroken)
+		broken := m.eventLog.events(leasing.EventBroken)
 		e.Len(broken, 2)
 		e.Equal([]any{lease.Name(), lease.Token(), "operator", "it hangs"}, []any{broken[0].Name, broken[0].Token, broken[0].BrokenBy, broken[0].BreakReason})
 	}},
 	// The check breaks some leases. One has a newer holder, and the break of another is refused.
-	{"ForceReleaseTellsOfEach", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"ForceReleaseReportsEach", func(ctx context.Context, e *suite.Env, m *testManager) {
 		theirs := manage(e, e.Peer, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "gone"})
 		prefix := e.Name()
 		var leases []*leasing.Lease
@@ -72,7 +72,7 @@ var realOperatorChecks = []managerCheck{
 			e.NoError(err)
 			records = append(records, record)
 		}
-		m.get(prefix+"/mine", heldLong(e))
+		m.get(prefix+"/mine", longOptions(e))
 		if _, ok := abstractions.As[abstractions.Lister](e.P); ok {
 			var held []leasing.Record
 			e.Await("the leases are listed", func() bool {
@@ -85,11 +85,11 @@ var realOperatorChecks = []managerCheck{
 				e.Equal([]any{leases[i].Name(), leases[i].Token()}, []any{record.Name, record.Token})
 			}
 		}
-		refuses(e, "owner", suite.Second(leasing.HeldBy(ctx, m.Manager, "", prefix)))
+		checkInvalid(e, "owner", suite.Second(leasing.HeldBy(ctx, m.Manager, "", prefix)))
 
 		e.NoError(leases[1].Release(ctx))
 		newer := theirs.get(leases[1].Name(), nil)
-		m.bend(breaks, func(x *exchange) error {
+		m.setFault(breaks, func(x *exchange) error {
 			if x.req.(abstractions.BreakRequest).Name == leases[2].Name() {
 				return fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
 			}
@@ -110,22 +110,22 @@ var realOperatorChecks = []managerCheck{
 		theirs.isAlive(newer)
 		theirs.isAlive(leases[2])
 
-		m.bend(breaks, nil)
+		m.setFault(breaks, nil)
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errMine)
 		done, err = leasing.ForceRelease(ended, m.Manager, records, leasing.BreakOptions{})
 		e.ErrorIs(err, errMine)
 		e.Empty(done)
 		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{IfToken: 1})
-		refuses(e, "BreakOptions.IfToken", err)
+		checkInvalid(e, "BreakOptions.IfToken", err)
 		records[2].Token = 0
 		_, err = leasing.ForceRelease(ctx, m.Manager, records, leasing.BreakOptions{})
-		refuses(e, "records[2].Token", err)
-		e.Empty(m.sendings(breaks), "nothing is sent")
+		checkInvalid(e, "records[2].Token", err)
+		e.Empty(m.requests(breaks), "nothing is sent")
 	}},
 	// In this check another client breaks leases with Immediate and acquires their names.
-	{"AnyAnswerShowsALoss", func(ctx context.Context, e *suite.Env, m *managed) {
-		asks := map[string]func(name string) error{
+	{"AnyAnswerShowsALoss", func(ctx context.Context, e *suite.Env, m *testManager) {
+		calls := map[string]func(name string) error{
 			"TryAcquire": func(name string) error {
 				if err := m.try(ctx, name); err != nil {
 					e.ErrorIs(err, abstractions.ErrHeld)
@@ -135,7 +135,7 @@ var realOperatorChecks = []managerCheck{
 			"Inspect": func(name string) error { return suite.Second(m.Inspect(ctx, name)) },
 		}
 		if _, ok := abstractions.As[abstractions.Lister](e.P); ok {
-			asks["List"] = func(name string) error {
+			calls["List"] = func(name string) error {
 				for _, err := range m.List(ctx, leasing.ListOptions{Prefix: name}) {
 					if err != nil {
 						return err
@@ -144,23 +144,23 @@ var realOperatorChecks = []managerCheck{
 				return nil
 			}
 		}
-		for what, ask := range asks {
-			lease := m.get(e.Name(), heldLong(e))
-			e.NoError(ask(lease.Name()))
+		for what, call := range calls {
+			lease := m.get(e.Name(), longOptions(e))
+			e.NoError(call(lease.Name()))
 			e.NoError(lease.Err(), "%s, of the holder", what)
-			e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+			e.Break(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 			next := e.Acquire(e.Peer, e.Request(lease.Name()))
-			m.bend(renews, nil)
+			m.setFault(renews, nil)
 			e.Await(what+" shows a later holder", func() bool {
-				e.NoError(ask(lease.Name()))
+				e.NoError(call(lease.Name()))
 				return lease.Err() != nil
 			})
-			e.Empty(m.sendings(renews))
+			e.Empty(m.requests(renews))
 			m.isLost(lease, abstractions.LostTaken)
 			next.IsHeld()
 		}
 	}},
-	{"HealthTellsOfLeasesAndFailures", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"HealthReportsLeasesAndFailures", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true, Owner: "owner", Tuning: leasing.Tuning{HealthTimeout: e.Slack}})
 		is := func(status leasing.HealthStatus, code int) leasing.Health {
 			health := m.Health(ctx)
@@ -191,7 +191,7 @@ var realOperatorChecks = []managerCheck{
 
 		// FailingSince is the time of the first failure, until a request is answered.
 		first := time.Now()
-		m.bend(renews, refused(errNoReply))
+		m.setFault(renews, refusal(errNoReply))
 		e.Error(lease.Renew(ctx))
 		then := time.Now()
 		e.Error(lease.Renew(ctx))
@@ -199,7 +199,7 @@ var realOperatorChecks = []managerCheck{
 		health = is(leasing.Degraded, http.StatusOK)
 		e.Equal([]int{3, 2}, []int{health.Held, health.Failing})
 		e.False(health.FailingSince.Before(first.Add(-time.Millisecond)) || health.FailingSince.After(then.Add(time.Millisecond)), "FailingSince %v, not from %v to %v", health.FailingSince, first, then)
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		e.NoError(lease.Renew(ctx))
 		health = is(leasing.Degraded, http.StatusOK)
 		e.Equal(1, health.Failing)
@@ -207,26 +207,26 @@ var realOperatorChecks = []managerCheck{
 		e.NoError(other.Renew(ctx))
 		is(leasing.Healthy, http.StatusOK)
 
-		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
-		m.learnsOfItsLoss(lease)
+		e.Break(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+		m.awaitReportedLoss(lease)
 		health = is(leasing.Degraded, http.StatusOK)
 		e.Equal([]any{2, 0, int64(1)}, []any{health.Held, health.Failing, health.Lost})
 		e.WithinDuration(time.Now(), health.LastLost, e.Slack)
 
-		m.bend(inspects, unanswered)
-		hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		e.Equal(leasing.Unhealthy, within(e, e.Slack, begin(e, func() leasing.Health { return m.Health(hasty) }), "Health, with a bound").Status)
+		m.setFault(inspects, noAnswer)
+		caller, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		e.Equal(leasing.Unhealthy, within(e, e.Slack, begin(e, func() leasing.Health { return m.Health(caller) }), "Health, with a bound").Status)
 		cancel()
-		m.bend(inspects, lostRequest)
+		m.setFault(inspects, lostRequest)
 		is(leasing.Unhealthy, http.StatusServiceUnavailable)
 		answer := httptest.NewRecorder()
 		leasing.HealthHandler(m.Manager).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", nil))
 		e.Equal(http.StatusMethodNotAllowed, answer.Code)
 
 		// The ping may take HealthTimeout, a second by default.
-		calm(e, func() error {
+		retryOnStall(e, func() error {
 			m := manage(e, e.P, leasing.Options{TTL: e.Long})
-			m.bend(inspects, unanswered)
+			m.setFault(inspects, noAnswer)
 			begun := time.Now()
 			health := m.Health(ctx)
 			took := time.Since(begun)
@@ -239,12 +239,12 @@ var realOperatorChecks = []managerCheck{
 			return nil
 		})
 	}},
-	{"NamesAreListed", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"NamesAreListed", func(ctx context.Context, e *suite.Env, m *testManager) {
 		suite.Ability[abstractions.Lister](e, e.P)
 		prefix := e.Name()
 		var want []string
 		for i := range 3 {
-			want = append(want, m.get(fmt.Sprintf("%s/%d", prefix, i), heldLong(e)).Name())
+			want = append(want, m.get(fmt.Sprintf("%s/%d", prefix, i), longOptions(e)).Name())
 		}
 		names := func(o leasing.ListOptions) (all []string) {
 			for record, err := range m.List(ctx, o) {

@@ -16,9 +16,9 @@ import (
 )
 
 // pauses returns the times between the first n+1 requests of a waiter.
-func (m *managed) pauses(n int) (pauses []time.Duration) {
-	m.e.Await(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.sendings(acquires)) > n })
-	sent := m.sendings(acquires)
+func (m *testManager) pauses(n int) (pauses []time.Duration) {
+	m.e.Await(fmt.Sprintf("%d requests of a waiter", n+1), func() bool { return len(m.requests(acquires)) > n })
+	sent := m.requests(acquires)
 	for i := range n {
 		pauses = append(pauses, sent[i+1].at.Sub(sent[i].at))
 	}
@@ -27,9 +27,9 @@ func (m *managed) pauses(n int) (pauses []time.Duration) {
 
 var realPauseChecks = []managerCheck{
 	// Without jitter the pauses of a waiter double, from 25 ms to a second.
-	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *suite.Env, _ *managed) {
-		calm(e, func() error {
-			m := manage(e, e.P, leasing.Options{TTL: e.Long}, hiding(waits))
+	{"AWaiterThatPollsBacksOff", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		retryOnStall(e, func() error {
+			m := manage(e, e.P, leasing.Options{TTL: e.Long}, without(waits))
 			holder := e.Take(e.Name())
 			leaves, leave := context.WithCancel(ctx)
 			defer leave()
@@ -49,9 +49,9 @@ var realPauseChecks = []managerCheck{
 		})
 	}},
 	// The options of the manager set the bounds and the jitter.
-	{"PollsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"PollsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		tuning := leasing.Tuning{MinPoll: 80 * time.Millisecond, MaxPoll: 160 * time.Millisecond, Random: func() float64 { return 0.99 }}
-		m := manage(e, e.P, leasing.Options{TTL: e.Long, Tuning: tuning}, hiding(waits))
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, Tuning: tuning}, without(waits))
 		holder := e.Take(e.Name())
 		leaves, leave := context.WithCancel(ctx)
 		defer leave()
@@ -67,13 +67,13 @@ var realPauseChecks = []managerCheck{
 		patient, leave := context.WithCancel(ctx)
 		defer leave()
 		m.acquire(patient, holder.Req.Name, nil)
-		e.Await("a registration", func() bool { return len(m.sendings(waits)) > 0 })
+		e.Await("a registration", func() bool { return len(m.requests(waits)) > 0 })
 		for _, pause := range m.pauses(3)[1:] { // the waiter sends another request when it is registered
 			e.GreaterOrEqual(pause, 200*time.Millisecond, "a pause of a waiter with wake-ups")
 		}
 	}},
 	// In this check registrations fail, or end.
-	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.Waiter](e, e.P)
 		broken := func(x *exchange) error {
 			err := x.pass()
@@ -82,40 +82,40 @@ var realPauseChecks = []managerCheck{
 			x.reply = abstractions.Wakeups{C: ended}
 			return err
 		}
-		for _, b := range []bend{broken, lostRequest, refused(abstractions.ErrDenied), unanswered} {
-			log := newLog()
+		for _, b := range []fault{broken, lostRequest, refusal(abstractions.ErrDenied), noAnswer} {
+			log := newLogHandler()
 			m := manage(e, e.P, leasing.Options{TTL: e.Long, Logger: slog.New(log), Tuning: leasing.Tuning{MaxPoll: 100 * time.Millisecond}})
-			m.bend(waits, b)
+			m.setFault(waits, b)
 			holder := e.Take(e.Name())
 			next := m.acquire(ctx, holder.Req.Name, nil)
-			e.Await("the waiter polls", func() bool { return len(m.sendings(acquires)) > 4 })
+			e.Await("the waiter polls", func() bool { return len(m.requests(acquires)) > 4 })
 			e.Empty(next)
 			holder.Release()
 			got := within(e, e.Slack, next, "a waiter without wake-ups")
 			e.NoError(got.err)
 			e.NoError(got.lease.Release(ctx))
 			e.NoError(m.Close(ctx))
-			e.Empty(m.eventLog.told(leasing.EventAcquireFailed), "the backend has answered each acquire")
+			e.Empty(m.eventLog.events(leasing.EventAcquireFailed), "the backend has answered each acquire")
 		}
 	}},
-	{"ARefusalEndsAWaitInTime", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"ARefusalEndsAWaitInTime", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		timeout := 400 * time.Millisecond
-		m := manage(e, e.P, leasing.Options{TTL: e.Long, RefusalTimeout: timeout, Tuning: leasing.Tuning{MaxPoll: 50 * time.Millisecond}}, hiding(waits))
+		m := manage(e, e.P, leasing.Options{TTL: e.Long, RefusalTimeout: timeout, Tuning: leasing.Tuning{MaxPoll: 50 * time.Millisecond}}, without(waits))
 		denied := fmt.Errorf("%w: %w", abstractions.ErrDenied, errMine)
-		m.bend(acquires, refused(denied))
+		m.setFault(acquires, refusal(denied))
 		name := e.Name()
 		begun := time.Now()
 		got := within(e, timeout+e.Slack, m.acquire(ctx, name, nil), "the end of a wait that is refused")
-		tellsOf(e, got.err, "acquire", name, abstractions.ErrDenied, errMine)
+		checkError(e, got.err, "acquire", name, abstractions.ErrDenied, errMine)
 		e.GreaterOrEqual(got.at.Sub(begun), timeout, "Options.RefusalTimeout")
-		e.Greater(len(m.sendings(acquires)), 2)
-		tellsOf(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
+		e.Greater(len(m.requests(acquires)), 2)
+		checkError(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
 		// After any other answer the time begins again at zero.
 		holder := e.Take(name)
 		begun = time.Now()
 		var last time.Time
-		m.bend(acquires, func(x *exchange) error {
+		m.setFault(acquires, func(x *exchange) error {
 			if time.Since(begun) > timeout*3/4 && last.IsZero() {
 				last = time.Now()
 				return x.pass()
@@ -127,8 +127,8 @@ var realPauseChecks = []managerCheck{
 		e.GreaterOrEqual(got.at.Sub(last), timeout, "Options.RefusalTimeout, from the last other answer")
 		holder.IsHeld()
 	}},
-	{"AWaitTellsTheObstacle", func(ctx context.Context, e *suite.Env, _ *managed) {
-		m := manage(e, e.P, leasing.Options{TTL: e.Long}, hiding(waits))
+	{"AWaitReportsTheObstacle", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		m := manage(e, e.P, leasing.Options{TTL: e.Long}, without(waits))
 		holder := e.Take(e.Name())
 		name := holder.Req.Name
 		ended, end := context.WithCancelCause(ctx)
@@ -136,9 +136,9 @@ var realPauseChecks = []managerCheck{
 		e.Await("both wait", func() bool { return m.Health(ctx).Waiting == 2 })
 		end(errMine)
 		obstacles := 0
-		for _, done := range []<-chan waited{head, behind} {
+		for _, done := range []<-chan acquireResult{head, behind} {
 			got := within(e, e.Slack, done, "the end of a wait")
-			tellsOf(e, got.err, "acquire", name, errMine)
+			checkError(e, got.err, "acquire", name, errMine)
 			if held := (*abstractions.HeldError)(nil); errors.As(got.err, &held) {
 				e.Equal(holder.Token(), held.Holder.Token)
 				e.False(held.ByThisManager)
@@ -148,18 +148,18 @@ var realPauseChecks = []managerCheck{
 		e.Equal(1, obstacles, "the head has asked")
 
 		// The error of a wait also reports an outage.
-		m.bend(acquires, refused(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
-		hasty, cancel := context.WithTimeout(ctx, time.Second)
+		m.setFault(acquires, refusal(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errMine)))
+		caller, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		tellsOf(e, within(e, e.Slack, m.acquire(hasty, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
+		checkError(e, within(e, e.Slack, m.acquire(caller, name, nil), "the end of a wait").err, "acquire", name, context.DeadlineExceeded, abstractions.ErrUnavailable, errMine)
 		limited := &leasing.AcquireOptions{WaitLimit: 200 * time.Millisecond}
 		got := within(e, e.Slack, m.acquire(ctx, name, limited), "the limit of a wait")
-		tellsOf(e, got.err, "acquire", name, abstractions.ErrUnavailable, errMine)
+		checkError(e, got.err, "acquire", name, abstractions.ErrUnavailable, errMine)
 		e.NotErrorIs(got.err, context.DeadlineExceeded, "the limit is no context of the caller's")
-		m.bend(acquires, nil)
+		m.setFault(acquires, nil)
 
 		// The error of a wait also reports a lease of the manager itself.
-		own := m.get(e.Name(), heldLong(e))
+		own := m.get(e.Name(), longOptions(e))
 		got = within(e, e.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
 		held := heldBy(e, got.err)
 		e.Equal([]any{true, own.Token()}, []any{held.ByThisManager, held.Holder.Token})
@@ -169,13 +169,13 @@ var realPauseChecks = []managerCheck{
 		e.NoError(within(e, e.Slack, waiting, "a waiter of the manager that has released").err)
 	}},
 	// In this check two managers poll, and acquire one name many times.
-	{"ALoopLetsOthersIn", func(ctx context.Context, e *suite.Env, _ *managed) {
-		ctx, cancel := context.WithTimeout(ctx, suite.Patience)
+	{"ALoopLetsOthersIn", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		ctx, cancel := context.WithTimeout(ctx, suite.CallTimeout)
 		defer cancel()
 		name := e.Name()
 		turns := make(chan int, 1)
 		loop := func(i int, p abstractions.Provider) <-chan error {
-			m := manage(e, p, leasing.Options{TTL: e.Long}, hiding(waits))
+			m := manage(e, p, leasing.Options{TTL: e.Long}, without(waits))
 			return begin(e, func() error {
 				for {
 					lease, err := m.Acquire(ctx, name)
@@ -205,7 +205,7 @@ var realPauseChecks = []managerCheck{
 			e.ErrorIs(within(e, e.Slack, ended, "a loop"), context.Canceled)
 		}
 	}},
-	{"RenewalsKeepTheirCadence", func(_ context.Context, e *suite.Env, _ *managed) {
+	{"RenewalsKeepTheirCadence", func(_ context.Context, e *suite.Env, _ *testManager) {
 		tenth := e.Short / 10
 		for _, c := range []struct {
 			manager leasing.Options
@@ -216,8 +216,8 @@ var realPauseChecks = []managerCheck{
 			{leasing.Options{RenewFraction: 0.5}, leasing.AcquireOptions{RenewCadence: tenth}},
 			{leasing.Options{RenewCadence: e.Short / 2}, leasing.AcquireOptions{RenewFraction: 0.1}},
 		} {
-			calm(e, func() error {
-				m := manage(e, e.P, c.manager, hiding(batches))
+			retryOnStall(e, func() error {
+				m := manage(e, e.P, c.manager, without(batches))
 				lease, err := m.With(c.lease).TryAcquire(e.T.Context(), e.Name())
 				if err != nil {
 					return err
@@ -226,8 +226,8 @@ var realPauseChecks = []managerCheck{
 				if err := lease.Err(); err != nil {
 					return err
 				}
-				last := m.sendings(acquires)[0].at
-				for _, renewal := range m.sendings(renews) {
+				last := m.requests(acquires)[0].at
+				for _, renewal := range m.requests(renews) {
 					if pause := renewal.at.Sub(last); pause < tenth*9/10 || pause > 2*tenth {
 						return fmt.Errorf("a renewal after %v, where %v was asked for", pause, tenth)
 					}
@@ -237,16 +237,16 @@ var realPauseChecks = []managerCheck{
 			})
 		}
 	}},
-	{"RenewalsEndAtTheirLimit", func(ctx context.Context, e *suite.Env, _ *managed) {
-		calm(e, func() error {
-			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, hiding(batches))
+	{"RenewalsEndAtTheirLimit", func(ctx context.Context, e *suite.Env, _ *testManager) {
+		retryOnStall(e, func() error {
+			m := manage(e, e.P, leasing.Options{RenewFraction: 0.1}, without(batches))
 			begun := time.Now()
 			lease, err := m.With(leasing.AcquireOptions{MaxRenewals: 2}).TryAcquire(e.T.Context(), e.Name())
 			if err != nil {
 				return err
 			}
-			m.ends(lease, 2*e.Short+e.Slack)
-			sent := m.sendings(renews)
+			m.awaitEnd(lease, 2*e.Short+e.Slack)
+			sent := m.requests(renews)
 			if len(sent) != 2 || lease.Renewals() != 2 {
 				return fmt.Errorf("%d renewals, of which %d succeeded", len(sent), lease.Renewals())
 			}
@@ -259,30 +259,30 @@ var realPauseChecks = []managerCheck{
 		m := manage(e, e.P, leasing.Options{})
 		lease := m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true, TTL: e.Long})
 		e.NoError(lease.Renew(ctx))
-		m.bend(renews, nil)
-		refuses(e, "AcquireOptions.MaxRenewals", lease.Renew(ctx))
+		m.setFault(renews, nil)
+		checkInvalid(e, "AcquireOptions.MaxRenewals", lease.Renew(ctx))
 		m.isAlive(lease)
 		_, err := lease.HandOver(ctx)
 		e.NoError(err, "HandOver needs no renewal that is used up")
-		e.Empty(m.sendings(renews))
+		e.Empty(m.requests(renews))
 	}},
 	// In this check renewals are slow, and there are more than may be sent at a
 	// time.
-	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		cadence := 300 * time.Millisecond
 		options := leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
 		m := manage(e, e.P, options)
-		leases := m.dueTogether(9)
-		m.areRenewed(leases, 4)
-		for _, batch := range m.sendings(batches) {
+		leases := m.leasesDueTogether(9)
+		m.awaitRenewals(leases, 4)
+		for _, batch := range m.requests(batches) {
 			e.LessOrEqual(len(batch.req.([]abstractions.RenewRequest)), 3, "Tuning.RenewBatch")
 		}
-		e.Empty(m.eventLog.told(leasing.EventRenewalFailed, leasing.EventLost))
-		calm(e, func() error {
-			m = manage(e, e.P, options, hiding(batches))
-			leases = m.dueTogether(9)
+		e.Empty(m.eventLog.events(leasing.EventRenewalFailed, leasing.EventLost))
+		retryOnStall(e, func() error {
+			m = manage(e, e.P, options, without(batches))
+			leases = m.leasesDueTogether(9)
 			var now, most atomic.Int64
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				if n := now.Add(1); n > 2 {
 					most.Store(n)
 				}
@@ -290,10 +290,10 @@ var realPauseChecks = []managerCheck{
 				e.Pause(20 * time.Millisecond)
 				return x.pass()
 			})
-			m.areRenewed(leases, 5)
+			m.awaitRenewals(leases, 5)
 			e.Zero(most.Load(), "more requests at a time than Tuning.RenewConcurrency")
 			last := map[string]time.Time{}
-			for _, renewal := range m.sendings(renews) {
+			for _, renewal := range m.requests(renews) {
 				name := renewal.req.(abstractions.RenewRequest).Name
 				if pause := renewal.at.Sub(last[name]); !last[name].IsZero() && pause > cadence*3/2 {
 					return fmt.Errorf("%v from one renewal of %q to the next", pause, name)
@@ -307,7 +307,7 @@ var realPauseChecks = []managerCheck{
 		}
 	}},
 	// In this check some items of each batch have unexpected answers.
-	{"ABatchMayAnswerForSome", func(_ context.Context, e *suite.Env, _ *managed) {
+	{"ABatchMayAnswerForSome", func(_ context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: 300 * time.Millisecond})
 		ways := []func(results []abstractions.RenewResult, i int) []abstractions.RenewResult{
@@ -327,8 +327,8 @@ var realPauseChecks = []managerCheck{
 		}
 		var mu sync.Mutex
 		bent, unknown := 0, map[string]bool{}
-		leases := m.dueTogether(9) // before the bend, since these renewals may be sent as a batch too
-		m.bend(batches, func(x *exchange) error {
+		leases := m.leasesDueTogether(9) // before setFault, since these renewals may be sent as a batch too
+		m.setFault(batches, func(x *exchange) error {
 			err := x.pass()
 			results, reqs := x.reply.([]abstractions.RenewResult), x.req.([]abstractions.RenewRequest)
 			mu.Lock()
@@ -350,7 +350,7 @@ var realPauseChecks = []managerCheck{
 		})
 		failed := map[string]bool{}
 		e.Await("an event for each item", func() bool {
-			for _, event := range m.eventLog.told(leasing.EventRenewalFailed) {
+			for _, event := range m.eventLog.events(leasing.EventRenewalFailed) {
 				e.ErrorIs(event.Err, abstractions.ErrUnavailable)
 				e.True(event.WillRetry)
 				failed[event.Name] = true
@@ -361,12 +361,12 @@ var realPauseChecks = []managerCheck{
 		for _, lease := range leases {
 			m.isAlive(lease)
 		}
-		e.Empty(m.eventLog.told(leasing.EventLost))
+		e.Empty(m.eventLog.events(leasing.EventLost))
 	}},
 }
 
-// dueTogether acquires leases whose renewals are due at about the same time.
-func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
+// leasesDueTogether acquires leases whose renewals are due at about the same time.
+func (m *testManager) leasesDueTogether(n int) (leases []*leasing.Lease) {
 	for range n {
 		leases = append(leases, m.get(m.e.Name(), nil))
 	}
@@ -374,8 +374,8 @@ func (m *managed) dueTogether(n int) (leases []*leasing.Lease) {
 	return leases
 }
 
-// areRenewed waits until each lease was renewed the given number of times.
-func (m *managed) areRenewed(leases []*leasing.Lease, times int) {
+// awaitRenewals waits until each lease was renewed the given number of times.
+func (m *testManager) awaitRenewals(leases []*leasing.Lease, times int) {
 	m.e.Await(fmt.Sprintf("%d renewals of each lease", times), func() bool {
 		return !slices.ContainsFunc(leases, func(lease *leasing.Lease) bool { return lease.Renewals() < times })
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// refuses requires that err names the invalid field.
-func refuses(e *suite.Env, field string, err error) {
+// checkInvalid requires that err names the invalid field.
+func checkInvalid(e *suite.Env, field string, err error) {
 	var invalid *abstractions.InvalidError
 	e.ErrorIs(err, abstractions.ErrInvalid, field)
 	e.ErrorAs(err, &invalid, field)
@@ -21,18 +21,18 @@ func refuses(e *suite.Env, field string, err error) {
 	e.NotEmpty(invalid.Want, field)
 }
 
-// asks returns the request of an acquire that the line refuses, so that the backend grants nothing.
-func (m *managed) asks(name string, o leasing.AcquireOptions) abstractions.AcquireRequest {
-	m.bend(acquires, refused(abstractions.ErrDenied))
+// requestOf returns the request of an acquire that is refused on its way, so that the backend grants nothing.
+func (m *testManager) requestOf(name string, o leasing.AcquireOptions) abstractions.AcquireRequest {
+	m.setFault(acquires, refusal(abstractions.ErrDenied))
 	_, err := m.With(o).TryAcquire(m.e.T.Context(), name)
 	m.e.ErrorIs(err, abstractions.ErrDenied, "TryAcquire with %+v", o)
-	sent := m.sendings(acquires)
+	sent := m.requests(acquires)
 	m.e.Len(sent, 1)
 	return sent[0].req.(abstractions.AcquireRequest)
 }
 
 var realSettingChecks = []managerCheck{
-	{"SettingsThatCannotWorkAreRefused", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"SettingsThatCannotWorkAreRefused", func(ctx context.Context, e *suite.Env, m *testManager) {
 		long := strings.Repeat("x", leasing.MaxOwnerBytes+1)
 		ttl := func(o leasing.Options) leasing.Options {
 			o.TTL = e.Long
@@ -71,13 +71,13 @@ var realSettingChecks = []managerCheck{
 			{"Options.Tuning.ObserverTimeout", leasing.Options{Tuning: leasing.Tuning{ObserverTimeout: -1}}},
 		} {
 			_, err := leasing.NewManager(e.P, c.options)
-			refuses(e, c.field, err)
+			checkInvalid(e, c.field, err)
 		}
 		_, err := leasing.NewManager(nil, leasing.Options{})
-		refuses(e, "provider", err)
+		checkInvalid(e, "provider", err)
 
 		for _, v := range []verb{acquires, renews, inspects, breaks} {
-			m.bend(v, nil)
+			m.setFault(v, nil)
 		}
 		for _, c := range []struct {
 			field   string
@@ -92,14 +92,14 @@ var realSettingChecks = []managerCheck{
 			{"RenewCadence", leasing.AcquireOptions{TTL: e.Long, RenewCadence: e.Long}},
 			{"RenewCadence", leasing.AcquireOptions{RenewCadence: time.Second, NoAutoRenew: true}},
 		} {
-			refuses(e, "AcquireOptions."+c.field, suite.Second(m.With(c.options).TryAcquire(ctx, e.Name())))
-			refuses(e, "AcquireOptions."+c.field, suite.Second(m.With(c.options).Acquire(ctx, e.Name())))
+			checkInvalid(e, "AcquireOptions."+c.field, suite.Second(m.With(c.options).TryAcquire(ctx, e.Name())))
+			checkInvalid(e, "AcquireOptions."+c.field, suite.Second(m.With(c.options).Acquire(ctx, e.Name())))
 			o := c.options
-			refuses(e, "AdoptOptions."+c.field, suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id(), Token: 1}, leasing.AdoptOptions{
+			checkInvalid(e, "AdoptOptions."+c.field, suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id(), Token: 1}, leasing.AdoptOptions{
 				TTL: o.TTL, RenewFraction: o.RenewFraction, RenewCadence: o.RenewCadence, NoAutoRenew: o.NoAutoRenew, MaxRenewals: o.MaxRenewals,
 			})))
 		}
-		refuses(e, "AcquireOptions.WaitLimit", suite.Second(m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(ctx, e.Name())))
+		checkInvalid(e, "AcquireOptions.WaitLimit", suite.Second(m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(ctx, e.Name())))
 		tooMuch := leasing.AcquireOptions{Metadata: map[string]string{"k": strings.Repeat("x", leasing.MaxMetadataBytes)}}
 		e.ErrorIs(suite.Second(m.With(tooMuch).TryAcquire(ctx, e.Name())), abstractions.ErrInvalid)
 		for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", leasing.MaxNameBytes+1)} {
@@ -107,18 +107,18 @@ var realSettingChecks = []managerCheck{
 				m.try(ctx, name), suite.Second(m.Acquire(ctx, name)), suite.Second(m.Inspect(ctx, name)), suite.Second(m.Break(ctx, name, leasing.BreakOptions{})),
 				suite.Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})),
 			} {
-				refuses(e, "Name", err)
+				checkInvalid(e, "Name", err)
 			}
 		}
-		refuses(e, "Handover.Token", suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id()}, leasing.AdoptOptions{})))
-		refuses(e, "ID", suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), Token: 1}, leasing.AdoptOptions{})))
-		refuses(e, "BreakOptions.Grace", suite.Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Immediate: true, Grace: time.Second})))
-		refuses(e, "Grace", suite.Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Grace: -1})))
+		checkInvalid(e, "Handover.Token", suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), ID: e.Id()}, leasing.AdoptOptions{})))
+		checkInvalid(e, "ID", suite.Second(m.Adopt(ctx, leasing.Handover{Name: e.Name(), Token: 1}, leasing.AdoptOptions{})))
+		checkInvalid(e, "BreakOptions.Grace", suite.Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Immediate: true, Grace: time.Second})))
+		checkInvalid(e, "Grace", suite.Second(m.Break(ctx, e.Name(), leasing.BreakOptions{Grace: -1})))
 		for _, v := range []verb{acquires, renews, inspects, breaks} {
-			e.Empty(m.sendings(v), "requests that can't work")
+			e.Empty(m.requests(v), "requests that can't work")
 		}
 	}},
-	{"ATTLIsMadeToFit", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"ATTLIsMadeToFit", func(ctx context.Context, e *suite.Env, m *testManager) {
 		plain, err := leasing.NewManager(e.P, leasing.Options{})
 		e.NoError(err)
 		defer plain.Close(ctx)
@@ -128,50 +128,50 @@ var realSettingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 
 		unit := max(e.Caps.Granularity, 1)
-		e.Equal(e.Long, m.asks(e.Name(), leasing.AcquireOptions{TTL: e.Long - unit + 1}).TTL, "a TTL is rounded up to Capabilities.Granularity")
+		e.Equal(e.Long, m.requestOf(e.Name(), leasing.AcquireOptions{TTL: e.Long - unit + 1}).TTL, "a TTL is rounded up to Capabilities.Granularity")
 		if most := e.Caps.MaxTTL; most > 0 {
-			e.Equal(most, m.asks(e.Name(), leasing.AcquireOptions{TTL: most + unit}).TTL, "a TTL is cut to Capabilities.MaxTTL")
-			refuses(e, "AcquireOptions.TTL", suite.Second(m.With(leasing.AcquireOptions{TTL: most + unit, NoAutoRenew: true}).TryAcquire(ctx, e.Name())))
+			e.Equal(most, m.requestOf(e.Name(), leasing.AcquireOptions{TTL: most + unit}).TTL, "a TTL is cut to Capabilities.MaxTTL")
+			checkInvalid(e, "AcquireOptions.TTL", suite.Second(m.With(leasing.AcquireOptions{TTL: most + unit, NoAutoRenew: true}).TryAcquire(ctx, e.Name())))
 		}
 		if below := e.Caps.MinTTL - unit; below > 0 {
-			refuses(e, "AcquireOptions.TTL", suite.Second(m.With(leasing.AcquireOptions{TTL: below}).TryAcquire(ctx, e.Name())))
+			checkInvalid(e, "AcquireOptions.TTL", suite.Second(m.With(leasing.AcquireOptions{TTL: below}).TryAcquire(ctx, e.Name())))
 			raised := manage(e, e.P, leasing.Options{RaiseToMinTTL: true})
-			e.Equal(e.Caps.MinTTL, raised.asks(e.Name(), leasing.AcquireOptions{TTL: below}).TTL, "RaiseToMinTTL")
+			e.Equal(e.Caps.MinTTL, raised.requestOf(e.Name(), leasing.AcquireOptions{TTL: below}).TTL, "RaiseToMinTTL")
 		}
 		if infinite := (leasing.AcquireOptions{TTL: leasing.Infinite}); e.Caps.Infinite {
-			e.NotEqual(leasing.Infinite, m.asks(e.Name(), infinite).TTL, "an infinite lease begins as a finite one")
+			e.NotEqual(leasing.Infinite, m.requestOf(e.Name(), infinite).TTL, "an infinite lease begins as a finite one")
 		} else {
-			refuses(e, "AcquireOptions.TTL", suite.Second(m.With(infinite).TryAcquire(ctx, e.Name())))
+			checkInvalid(e, "AcquireOptions.TTL", suite.Second(m.With(infinite).TryAcquire(ctx, e.Name())))
 		}
 	}},
-	{"ThePolicyChoosesTheTTL", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"ThePolicyChoosesTheTTL", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		var mu sync.Mutex
-		var asked []leasing.TTLRequest
+		var requests []leasing.TTLRequest
 		chosen := e.Long
 		options := leasing.Options{TTLPolicy: func(req leasing.TTLRequest) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
-			asked = append(asked, req)
+			requests = append(requests, req)
 			return chosen
 		}}
 		m := manage(e, e.P, options)
 		name := e.Name()
-		e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{}).TTL)
-		e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{TTL: e.Short}).TTL, "the policy overrides AcquireOptions.TTL")
-		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.Short}, {Name: name, TTL: e.Short}}, asked, "the policy is asked once for each acquire")
+		e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{}).TTL)
+		e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{TTL: e.Short}).TTL, "the policy overrides AcquireOptions.TTL")
+		e.Equal([]leasing.TTLRequest{{Name: name, TTL: e.Short}, {Name: name, TTL: e.Short}}, requests, "the policy is asked once for each acquire")
 		for _, ttl := range []time.Duration{0, -time.Second} {
 			chosen = ttl
-			e.Equal(e.Long, m.asks(name, leasing.AcquireOptions{TTL: e.Long}).TTL, "the policy leaves the TTL as it was")
+			e.Equal(e.Long, m.requestOf(name, leasing.AcquireOptions{TTL: e.Long}).TTL, "the policy leaves the TTL as it was")
 		}
 		if chosen = leasing.Infinite; e.Caps.MaxTTL > 0 {
-			e.Equal(e.Caps.MaxTTL, m.asks(name, leasing.AcquireOptions{}).TTL, "the policy's result is cut to what the backend grants")
+			e.Equal(e.Caps.MaxTTL, m.requestOf(name, leasing.AcquireOptions{}).TTL, "the policy's result is cut to what the backend grants")
 		}
-		asked = nil
+		requests = nil
 		if e.Caps.Infinite {
-			m.asks(name, leasing.AcquireOptions{TTL: leasing.Infinite})
+			m.requestOf(name, leasing.AcquireOptions{TTL: leasing.Infinite})
 		}
 		e.ErrorIs(suite.Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
-		e.Empty(asked, "the policy is asked neither for an infinite lease nor by Adopt")
+		e.Empty(requests, "the policy is asked neither for an infinite lease nor by Adopt")
 
 		// A result of the policy is raised to the least TTL that renewals need, and not
 		// further.
@@ -182,7 +182,7 @@ var realSettingChecks = []managerCheck{
 				continue // the TTL of the manager would be too short
 			}
 			m := manage(e, e.P, options)
-			ttl := m.asks(name, leasing.AcquireOptions{}).TTL
+			ttl := m.requestOf(name, leasing.AcquireOptions{}).TTL
 			factor, floor := tuning.DriftFactor, tuning.DriftFloor
 			if factor == 0 {
 				factor = 0.01
@@ -195,30 +195,30 @@ var realSettingChecks = []managerCheck{
 			e.LessOrEqual(ttl, max(e.Caps.MinTTL, least+2*time.Millisecond)+e.Caps.Granularity, "%+v", tuning)
 		}
 	}},
-	{"AnotherTTL", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"AnotherTTL", func(ctx context.Context, e *suite.Env, m *testManager) {
 		less, least := suite.Grantable(e.Long/2, e.Caps), suite.Grantable(e.Long/4, e.Caps)
-		lease := m.get(e.Name(), heldLong(e))
+		lease := m.get(e.Name(), longOptions(e))
 		e.NoError(lease.SetTTL(ctx, less))
 		e.Equal([]time.Duration{less, less}, []time.Duration{lease.TTL(), e.Inspect(lease.Name()).TTL})
 		e.Equal(1, lease.Renewals(), "SetTTL counts as a renewal")
-		m.trusts(lease, less)
-		m.bend(renews, lostReply)
+		m.checkFreshTrust(lease, less)
+		m.setFault(renews, lostReply)
 		e.ErrorIs(lease.SetTTL(ctx, least), abstractions.ErrUnavailable)
-		m.trusts(lease, least)
-		m.bend(renews, nil)
+		m.checkFreshTrust(lease, least)
+		m.setFault(renews, nil)
 		e.NoError(lease.SetTTL(ctx, e.Long))
 		e.Equal(e.Long, lease.TTL())
-		m.trusts(lease, least) // the reply was lost, or the request may yet arrive
-		refuses(e, "ttl", lease.SetTTL(ctx, leasing.Infinite))
-		refuses(e, "ttl", lease.SetTTL(ctx, -1))
+		m.checkFreshTrust(lease, least) // the reply was lost, or the request may yet arrive
+		checkInvalid(e, "ttl", lease.SetTTL(ctx, leasing.Infinite))
+		checkInvalid(e, "ttl", lease.SetTTL(ctx, -1))
 		m.isAlive(lease)
 		e.NoError(lease.Release(ctx))
 		e.ErrorIs(lease.SetTTL(ctx, less), abstractions.ErrReleased)
 	}},
 }
 
-// trusts requires that a lease that was just renewed is trusted for most of ttl, and no longer.
-func (m *managed) trusts(lease *leasing.Lease, ttl time.Duration) {
+// checkFreshTrust requires that a lease that was just renewed is trusted for most of ttl, and no longer.
+func (m *testManager) checkFreshTrust(lease *leasing.Lease, ttl time.Duration) {
 	left := lease.Remaining()
 	m.e.LessOrEqual(left, window(ttl), "trust in a lease of %v", ttl)
 	m.e.Greater(left, ttl/2, "trust in a lease of %v", ttl)

@@ -11,24 +11,24 @@ import (
 )
 
 var releaseChecks = []managerCheck{
-	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *suite.Env, m *managed) {
-		for _, lost := range []bend{lostReply, first(1, lostReply)} {
+	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *suite.Env, m *testManager) {
+		for _, lost := range []fault{lostReply, onFirst(1, lostReply)} {
 			m := manage(e, e.P, leasing.Options{})
 			name := e.Name()
-			m.bend(acquires, lost)
+			m.setFault(acquires, lost)
 			e.ErrorIs(m.try(ctx, name), abstractions.ErrUnavailable)
-			e.Soon()
+			e.WaitIdle()
 			e.IsFree(name)
 			e.Pause(e.Short)
-			e.GreaterOrEqual(len(m.sendings(releases)), 2, "releases, since the acquire may arrive once more")
+			e.GreaterOrEqual(len(m.requests(releases)), 2, "releases, since the acquire may arrive once more")
 			begun := time.Now()
 			e.NoError(m.Close(ctx))
 			e.Less(time.Since(begun), time.Second, "Close, when all was answered")
 		}
 		// The release is repeated until it is answered, and again later because of late copies.
 		name := e.Name()
-		m.bend(acquires, lostReply)
-		m.bend(releases, first(4, lostRequest))
+		m.setFault(acquires, lostReply)
+		m.setFault(releases, onFirst(4, lostRequest))
 		e.Error(m.try(ctx, name))
 		e.Pause(e.Short / 2)
 		e.IsFree(name)
@@ -37,7 +37,7 @@ var releaseChecks = []managerCheck{
 		for _, cause := range []error{&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrInvalid} {
 			name := e.Name()
 			ended, cancel := context.WithCancelCause(ctx)
-			m.bend(acquires, func(x *exchange) error {
+			m.setFault(acquires, func(x *exchange) error {
 				_ = x.pass()
 				cancel(cause)
 				return context.Cause(x.ctx)
@@ -48,17 +48,17 @@ var releaseChecks = []managerCheck{
 		}
 
 		// An acquire that ignores its context arrives when its caller has left.
-		late := manage(e, e.P, leasing.Options{}, heedless)
+		late := manage(e, e.P, leasing.Options{}, ignoringContexts)
 		for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
 			_, err := late.Acquire(ctx, name)
 			return err
 		}} {
 			name = e.Name()
-			late.bend(acquires, slowRequest(e.Short*3/2))
-			hasty, cancel := context.WithTimeout(ctx, e.Short/10)
-			e.Error(acquire(hasty, name))
+			late.setFault(acquires, slowRequest(e.Short*3/2))
+			caller, cancel := context.WithTimeout(ctx, e.Short/10)
+			e.Error(acquire(caller, name))
 			cancel()
-			late.bend(acquires, nil)
+			late.setFault(acquires, nil)
 			e.Pause(e.Short * 8 / 5)
 			e.IsFree(name)
 		}
@@ -66,31 +66,31 @@ var releaseChecks = []managerCheck{
 		// Close waits for clean-ups while the backend answers.
 		busy := manage(e, e.P, leasing.Options{})
 		name = e.Name()
-		busy.bend(acquires, lostReply)
-		busy.bend(releases, first(2, lostRequest))
+		busy.setFault(acquires, lostReply)
+		busy.setFault(releases, onFirst(2, lostRequest))
 		e.Error(busy.try(ctx, name))
 		e.NoError(busy.Close(ctx))
 		e.IsFree(name)
 		begun := time.Now()
 		dead := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}})
-		dead.bend(acquires, lostReply)
-		dead.bend(releases, lostRequest)
+		dead.setFault(acquires, lostReply)
+		dead.setFault(releases, lostRequest)
 		e.Error(dead.try(ctx, e.Name()))
 		e.Error(dead.Close(ctx), "the clean-up had no answer")
 		e.Less(time.Since(begun), e.Short, "Close waits for a dead backend as for a request")
 	}},
-	{"Manager_Trap_T188_ADeniedReleaseIsRetried", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T188_ADeniedReleaseIsRetried", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), nil)
-		m.bend(releases, refused(abstractions.ErrDenied))
+		m.setFault(releases, refusal(abstractions.ErrDenied))
 		e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
 		isTaken(e, lease.Name(), "the release was refused")
-		m.bend(releases, nil)
+		m.setFault(releases, nil)
 		e.Pause(2 * time.Second)
 		e.IsFree(lease.Name())
 	}},
-	{"Manager_Trap_T192_AHigherTokenEndsTheLease", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T192_AHigherTokenEndsTheLease", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), nil)
-		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
+		e.Break(abstractions.BreakRequest{Name: lease.Name(), Immediate: true})
 		next := e.Acquire(e.Peer, e.Request(lease.Name()))
 		_, err := m.TryAcquire(ctx, lease.Name())
 		e.Held(err)
@@ -102,7 +102,7 @@ var releaseChecks = []managerCheck{
 		m.isLost(lease, abstractions.LostBroken)
 		next.Release()
 	}},
-	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *suite.Env, m *testManager) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		lease := m.get(e.Name(), nil)
@@ -112,15 +112,15 @@ var releaseChecks = []managerCheck{
 		e.Zero(lease.Remaining())
 
 		lease = m.get(e.Name(), nil)
-		m.bend(releases, first(3, lostRequest))
+		m.setFault(releases, onFirst(3, lostRequest))
 		e.NoError(lease.Release(ctx), "the backend has answered at last")
 		e.IsFree(lease.Name())
 
 		// A second caller waits for the first caller's request.
 		lease = m.get(e.Name(), nil)
-		m.bend(releases, slowRequest(time.Second))
+		m.setFault(releases, slowRequest(time.Second))
 		done := begin(e, func() error { return lease.Release(ctx) })
-		e.Soon()
+		e.WaitIdle()
 		e.NoError(lease.Release(ctx))
 		e.IsFree(lease.Name())
 		e.NoError(<-done)
@@ -128,38 +128,38 @@ var releaseChecks = []managerCheck{
 		// While the backend does not answer, a Release takes at most the TTL, and one whose
 		// context has ended returns almost at once. When the backend answers again the name is freed.
 		lease = m.get(e.Name(), nil)
-		m.bend(releases, lostRequest)
+		m.setFault(releases, lostRequest)
 		begun := time.Now()
 		e.ErrorIs(lease.Release(ctx), abstractions.ErrUnavailable)
 		e.LessOrEqual(time.Since(begun), e.Short+time.Second)
 		lease = m.get(e.Name(), &leasing.AcquireOptions{TTL: 6 * e.Short})
 		begun = time.Now()
-		hasty, cancel := context.WithTimeout(ctx, time.Second)
+		caller, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		e.ErrorIs(lease.Release(hasty), abstractions.ErrUnavailable)
+		e.ErrorIs(lease.Release(caller), abstractions.ErrUnavailable)
 		e.LessOrEqual(time.Since(begun), e.Short/2)
-		m.bend(releases, nil)
+		m.setFault(releases, nil)
 		e.Pause(e.Short / 2)
 		e.IsFree(lease.Name())
 
 		// The backend's error is returned.
 		lease = m.get(e.Name(), nil)
-		m.bend(releases, refused(abstractions.ErrDenied))
+		m.setFault(releases, refusal(abstractions.ErrDenied))
 		begun = time.Now()
 		e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
 		e.Less(time.Since(begun), time.Second, "the caller waits for no other answer")
 	}},
-	{"Manager_Trap_T35_WorkEndsBeforeTheRelease", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T35_WorkEndsBeforeTheRelease", func(ctx context.Context, e *suite.Env, m *testManager) {
 		var lease *leasing.Lease
 		over := func(x *exchange) error {
 			e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
 			return x.pass()
 		}
 		lease = m.get(e.Name(), nil)
-		m.bend(releases, over)
+		m.setFault(releases, over)
 		e.NoError(lease.Release(ctx))
 		returned := false
-		m.bend(releases, func(x *exchange) error {
+		m.setFault(releases, func(x *exchange) error {
 			e.True(returned, "the function has returned when the release is sent")
 			return x.pass()
 		})
@@ -175,20 +175,20 @@ var releaseChecks = []managerCheck{
 		e.IsFree(name)
 	}},
 	// The check also tests when the function's context ends.
-	{"Manager_Trap_T36_DoTellsOfAllThatFailed", func(ctx context.Context, e *suite.Env, m *managed) {
-		m.bend(releases, refused(abstractions.ErrDenied))
+	{"Manager_Trap_T36_DoReportsAllThatFailed", func(ctx context.Context, e *suite.Env, m *testManager) {
+		m.setFault(releases, refusal(abstractions.ErrDenied))
 		err := m.Manager.Do(ctx, e.Name(), func(context.Context, *leasing.Lease) error { return errMine })
 		e.ErrorIs(err, errMine)
 		e.ErrorIs(err, abstractions.ErrDenied)
-		m.bend(releases, nil)
-		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		m.setFault(releases, nil)
+		m.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostGone}))
 		err = m.Manager.Do(ctx, e.Name(), func(work context.Context, _ *leasing.Lease) error {
 			<-work.Done()
 			return errMine
 		})
 		e.ErrorIs(err, errMine)
 		e.ErrorIs(err, abstractions.ErrLost)
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		caller, cancel := context.WithCancelCause(ctx)
 		name := e.Name()
 		err = m.Manager.Do(caller, name, func(work context.Context, _ *leasing.Lease) error {
@@ -196,7 +196,7 @@ var releaseChecks = []managerCheck{
 			select {
 			case <-work.Done():
 			case <-time.After(time.Second):
-				e.Fail("the caller has left, and the function is not told")
+				e.Fail("the caller has left, and the function does not notice")
 			}
 			return context.Cause(work)
 		})
@@ -210,20 +210,20 @@ var releaseChecks = []managerCheck{
 	}},
 	// In this check a second copy of an acquire gets the lease, which is
 	// released while the first copy is still in flight.
-	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *suite.Env, m *managed) {
-		m.bend(acquires, first(1, lostRequest))
+	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *suite.Env, m *testManager) {
+		m.setFault(acquires, onFirst(1, lostRequest))
 		lease, err := m.Acquire(ctx, e.Name())
 		e.NoError(err)
-		m.bend(releases, nil)
+		m.setFault(releases, nil)
 		e.NoError(lease.Release(ctx))
 		e.Pause(e.Short)
-		e.GreaterOrEqual(len(m.sendings(releases)), 2, "releases, since the first request may arrive yet")
+		e.GreaterOrEqual(len(m.requests(releases)), 2, "releases, since the first request may arrive yet")
 		id := lease.ID()
-		for _, acquire := range m.sendings(acquires) {
+		for _, acquire := range m.requests(acquires) {
 			e.Equal(id, acquire.req.(abstractions.AcquireRequest).ID, "one claim has one ID, over all its requests")
 		}
 	}},
-	{"Manager_Trap_T59_RenewedUntilTheWorkHasEnded", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T59_RenewedUntilTheWorkHasEnded", func(_ context.Context, e *suite.Env, m *testManager) {
 		caller, cancel := context.WithCancel(e.T.Context())
 		name := e.Name()
 		err := m.Manager.Do(caller, name, func(work context.Context, lease *leasing.Lease) error {
@@ -237,22 +237,22 @@ var releaseChecks = []managerCheck{
 		e.NoError(err)
 		e.IsFree(name)
 	}},
-	{"Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), nil)
 		patient, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		done := begin(e, func() error { return m.Close(patient) })
-		e.Soon()
-		e.ErrorIs(lease.Context().Err(), context.Canceled, "Close tells the holders")
-		m.bend(acquires, nil)
+		e.WaitIdle()
+		e.ErrorIs(lease.Context().Err(), context.Canceled, "Close notifies the holders")
+		m.setFault(acquires, nil)
 		e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrClosed, "no new work")
-		e.Empty(m.sendings(acquires), "no new work")
+		e.Empty(m.requests(acquires), "no new work")
 		e.Pause(4 * e.Short)
 		isTaken(e, lease.Name(), "its holder has not released it yet")
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, done, "Close, when all has ended"))
 		e.IsFree(lease.Name())
-		e.Len(m.told(leasing.EventReleased), 1)
+		e.Len(m.events(leasing.EventReleased), 1)
 
 		// A lease that is still in use when Close gives up is left to run out.
 		m = manage(e, e.P, leasing.Options{})
@@ -275,77 +275,77 @@ var releaseChecks = []managerCheck{
 
 		// A lost lease does not delay Close.
 		m = manage(e, e.P, leasing.Options{})
-		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		m.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostGone}))
 		e.Error(m.get(e.Name(), nil).Renew(ctx))
 		begun := time.Now()
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
 	// In this check the clean-ups of other names hang, and occupy every worker for clean-ups.
-	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"Manager_Trap_T94_AWaiterWaitsForACleanUpOfItsOwnName", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m, name := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}), e.Name()
-		m.bend(releases, unanswered)
-		m.bend(acquires, lostReply)
+		m.setFault(releases, noAnswer)
+		m.setFault(acquires, lostReply)
 		for range 20 {
 			_, err := m.With(leasing.AcquireOptions{TTL: e.Long}).TryAcquire(ctx, e.Name())
 			e.Error(err)
 		}
-		m.bend(acquires, first(1, unanswered))
-		hasty, cancel := context.WithTimeout(ctx, e.Short/10)
+		m.setFault(acquires, onFirst(1, noAnswer))
+		caller, cancel := context.WithTimeout(ctx, e.Short/10)
 		defer cancel()
-		_, err := m.Acquire(hasty, name)
+		_, err := m.Acquire(caller, name)
 		e.ErrorIs(err, context.DeadlineExceeded)
 		begun := time.Now()
 		_, err = m.Acquire(ctx, name)
 		e.NoError(err)
 		e.LessOrEqual(time.Since(begun), e.Short, "until a claim that was given up is over by itself")
 	}},
-	{"Manager_Trap_T97_AnAcquireThatOutlastsCloseKeepsNothing", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T97_AnAcquireThatOutlastsCloseKeepsNothing", func(ctx context.Context, e *suite.Env, m *testManager) {
 		name := e.Name()
-		m.bend(acquires, slowRequest(e.Short/2))
-		asked := begin(e, func() error { return m.try(ctx, name) })
-		e.Soon()
-		hasty, cancel := context.WithTimeout(ctx, time.Millisecond)
+		m.setFault(acquires, slowRequest(e.Short/2))
+		result := begin(e, func() error { return m.try(ctx, name) })
+		e.WaitIdle()
+		caller, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		_ = m.Close(hasty)
-		e.ErrorIs(<-asked, abstractions.ErrClosed)
+		_ = m.Close(caller)
+		e.ErrorIs(<-result, abstractions.ErrClosed)
 		e.IsFree(name)
 	}},
-	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *suite.Env, m *testManager) {
 		holder := e.Take(e.Name())
 		e.ErrorIs(m.try(ctx, holder.Req.Name), abstractions.ErrHeld)
-		m.bend(acquires, refused(abstractions.ErrDenied))
+		m.setFault(acquires, refusal(abstractions.ErrDenied))
 		e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrDenied)
-		m.bend(acquires, refused(&abstractions.ThrottledError{}))
+		m.setFault(acquires, refusal(&abstractions.ThrottledError{}))
 		e.ErrorIs(m.try(ctx, e.Name()), abstractions.ErrThrottled)
 		e.Pause(e.Short)
-		e.Empty(m.sendings(releases), "releases of what was not applied")
+		e.Empty(m.requests(releases), "releases of what was not applied")
 		begun := time.Now()
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
 	// The check passes a lease from one manager to another.
-	{"Manager_HandOver", func(ctx context.Context, e *suite.Env, _ *managed) {
+	{"Manager_HandOver", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		giver, receiver := manage(e, e.P, leasing.Options{}), manage(e, e.Peer, leasing.Options{})
 		lease := giver.get(e.Name(), nil)
 		e.Pause(e.Short / 4)
-		giver.bend(renews, slowReply(time.Second))
+		giver.setFault(renews, slowReply(time.Second))
 		renewed := begin(e, func() error { return lease.Renew(ctx) })
-		e.Soon()
+		e.WaitIdle()
 		handover, err := lease.HandOver(ctx)
 		e.NoError(err)
 		<-renewed
-		for _, renewal := range giver.sendings(renews) {
+		for _, renewal := range giver.requests(renews) {
 			e.GreaterOrEqual(time.Since(renewal.at), time.Second, "no renewal is under way when the lease is handed over")
 		}
-		e.GreaterOrEqual(len(giver.sendings(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
-		giver.bend(renews, nil)
+		e.GreaterOrEqual(len(giver.requests(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
+		giver.setFault(renews, nil)
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 
 		// HandOver also waits for a renewal that was sent in the instant in which the lease began.
 		fresh, begun, underWay := giver.get(e.Name(), nil), time.Now(), make(chan struct{})
-		giver.bend(renews, first(1, func(x *exchange) error {
+		giver.setFault(renews, onFirst(1, func(x *exchange) error {
 			close(underWay)
 			return slowReply(time.Second)(x)
 		}))
@@ -355,32 +355,32 @@ var releaseChecks = []managerCheck{
 		e.NoError(err)
 		e.Equal(time.Second, time.Since(begun), "a renewal is under way")
 		<-renewed
-		giver.bend(renews, nil)
+		giver.setFault(renews, nil)
 
 		// A failed adoption does not affect the holder of the lease.
-		receiver.bend(renews, lostRequest)
+		receiver.setFault(renews, lostRequest)
 		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrUnavailable)
 		e.Pause(e.Short / 10)
 		isTaken(e, lease.Name(), "the lease goes on")
 		// Of two concurrent adoptions one is refused before it sends anything.
-		receiver.bend(renews, slowReply(time.Second))
+		receiver.setFault(renews, slowReply(time.Second))
 		var adopted *leasing.Lease
 		done := begin(e, func() (err error) {
 			adopted, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 			return err
 		})
-		e.Soon()
+		e.WaitIdle()
 		_, err = receiver.Adopt(ctx, handover, leasing.AdoptOptions{})
 		e.ErrorIs(err, abstractions.ErrInvalid)
 		e.NoError(<-done)
-		e.Len(receiver.sendings(renews), 1)
-		receiver.bend(renews, nil)
+		e.Len(receiver.requests(renews), 1)
+		receiver.setFault(renews, nil)
 		e.Equal(lease.Token(), adopted.Token())
 		e.Pause(2 * e.Short)
 		receiver.isAlive(adopted)
-		e.Empty(giver.sendings(renews), "requests of the giver")
-		e.Empty(giver.sendings(releases), "requests of the giver")
+		e.Empty(giver.requests(renews), "requests of the giver")
+		e.Empty(giver.requests(releases), "requests of the giver")
 		e.NoError(adopted.Release(ctx))
 		e.IsFree(lease.Name())
 	}},

@@ -13,8 +13,8 @@ import (
 )
 
 var trustChecks = []managerCheck{
-	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *suite.Env, m *managed) {
-		m.bend(acquires, slowReply(e.Short/4))
+	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *suite.Env, m *testManager) {
+		m.setFault(acquires, slowReply(e.Short/4))
 		sent := time.Now()
 		lease := m.get(e.Name(), manual)
 		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/4, "Remaining")
@@ -25,7 +25,7 @@ var trustChecks = []managerCheck{
 
 		lease = m.get(e.Name(), manual)
 		e.Pause(e.Short / 4)
-		m.bend(renews, slowReply(e.Short/8))
+		m.setFault(renews, slowReply(e.Short/8))
 		sent = time.Now()
 		e.NoError(lease.Renew(e.T.Context()))
 		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/8, "Remaining")
@@ -33,41 +33,41 @@ var trustChecks = []managerCheck{
 	}},
 	// The check calls Err at the very instant in which trust ends. Err has to report the loss without an earlier
 	// event.
-	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *suite.Env, m *managed) {
-		var told []<-chan error
+	{"Manager_Trap_T05_ErrReportsTheLossByItself", func(_ context.Context, e *suite.Env, m *testManager) {
+		var reported []<-chan error
 		for range 32 {
 			lease := m.get(e.Name(), manual)
-			told = append(told, begin(e, func() error {
+			reported = append(reported, begin(e, func() error {
 				time.Sleep(lease.Remaining())
 				return lease.Err()
 			}))
 		}
-		for _, err := range told {
+		for _, err := range reported {
 			e.ErrorIs(within(e, e.Short, err, "the end of trust"), abstractions.ErrLost)
 		}
 	}},
 	// In this check the acquire arrives when its caller no longer trusts the grant.
-	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *suite.Env, _ *managed) {
-		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
+	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *suite.Env, _ *testManager) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, ignoringContexts)
 		name := e.Name()
-		m.bend(acquires, first(1, slowRequest(e.Short)))
+		m.setFault(acquires, onFirst(1, slowRequest(e.Short)))
 		e.Error(m.try(e.T.Context(), name), "its trust had run out")
 		e.Pause(e.Short / 4)
 		e.IsFree(name)
 
 		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
-		direct.bend(acquires, first(1, slowRequest(e.Short)))
+		direct.setFault(acquires, onFirst(1, slowRequest(e.Short)))
 		e.Error(direct.try(e.T.Context(), e.Name()), "its trust had run out")
-		direct.bend(acquires, nil)
+		direct.setFault(acquires, nil)
 		name = e.Name()
-		direct.bend(acquires, slowRequest(e.Short))
+		direct.setFault(acquires, slowRequest(e.Short))
 		e.Error(direct.try(e.T.Context(), name))
 		e.Pause(e.Short / 20)
 		e.IsFree(name)
 
 		// The same holds for an acquire that arrives long after the backend has forgotten its release.
 		name = e.Name()
-		m.bend(acquires, first(1, slowRequest(time.Hour)))
+		m.setFault(acquires, onFirst(1, slowRequest(time.Hour)))
 		begun := time.Now()
 		e.Error(m.try(e.T.Context(), name))
 		for range 10 {
@@ -78,9 +78,9 @@ var trustChecks = []managerCheck{
 		e.IsFree(name)
 	}},
 	// In this check a renewal never returns.
-	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *suite.Env, _ *managed) {
-		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, heedless)
-		m.bend(renews, func(*exchange) error {
+	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *suite.Env, _ *testManager) {
+		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, ignoringContexts)
+		m.setFault(renews, func(*exchange) error {
 			<-e.T.Context().Done()
 			return errNoReply
 		})
@@ -89,50 +89,50 @@ var trustChecks = []managerCheck{
 		m.isLostBy(lease, before, e.Short, abstractions.LostExpired)
 
 		direct := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}})
-		direct.bend(renews, slowRequest(2*e.Short)) // the call ignores its context
+		direct.setFault(renews, slowRequest(2*e.Short)) // the call ignores its context
 		before = time.Now()
 		lease = direct.get(e.Name(), nil)
 		direct.isLostBy(lease, before, e.Short, abstractions.LostExpired)
 		e.Pause(2 * e.Short) // until the call returns
 
 		// A lost lease leaves no goroutine behind.
-		quick := manage(e, e.P, leasing.Options{})
-		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		other := manage(e, e.P, leasing.Options{})
+		other.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostGone}))
 		running := goroutines(e)
 		for range 32 {
-			e.Error(quick.get(e.Name(), manual).Renew(e.T.Context()))
+			e.Error(other.get(e.Name(), manual).Renew(e.T.Context()))
 		}
-		e.Soon()
+		e.WaitIdle()
 		e.Less(goroutines(e), running+16, "goroutines after 32 losses")
 	}},
-	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), nil)
 		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
-			m.bend(renews, first(1, refused(err)))
-			e.Error(lease.Renew(ctx), "Renew tells of %v", err)
+			m.setFault(renews, onFirst(1, refusal(err)))
+			e.Error(lease.Renew(ctx), "Renew reports %v", err)
 			e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
 			m.isAlive(lease)
-			m.bend(renews, first(2, refused(err)))
+			m.setFault(renews, onFirst(2, refusal(err)))
 			e.Pause(e.Short)
 			m.isAlive(lease)
 		}
 		// The error of an attempt's context says nothing about the lease.
-		m.bend(renews, first(1, unanswered))
+		m.setFault(renews, onFirst(1, noAnswer))
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrUnavailable)
 		m.isAlive(lease)
 
-		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
+		m.setFault(renews, refusal(&abstractions.LostError{Reason: abstractions.LostTaken}))
 		e.Pause(e.Short * 2 / 3)
-		e.Len(m.sendings(renews), 1, "a definite loss is not tried again")
+		e.Len(m.requests(renews), 1, "a definite loss is not tried again")
 		m.isLost(lease, abstractions.LostTaken)
-		e.Len(m.told(leasing.EventLost), 1)
+		e.Len(m.events(leasing.EventLost), 1)
 	}},
 	// In this check the backend grants half of the requested TTL.
-	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *suite.Env, m *testManager) {
 		half := e.Short / 2
-		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
-		m.bend(acquires, halved)
-		m.bend(renews, halved)
+		halved := changedGrant(func(g *abstractions.Grant) { g.TTL = half })
+		m.setFault(acquires, halved)
+		m.setFault(renews, halved)
 		lease := m.get(e.Name(), manual)
 		e.LessOrEqual(lease.Remaining(), window(half), "an acquire")
 		e.Pause(half / 2)
@@ -147,7 +147,7 @@ var trustChecks = []managerCheck{
 		e.Equal(half, lease.TTL())
 	}},
 	// The check delays replies, and checks the time at which each request is sent.
-	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *suite.Env, m *testManager) {
 		var inner any // the provider's state of the latest grant; the manager gets a mark in its place
 		var mark *int
 		marked := func(x *exchange) error {
@@ -164,12 +164,12 @@ var trustChecks = []managerCheck{
 			x.reply = grant
 			return err
 		}
-		m.bend(acquires, marked)
-		m.bend(renews, marked)
+		m.setFault(acquires, marked)
+		m.setFault(renews, marked)
 		last := time.Now()
 		lease := m.get(e.Name(), nil)
 		e.Pause(4 * e.Short)
-		sent := m.sendings(renews)
+		sent := m.requests(renews)
 		e.GreaterOrEqual(len(sent), 6)
 		for _, renewal := range sent {
 			e.LessOrEqual(renewal.at.Sub(last), e.Short*61/100, "from one renewal's sending to the next")
@@ -178,7 +178,7 @@ var trustChecks = []managerCheck{
 			last = renewal.at
 		}
 		e.GreaterOrEqual(lease.Renewals(), 6)
-		e.Len(m.told(leasing.EventRenewed), lease.Renewals())
+		e.Len(m.events(leasing.EventRenewed), lease.Renewals())
 
 		short := &leasing.AcquireOptions{TTL: max(e.Caps.MinTTL, 100*time.Millisecond)}
 		brief := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
@@ -186,44 +186,44 @@ var trustChecks = []managerCheck{
 		e.Pause(time.Second)
 		brief.isAlive(lease)
 	}},
-	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), manual)
 		e.Pause(e.Short * 8 / 10)
-		e.Empty(m.sendings(renews), "renewal is left to the application")
+		e.Empty(m.requests(renews), "renewal is left to the application")
 		sent := time.Now()
 		e.NoError(lease.Renew(ctx))
 		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 
 		// Concurrent callers share a request, which continues when one caller leaves.
 		lease = m.get(e.Name(), manual)
-		m.bend(renews, first(1, func(x *exchange) error {
+		m.setFault(renews, onFirst(1, func(x *exchange) error {
 			e.Pause(time.Second)
 			return lostReply(x)
 		}))
-		hasty, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		caller, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		one := begin(e, func() error { return lease.Renew(ctx) })
 		two := begin(e, func() error { return lease.Renew(ctx) })
-		e.Soon()
+		e.WaitIdle()
 		begun := time.Now()
-		e.ErrorIs(lease.Renew(hasty), context.DeadlineExceeded)
+		e.ErrorIs(lease.Renew(caller), context.DeadlineExceeded)
 		e.LessOrEqual(time.Since(begun), 200*time.Millisecond, "Renew ends with its context")
 		for _, done := range []<-chan error{one, two} {
 			e.ErrorIs(within(e, 2*time.Second, done, "a renewal that was joined"), abstractions.ErrUnavailable)
 		}
-		e.Len(m.sendings(renews), 1, "requests for a lease at a time")
+		e.Len(m.requests(renews), 1, "requests for a lease at a time")
 		e.NoError(lease.Renew(ctx))
 		e.NoError(lease.Release(ctx))
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
 	}},
 	// In this check a renewal succeeds after the loss. The check then tests for
 	// how long the name is taken.
-	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *managed) {
-		for _, with := range []func(*line){heedless, func(*line) {}} {
+	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *testManager) {
+		for _, with := range []func(*faultyProvider){ignoringContexts, func(*faultyProvider) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
 			name := e.Name()
 			lease := m.get(name, nil)
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				if x.n > 1 {
 					return errNoReply
 				}
@@ -238,7 +238,7 @@ var trustChecks = []managerCheck{
 		m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.1}})
 		name := e.Name()
 		lease := m.get(name, nil)
-		m.bend(renews, func(x *exchange) error {
+		m.setFault(renews, func(x *exchange) error {
 			if x.n > 1 {
 				return errNoReply
 			}
@@ -252,32 +252,32 @@ var trustChecks = []managerCheck{
 
 		// Close waits for that time as well.
 		lease = m.get(e.Name(), nil)
-		m.bend(renews, lostReply)
+		m.setFault(renews, lostReply)
 		<-lease.Done()
 		e.T.Go(func() { _ = m.Close(context.WithoutCancel(e.T.Context())) })
 		e.Pause(e.Short / 20)
 		isTaken(e, lease.Name(), "who lost it may have noticed only now")
 	}},
 	// In this check renewals end with their contexts.
-	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *suite.Env, _ *managed) {
-		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
+	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *suite.Env, _ *testManager) {
+		for _, with := range []func(*faultyProvider){without(batches), func(*faultyProvider) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
 			lease := m.get(e.Name(), nil)
-			m.bend(renews, first(2, unanswered))
+			m.setFault(renews, onFirst(2, noAnswer))
 			e.Pause(2 * e.Short)
 			m.isAlive(lease)
-			m.bend(renews, unanswered)
+			m.setFault(renews, noAnswer)
 			e.Pause(2 * e.Short)
 			m.isLost(lease, abstractions.LostExpired)
-			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
+			e.GreaterOrEqual(len(m.requests(renews)), 3, "attempts while trust lasts")
 		}
 		// Hung renewals of some leases cost no other lease, and only a limited number hang at a time.
 		for _, bad := range []int{200, 700} {
-			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, hiding(batches))
+			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, without(batches))
 			hung := map[string]bool{}
 			var now atomic.Int64
 			var tooMany atomic.Bool
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				if !hung[x.req.(abstractions.RenewRequest).Name] {
 					return x.pass()
 				}
@@ -285,20 +285,20 @@ var trustChecks = []managerCheck{
 					tooMany.Store(true)
 				}
 				defer now.Add(-1)
-				return unanswered(x)
+				return noAnswer(x)
 			})
-			m.bend(acquires, func(x *exchange) error { // granted without a request to the backend
+			m.setFault(acquires, func(x *exchange) error { // granted without a request to the backend
 				req := x.req.(abstractions.AcquireRequest)
 				x.reply = abstractions.Grant{Name: req.Name, ID: req.ID, Token: 1, TTL: req.TTL}
 				return nil
 			})
-			m.bend(releases, func(*exchange) error { return nil })
+			m.setFault(releases, func(*exchange) error { return nil })
 			for range bad {
 				name := e.Name()
 				hung[name] = true
 				m.get(name, nil)
 			}
-			m.bend(acquires, nil)
+			m.setFault(acquires, nil)
 			var good []*leasing.Lease
 			for range 8 {
 				good = append(good, m.get(e.Name(), nil))
@@ -306,10 +306,10 @@ var trustChecks = []managerCheck{
 			e.Pause(e.Short / 4)
 			last, begun := m.get(e.Name(), nil).Name(), time.Now() // due when the hung renewals are repeated
 			e.Pause(11 * e.Short / 4)
-			i := slices.IndexFunc(m.sendings(renews), func(s sent) bool { return s.req.(abstractions.RenewRequest).Name == last })
+			i := slices.IndexFunc(m.requests(renews), func(s sentRequest) bool { return s.req.(abstractions.RenewRequest).Name == last })
 			e.GreaterOrEqual(i, 0)
-			waited := m.sendings(renews)[i].at.Sub(begun)
-			m.bend(renews, nil)
+			waited := m.requests(renews)[i].at.Sub(begun)
+			m.setFault(renews, nil)
 			if bad < 500 {
 				e.LessOrEqual(waited, e.Short*61/100, "a renewal that is due while others hang")
 			}
@@ -323,7 +323,7 @@ var trustChecks = []managerCheck{
 	}},
 	// The check renews many leases, in batches if the provider is a
 	// BatchRenewer. One lease is broken.
-	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T66_BatchReportsEachLease", func(_ context.Context, e *suite.Env, m *testManager) {
 		leases := make([]*leasing.Lease, 300)
 		for i := range leases {
 			leases[i] = m.get(e.Name(), nil)
@@ -337,32 +337,32 @@ var trustChecks = []managerCheck{
 		}
 		e.Pause(3 * e.Short)
 		alive(-1)
-		e.Empty(m.told(leasing.EventRenewalFailed), "renewals that the backend has granted")
-		e.Breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
+		e.Empty(m.events(leasing.EventRenewalFailed), "renewals that the backend has granted")
+		e.Break(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
 		e.Pause(e.Short)
 		alive(7)
 		m.isLost(leases[7], abstractions.LostBroken, abstractions.LostGone)
-		e.Empty(m.told(leasing.EventRenewalFailed))
+		e.Empty(m.events(leasing.EventRenewalFailed))
 
-		if len(m.sendings(batches)) > 0 {
+		if len(m.requests(batches)) > 0 {
 			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
-				m.bend(batches, first(1, refused(err))) // the error does not say which lease
+				m.setFault(batches, onFirst(1, refusal(err))) // the error does not say which lease
 				e.Pause(2 * e.Short)
 				alive(7)
 			}
 			// A renewal that hangs does not fail the others of its batch.
 			poison := leases[100].ID()
-			m.bend(batches, func(x *exchange) error {
+			m.setFault(batches, func(x *exchange) error {
 				for _, req := range x.req.([]abstractions.RenewRequest) {
 					if req.ID == poison {
-						return unanswered(x)
+						return noAnswer(x)
 					}
 				}
 				return x.pass()
 			})
 			e.Pause(4 * e.Short)
 			alive(7)
-			m.bend(batches, nil)
+			m.setFault(batches, nil)
 		}
 
 		// A reply about another claim does not count as an answer.
@@ -372,15 +372,15 @@ var trustChecks = []managerCheck{
 		} {
 			n := manage(e, e.P, leasing.Options{})
 			lease := n.get(e.Name(), manual)
-			n.bend(renews, granted(change))
+			n.setFault(renews, changedGrant(change))
 			e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrUnavailable, what)
 		}
 	}},
 	// The check loses the first renewals. The next renewal is slow.
-	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *suite.Env, m *managed) {
-		for _, lost := range []bend{lostRequest, lostReply} {
+	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *suite.Env, m *testManager) {
+		for _, lost := range []fault{lostRequest, lostReply} {
 			lease := m.get(e.Name(), nil)
-			m.bend(renews, func(x *exchange) error {
+			m.setFault(renews, func(x *exchange) error {
 				switch x.n {
 				case 1, 2:
 					return lost(x)
@@ -390,44 +390,44 @@ var trustChecks = []managerCheck{
 				return errNoReply
 			})
 			<-lease.Done()
-			m.isLostBy(lease, m.sendings(renews)[2].at, e.Short, abstractions.LostExpired)
+			m.isLostBy(lease, m.requests(renews)[2].at, e.Short, abstractions.LostExpired)
 
 			lease = m.get(e.Name(), nil) // without a successful renewal
-			m.bend(renews, lost)
+			m.setFault(renews, lost)
 			begun := time.Now()
 			m.isLostBy(lease, begun, e.Short, abstractions.LostExpired)
-			sent := m.sendings(renews)
+			sent := m.requests(renews)
 			e.GreaterOrEqual(len(sent), 3, "attempts while trust lasts")
 			e.GreaterOrEqual(sent[len(sent)-1].at.Sub(begun), e.Short*95/100, "attempts until it ends")
 		}
-		for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
+		for i, event := range m.events(leasing.EventRenewalFailed)[:2] {
 			e.Equal(i+1, event.Attempt, "the attempts are counted")
 			e.True(event.WillRetry)
 		}
-		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
+		e.Len(m.events(leasing.EventLost), 4, "one event for each loss")
 	}},
-	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *suite.Env, m *testManager) {
 		if !e.Caps.Infinite {
 			e.LeaveOut("no infinite leases here")
 		}
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
 		sent := time.Now()
-		m.bend(renews, lostRequest)
+		m.setFault(renews, lostRequest)
 		m.isLostBy(m.get(e.Name(), infinite), sent, e.Short, abstractions.LostExpired) // an infinite lease begins as a finite one
 
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		lease := m.get(e.Name(), infinite)
-		e.Soon()
+		e.WaitIdle()
 		e.Equal(leasing.Infinite, lease.TTL())
-		m.bend(renews, first(3, lostRequest))
+		m.setFault(renews, onFirst(3, lostRequest))
 		e.Pause(20 * e.Short)
 		m.isAlive(lease)
-		e.Breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.Short})
+		e.Break(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.Short})
 		e.Pause(e.Short)
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 	}},
 	// In this check leases have different TTLs, and some end during the check.
-	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *suite.Env, m *testManager) {
 		held := map[*leasing.Lease]bool{}
 		for i := range 64 {
 			held[m.get(e.Name(), &leasing.AcquireOptions{TTL: e.Short + time.Duration(i*i%37)*e.Short/8})] = true
@@ -444,7 +444,7 @@ var trustChecks = []managerCheck{
 			m.isAlive(lease)
 		}
 	}},
-	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *suite.Env, m *managed) {
+	{"Manager_Trap_T260_AnotherTTL", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), nil)
 		longer := 2 * lease.TTL()
 		if most := e.P.Capabilities().MaxTTL; most > 0 {
@@ -453,19 +453,19 @@ var trustChecks = []managerCheck{
 		e.NoError(lease.SetTTL(ctx, longer))
 		e.Equal(longer, lease.TTL())
 		e.NoError(lease.Context().Err(), "the work goes on")
-		m.bend(renews, lostReply)
+		m.setFault(renews, lostReply)
 		shorter := e.Short
 		e.Error(lease.SetTTL(ctx, shorter))
 		e.LessOrEqual(lease.Remaining(), shorter, "the backend may have shortened the lease")
-		m.bend(renews, nil)
+		m.setFault(renews, nil)
 		e.NoError(lease.SetTTL(ctx, longer))
 		e.LessOrEqual(lease.Remaining(), shorter, "the reply was lost, or the request was delayed")
 		e.NoError(lease.Release(ctx))
 	}},
-	{"Manager_RenewalLimit", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_RenewalLimit", func(_ context.Context, e *suite.Env, m *testManager) {
 		lease := m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 2})
 		<-lease.Done()
-		sent := m.sendings(renews)
+		sent := m.requests(renews)
 		e.Len(sent, 2)
 		m.isLostBy(lease, sent[1].at, e.Short, abstractions.LostRenewalLimit)
 		lease = m.get(e.Name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
@@ -473,13 +473,13 @@ var trustChecks = []managerCheck{
 		e.ErrorIs(lease.Renew(e.T.Context()), abstractions.ErrInvalid)
 	}},
 	// In this check the backend asks for a pause: a short one, and one that is longer than trust lasts.
-	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *suite.Env, m *managed) {
+	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *suite.Env, m *testManager) {
 		for _, ask := range []time.Duration{e.Short / 10, time.Hour} {
 			lease := m.get(fmt.Sprint(e.Name(), ask), nil)
-			m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))
+			m.setFault(renews, onFirst(1, refusal(&abstractions.ThrottledError{RetryAfter: ask})))
 			e.Pause(2 * e.Short)
 			m.isAlive(lease)
-			sent := m.sendings(renews)
+			sent := m.requests(renews)
 			e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), min(ask, e.Short/10))
 			e.NoError(lease.Release(e.T.Context()))
 		}

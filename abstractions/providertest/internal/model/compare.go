@@ -35,7 +35,7 @@ func answer(err error) string {
 func (m *model) compareRecord() bool {
 	asked := m.e.Now()
 	got, err := suite.Send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
-	m.e.NoError(err, m.whole())
+	m.e.NoError(err, m.text())
 	answered := m.e.Now()
 	finite := m.record.Held() && m.record.Left != abstractions.Infinite
 	if finite && answered.After(m.earliest) {
@@ -43,7 +43,7 @@ func (m *model) compareRecord() bool {
 	}
 	m.sameRecord(got)
 	if m.record.Held() {
-		m.remaining(got, asked, answered)
+		m.checkRemaining(got, asked, answered)
 	}
 	return true
 }
@@ -54,29 +54,29 @@ func (m *model) sameHolder(err error, sent, returned time.Time) {
 	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.Fingerprint.IsZero() {
 		return
 	}
-	m.e.GreaterOrEqual(held.RetryAfter, time.Duration(0), m.whole())
-	m.e.Equal(m.record.Owner, held.Holder.Owner, m.whole())
-	if told := held.Holder.Metadata; told != nil {
-		m.e.True(maps.Equal(m.record.Metadata, told), "the holder's metadata: %v: %s", told, m.whole())
+	m.e.GreaterOrEqual(held.RetryAfter, time.Duration(0), m.text())
+	m.e.Equal(m.record.Owner, held.Holder.Owner, m.text())
+	if shown := held.Holder.Metadata; shown != nil {
+		m.e.True(maps.Equal(m.record.Metadata, shown), "the holder's metadata: %v: %s", shown, m.text())
 	}
-	m.remaining(held.Holder, sent, returned)
+	m.checkRemaining(held.Holder, sent, returned)
 }
 
-// remaining requires that the time left, reported between sent and returned, is possible.
+// checkRemaining requires that the time left, reported between sent and returned, is possible.
 // The time left of an infinite lease is not known.
-func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
+func (m *model) checkRemaining(got abstractions.Record, sent, returned time.Time) {
 	left, known := got.Remaining()
-	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.Caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
+	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.Caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.text())
 	if known {
-		m.remains(left, sent, returned)
+		m.checkRemainingTime(left, sent, returned)
 	}
 }
 
 // sameRecord compares the fields that the rules decide. The backend decides the times.
 func (m *model) sameRecord(got abstractions.Record) {
-	m.e.False(got.Unconfirmed, m.whole())
+	m.e.False(got.Unconfirmed, m.text())
 	want := m.record.Show()
-	m.e.Equal(want.Held, got.Held, "%+v: %s", got, m.whole())
+	m.e.Equal(want.Held, got.Held, "%+v: %s", got, m.text())
 	if !want.Held {
 		got = abstractions.Record{Name: got.Name, Held: got.Held, Token: got.Token}
 	}
@@ -86,16 +86,16 @@ func (m *model) sameRecord(got abstractions.Record) {
 	if !want.Held || m.acquired.IsZero() {
 		m.acquired = got.AcquiredAt
 	}
-	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.Tolerance(m.e.Long)+m.slowest, "AcquiredAt: %s", m.whole())
+	m.e.WithinDuration(m.acquired, got.AcquiredAt, m.e.Tolerance(m.e.Long)+m.slowest, "AcquiredAt: %s", m.text())
 	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
-	m.e.Equal(want, got, m.whole())
+	m.e.Equal(want, got, m.text())
 }
 
-// remains checks the time left of the lease, which was reported between sent and returned.
-func (m *model) remains(left time.Duration, sent, returned time.Time) {
+// checkRemainingTime checks the time left of the lease, which was reported between sent and returned.
+func (m *model) checkRemainingTime(left time.Duration, sent, returned time.Time) {
 	slack := m.e.Tolerance(m.record.TTL) + m.e.Caps.Lateness.After(m.record.TTL) + m.e.Caps.Granularity
-	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.whole())
-	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.whole())
+	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.text())
+	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.text())
 }
 
 // compareHistory compares all but times and renewals, if the provider has a history.
@@ -105,11 +105,11 @@ func (m *model) compareHistory() {
 		return
 	}
 	entries := m.e.History(reader, abstractions.HistoryRequest{Name: m.name, Limit: 7})
-	m.e.Len(entries, len(m.notes), m.whole())
-	for i, want := range m.notes {
+	m.e.Len(entries, len(m.history), m.text())
+	for i, want := range m.history {
 		want.Time = entries[i].Time
-		m.e.Equal(want, entries[i], "entry %d of the history of %s", i, m.whole())
-		m.e.False(i > 0 && want.Time.Before(entries[i-1].Time), "entry %d is earlier than the one before: %s", i, m.whole())
+		m.e.Equal(want, entries[i], "entry %d of the history of %s", i, m.text())
+		m.e.False(i > 0 && want.Time.Before(entries[i-1].Time), "entry %d is earlier than the one before: %s", i, m.text())
 	}
 }
 
@@ -123,8 +123,8 @@ func (m *model) compareListing() {
 	if m.record.Token == 0 && len(records) == 0 {
 		return // a name with ended IDs but without any grant need not be listed
 	}
-	m.e.Len(records, 1, m.whole())
-	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.Now().After(m.earliest) {
+	m.e.Len(records, 1, m.text())
+	if m.updateNow(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.Now().After(m.earliest) {
 		return
 	}
 	m.sameRecord(records[0])

@@ -54,7 +54,7 @@ type model struct {
 	acquired         time.Time     // by the backend's clock, once a record has shown it
 	slowest          time.Duration // the duration of the slowest request: times from the clocks of several servers may differ by as much
 	claims           []*modelClaim // the latest last
-	notes            []abstractions.HistoryEntry
+	history          []abstractions.HistoryEntry
 	story            []string
 }
 
@@ -86,7 +86,7 @@ func (m *model) play() {
 // step sends one request. It returns false when the story has to end, since a
 // lease is about to run out by itself.
 func (m *model) step() bool {
-	m.look()
+	m.updateNow()
 	if m.record.Held() && m.record.Left != abstractions.Infinite && m.earliest.Sub(m.e.Now()) < m.record.TTL/4 {
 		return false
 	}
@@ -99,15 +99,15 @@ func (m *model) step() bool {
 	case draw < 12:
 		m.release(c)
 	case draw < 14:
-		m.breaks()
+		m.breakLease()
 	default:
 		m.runOut(c)
 	}
 	return m.compareRecord()
 }
 
-// look updates the record's time from the clock.
-func (m *model) look() {
+// updateNow updates the record's time from the clock.
+func (m *model) updateNow() {
 	m.record.Now = m.e.Now()
 	if m.record.ID != "" && m.record.Left != abstractions.Infinite {
 		m.record.Left = m.latest.Sub(m.record.Now)
@@ -160,8 +160,8 @@ func (m *model) ttl() time.Duration {
 
 func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
 
-// tell adds a line to the story, which failures print.
-func (m *model) tell(format string, args ...any) {
+// logf adds a line to the story, which failures print.
+func (m *model) logf(format string, args ...any) {
 	m.story = append(m.story, fmt.Sprintf(format, args...))
 }
 
@@ -172,15 +172,15 @@ func duration(d time.Duration) string {
 	return d.String()
 }
 
-func (m *model) whole() string { return strings.Join(m.story, "\n  ") }
+func (m *model) text() string { return strings.Join(m.story, "\n  ") }
 
 // client draws one of the two clients.
 func (m *model) client() abstractions.Provider {
 	return pick(m.random, []abstractions.Provider{m.e.P, m.e.Peer})
 }
 
-// prolonged moves the end of the lease to ttl after a request, unless the lease ends later already.
-func (m *model) prolonged(sent, returned time.Time, ttl time.Duration, anew bool) {
+// prolong moves the end of the lease to ttl after a request, unless the lease ends later already.
+func (m *model) prolong(sent, returned time.Time, ttl time.Duration, anew bool) {
 	if m.record.Left == abstractions.Infinite {
 		return
 	}
@@ -198,7 +198,7 @@ func (m *model) prolonged(sent, returned time.Time, ttl time.Duration, anew bool
 func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	req := c.req
 	req.TTL = ttl
-	m.tell("acquire by %s for %s", req.ID, duration(ttl))
+	m.logf("acquire by %s for %s", req.ID, duration(ttl))
 	before := m.record.Token
 	repeated := m.record.Held() && m.record.ID == req.ID
 	want := m.apply(m.record.Acquire(req))
@@ -211,17 +211,17 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	if !m.sameError(want, err) {
 		return
 	}
-	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: grant.Token, TTL: ttl, State: grant.State}, grant, m.whole())
+	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: grant.Token, TTL: ttl, State: grant.State}, grant, m.text())
 	if repeated {
-		m.e.Equal(before, grant.Token, m.whole())
+		m.e.Equal(before, grant.Token, m.text())
 	} else {
-		m.e.Greater(grant.Token, before, m.whole())
+		m.e.Greater(grant.Token, before, m.text())
 	}
 	m.record.Token = grant.Token
 	m.granted(c, grant)
-	m.prolonged(sent, returned, ttl, !repeated)
+	m.prolong(sent, returned, ttl, !repeated)
 	if !repeated { // the provider chose another token than the rules
-		m.notes[len(m.notes)-1].Token = grant.Token
+		m.history[len(m.history)-1].Token = grant.Token
 		m.acquired = time.Time{}
 	}
 }
@@ -247,7 +247,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	if m.random.IntN(2) == 0 {
 		req.Metadata = m.metadata()
 	}
-	m.tell("renew of %s with token %d for %s, metadata %v", req.ID, req.Token, duration(ttl), req.Metadata)
+	m.logf("renew of %s with token %d for %s, metadata %v", req.ID, req.Token, duration(ttl), req.Metadata)
 	want := m.apply(m.record.Renew(req))
 	inBatch := m.random.IntN(2) == 0
 	var grant abstractions.Grant
@@ -266,9 +266,9 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	if !m.sameError(want, err) {
 		return
 	}
-	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: c.token, TTL: ttl, State: grant.State}, grant, m.whole())
+	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: c.token, TTL: ttl, State: grant.State}, grant, m.text())
 	m.granted(c, grant)
-	m.prolonged(sent, returned, ttl, true)
+	m.prolong(sent, returned, ttl, true)
 }
 
 func (m *model) release(c *modelClaim) {
@@ -276,19 +276,19 @@ func (m *model) release(c *modelClaim) {
 	if len(c.states) == 0 || m.random.IntN(4) == 0 { // as for an attempt whose outcome is unknown
 		req.Token, req.State = 0, nil
 	}
-	m.tell("release of %s with token %d", req.ID, req.Token)
+	m.logf("release of %s with token %d", req.ID, req.Token)
 	want := m.apply(m.record.Release(req))
 	_, _, err := m.call(func(ctx context.Context, p abstractions.Provider) error { return p.Release(ctx, req) })
 	m.sameError(want, err)
 }
 
-func (m *model) breaks() {
+func (m *model) breakLease() {
 	req := abstractions.BreakRequest{
 		Name: m.name, Immediate: m.random.IntN(2) == 0, Grace: m.e.Long,
 		Actor: pick(m.random, []string{"", "ops/änne"}), Reason: pick(m.random, []string{"", `host "n1" is gone; it's late`}),
 		IfToken: pick(m.random, []int64{0, 0, m.record.Token, m.record.Token + 1, 1}),
 	}
-	m.tell("break %+v", req)
+	m.logf("break %+v", req)
 	infinite := m.record.Held() && m.record.Left == abstractions.Infinite
 	result, change := m.record.Break(req)
 	want := m.apply(change)
@@ -301,16 +301,16 @@ func (m *model) breaks() {
 		return
 	}
 	if infinite && m.record.Breaking {
-		m.prolonged(sent, returned, req.Grace, true)
+		m.prolong(sent, returned, req.Grace, true)
 	}
 	if result.Remaining > 0 {
-		m.e.Positive(got.Remaining, m.whole())
+		m.e.Positive(got.Remaining, m.text())
 		if m.e.Caps.RemainingKnown {
-			m.remains(got.Remaining, sent, returned)
+			m.checkRemainingTime(got.Remaining, sent, returned)
 		}
 		result.Remaining = got.Remaining
 	}
-	m.e.Equal(result, got, m.whole())
+	m.e.Equal(result, got, m.text())
 }
 
 // runOut lets the lease run out, if that does not take long.
@@ -332,17 +332,17 @@ func (m *model) runOut(c *modelClaim) {
 	if !m.record.Held() || m.record.Left == abstractions.Infinite || m.record.TTL != e.Short && !e.Virtual && e.Advance == nil {
 		return
 	}
-	m.tell("runs out")
+	m.logf("runs out")
 	e.Watch(m.record.Name)
 	e.SleepUntil(m.latest.Add(e.Caps.Lateness.After(m.record.TTL) + e.Tolerance(m.record.TTL)))
-	m.look()
+	m.updateNow()
 }
 
 // apply records the notes that the rules write to a history, and returns the rules' answer.
 func (m *model) apply(c providerkit.Change) error {
 	for _, note := range []providerkit.Note{c.Expired, c.Note} {
 		if note.Kind != "" && note.Kind != abstractions.HistoryRenewed {
-			m.notes = append(m.notes, note.Entry())
+			m.history = append(m.history, note.Entry())
 		}
 	}
 	return c.Err
@@ -352,7 +352,7 @@ func (m *model) apply(c providerkit.Change) error {
 func (m *model) call(request func(context.Context, abstractions.Provider) error) (sent, returned time.Time, err error) {
 	p := m.client()
 	sent = m.e.Now()
-	err = m.e.Settled(func(ctx context.Context) error { return request(ctx, p) })
+	err = m.e.Retry(func(ctx context.Context) error { return request(ctx, p) })
 	returned = m.e.Now()
 	m.slowest = max(m.slowest, returned.Sub(sent))
 	return sent, returned, err
@@ -360,10 +360,10 @@ func (m *model) call(request func(context.Context, abstractions.Provider) error)
 
 // sameError compares answers, and reports whether both are a success.
 func (m *model) sameError(want, got error) bool {
-	m.tell("  → %v", got)
-	m.e.Equal(answer(want), answer(got), m.whole())
+	m.logf("  → %v", got)
+	m.e.Equal(answer(want), answer(got), m.text())
 	for _, kind := range suite.Kinds {
-		m.e.Equal(errors.Is(want, kind), errors.Is(got, kind), "%v: %s", kind, m.whole())
+		m.e.Equal(errors.Is(want, kind), errors.Is(got, kind), "%v: %s", kind, m.text())
 	}
 	return want == nil
 }

@@ -72,7 +72,7 @@ func Refusals() (all []*Fault) {
 	return all
 }
 
-// Torn returns two faults: half an answer, and silence.
-func Torn() []*Fault {
+// Interruptions returns two faults: half an answer, and silence.
+func Interruptions() []*Fault {
 	return []*Fault{{name: "half an answer", Cut: true}, {name: "silence"}}
 }

@@ -19,10 +19,10 @@ import (
 type Proxy struct {
 	*httptest.Server
 	transport http.RoundTripper
-	to        *url.URL
+	target    *url.URL
 	page      *httptest.Server      // the target of redirects, which answers everything
 	Fault     atomic.Pointer[Fault] // nil: the server answers
-	Led       atomic.Int64          // requests that have followed a redirect
+	Followed  atomic.Int64          // requests that have followed a redirect
 }
 
 // New starts a proxy before a server. If transport is nil, it sends requests through a plain
@@ -31,14 +31,14 @@ func New(t testing.TB, server string, transport http.RoundTripper) *Proxy {
 	t.Helper()
 	to, err := url.Parse(server)
 	require.NoError(t, err)
-	p := &Proxy{transport: transport, to: to}
+	p := &Proxy{transport: transport, target: to}
 	if transport == nil {
 		plain := &http.Transport{DisableCompression: true}
 		t.Cleanup(plain.CloseIdleConnections)
 		p.transport = plain
 	}
 	p.page = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		p.Led.Add(1)
+		p.Followed.Add(1)
 		w.Header().Set("Etag", `"1"`)
 	}))
 	p.Server = httptest.NewServer(p)
@@ -111,7 +111,7 @@ func (a reply) head() string {
 // send forwards a request.
 func (p *Proxy) send(req *http.Request, body []byte) (a reply, err error) {
 	next := req.Clone(context.WithoutCancel(req.Context())) // the request arrives even if the client leaves
-	next.RequestURI, next.URL.Scheme, next.URL.Host = "", p.to.Scheme, p.to.Host
+	next.RequestURI, next.URL.Scheme, next.URL.Host = "", p.target.Scheme, p.target.Host
 	next.Body, next.ContentLength, next.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	if len(body) == 0 {
 		next.Body = http.NoBody

@@ -16,15 +16,15 @@ const (
 	maxStall    = 50 * time.Millisecond
 )
 
-// TryOften runs a check in real time. It repeats a check that fails if the machine has stalled meanwhile: see WatchStalls.
-func TryOften(t testing.TB, watch func() (end func() time.Duration), run func(testing.TB) (leftOut string)) (leftOut string) {
+// RetryOnStall runs a check in real time. It repeats a check that fails if the machine has stalled meanwhile: see WatchStalls.
+func RetryOnStall(t testing.TB, watch func() (end func() time.Duration), run func(testing.TB) (leftOut string)) (leftOut string) {
 	for n := 1; ; n++ {
 		a := &attempt{TB: t}
 		end := watch()
 		leftOut = run(a)
 		a.cleanUp()
 		if stall := end(); !a.Failed() || n == maxAttempts || stall < maxStall {
-			a.tell()
+			a.report()
 			return leftOut
 		}
 	}
@@ -58,7 +58,7 @@ type attempt struct {
 
 	mu       sync.Mutex
 	failed   bool
-	told     []string
+	log      []string
 	cleanups []func()
 }
 
@@ -67,7 +67,7 @@ func (a *attempt) note(failed bool, text string) {
 	defer a.mu.Unlock()
 	a.failed = a.failed || failed
 	if text != "" {
-		a.told = append(a.told, text)
+		a.log = append(a.log, text)
 	}
 }
 
@@ -125,11 +125,11 @@ func (a *attempt) cleanUp() {
 	}
 }
 
-// tell passes on the failures and the log.
-func (a *attempt) tell() {
+// report passes on the failures and the log.
+func (a *attempt) report() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, text := range a.told {
+	for _, text := range a.log {
 		a.TB.Log(text)
 	}
 	if a.failed {

@@ -23,7 +23,7 @@ func TestAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outer := &attempt{TB: t}
 			runs, cleanedUp := 0, 0
-			leftOut := TryOften(outer, func() func() time.Duration { return func() time.Duration { return c.stall } }, func(t testing.TB) string {
+			leftOut := RetryOnStall(outer, func() func() time.Duration { return func() time.Duration { return c.stall } }, func(t testing.TB) string {
 				t.Cleanup(func() { cleanedUp++ })
 				if runs++; runs <= c.failing {
 					t.Errorf("it failed")

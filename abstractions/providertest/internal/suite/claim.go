@@ -52,10 +52,10 @@ func (e *Env) Take(name string) *Claim {
 	return e.Acquire(e.P, e.Request(name))
 }
 
-// SettledTake is Take, but retries while the backend is busy.
-func (e *Env) SettledTake(p abstractions.Provider, name string) (c *Claim) {
+// TakeWithRetry is Take, but retries while the backend is busy.
+func (e *Env) TakeWithRetry(p abstractions.Provider, name string) (c *Claim) {
 	req := e.Request(name)
-	e.NoError(e.Settled(func(context.Context) (err error) {
+	e.NoError(e.Retry(func(context.Context) (err error) {
 		c, err = e.Try(p, req)
 		return err
 	}), "acquire %q", name)
@@ -90,9 +90,9 @@ func (c *Claim) TryRenew(ttl time.Duration) error {
 	return err
 }
 
-// SettledRenew renews, and retries while the backend is busy.
-func (c *Claim) SettledRenew() error {
-	return c.E.Settled(func(context.Context) error { return c.TryRenew(c.E.Long) })
+// RenewWithRetry renews, and retries while the backend is busy.
+func (c *Claim) RenewWithRetry() error {
+	return c.E.Retry(func(context.Context) error { return c.TryRenew(c.E.Long) })
 }
 
 // Renew must succeed.
@@ -134,8 +134,8 @@ func (e *Env) TryBreak(req abstractions.BreakRequest) (abstractions.BreakResult,
 	return Send(e, e.Peer.Break, req)
 }
 
-// Breaks breaks a lease from the other client, and must succeed.
-func (e *Env) Breaks(req abstractions.BreakRequest) abstractions.BreakResult {
+// Break breaks a lease from the other client, and must succeed.
+func (e *Env) Break(req abstractions.BreakRequest) abstractions.BreakResult {
 	result, err := e.TryBreak(req)
 	e.NoError(err, "break %q", req.Name)
 	return result
@@ -147,7 +147,7 @@ func (c *Claim) IsHeld() {
 	c.E.True(record.Held, "%q is still held", c.Req.Name)
 	c.E.Equal(abstractions.FingerprintOf(c.Req.ID), record.Fingerprint, "by the same claim")
 	c.E.Equal(c.Grant.Token, record.Token, "with the same token")
-	c.E.Refused(c.Req.Name)
+	c.E.IsRefused(c.Req.Name)
 }
 
 // IsFree requires that the name can be acquired at once, and then releases the
@@ -157,8 +157,8 @@ func (e *Env) IsFree(name string) {
 	e.Acquire(e.Peer, e.Request(name)).Release()
 }
 
-// Refused requires that a new claim for the name is refused, from either client.
-func (e *Env) Refused(name string) *abstractions.HeldError {
+// IsRefused requires that a new claim for the name is refused, from either client.
+func (e *Env) IsRefused(name string) *abstractions.HeldError {
 	var held *abstractions.HeldError
 	for client, p := range e.Clients() {
 		_, err := e.Try(p, e.Request(name))

@@ -18,8 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/proxy"
 )
 
-// Patience bounds each call of the suite.
-const Patience = 30 * time.Second
+// CallTimeout bounds each call of the suite.
+const CallTimeout = 30 * time.Second
 
 // Env has the tools of a check: two clients of one backend, time, names.
 type Env struct {
@@ -33,8 +33,8 @@ type Env struct {
 	// Short leases are watched running out, long ones must not run out.
 	Short, Long time.Duration
 	advanced    atomic.Int64 // by Advance, in nanoseconds
-	Slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see Took
-	ids         sync.Map     // of the claims: see discreet
+	Slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see RecordStep
+	ids         sync.Map     // of the claims: see hidesIDs
 }
 
 func newEnv(t *guard, b Backend, check string) *Env {
@@ -117,10 +117,10 @@ func (e *Env) Either(i int) abstractions.Provider {
 
 // Call makes one call.
 func (e *Env) Call(do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(e.T.Context(), Patience)
+	ctx, cancel := context.WithTimeout(e.T.Context(), CallTimeout)
 	defer cancel()
 	err := do(ctx)
-	e.discreetError(err)
+	e.errorHidesIDs(err)
 	return err
 }
 
@@ -130,7 +130,7 @@ func Send[Q, R any](e *Env, verb func(context.Context, Q) (R, error), req Q) (re
 		reply, err = verb(ctx, req)
 		return err
 	})
-	e.discreet(reply)
+	e.hidesIDs(reply)
 	return reply, err
 }
 
@@ -187,9 +187,9 @@ func (e *Env) Tolerance(d time.Duration) time.Duration {
 	return d/1000 + 2*time.Millisecond
 }
 
-// Settled repeats a call, like package leasing, while the backend is busy or
+// Retry repeats a call, like package leasing, while the backend is busy or
 // has not answered.
-func (e *Env) Settled(call func(ctx context.Context) error) error {
+func (e *Env) Retry(call func(ctx context.Context) error) error {
 	var err error
 	for range 100 {
 		if err = e.Call(call); !errors.Is(err, abstractions.ErrUnavailable) {
@@ -200,9 +200,9 @@ func (e *Env) Settled(call func(ctx context.Context) error) error {
 	return err
 }
 
-// Await waits until a condition holds, for at most Patience.
+// Await waits until a condition holds, for at most CallTimeout.
 func (e *Env) Await(what string, is func() bool) {
-	ctx, cancel := context.WithTimeout(e.T.Context(), Patience)
+	ctx, cancel := context.WithTimeout(e.T.Context(), CallTimeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -215,27 +215,27 @@ func (e *Env) Await(what string, is func() bool) {
 	}
 }
 
-// Soon waits until all immediate work is done.
-func (e *Env) Soon() { e.Pause(time.Millisecond) }
+// WaitIdle waits until all immediate work is done.
+func (e *Env) WaitIdle() { e.Pause(time.Millisecond) }
 
 // Pause lets virtual time pass.
 func (e *Env) Pause(d time.Duration) { time.Sleep(d) }
 
-// Proxied is a client behind a proxy.
-type Proxied struct {
+// ProxiedClient is a client behind a proxy.
+type ProxiedClient struct {
 	abstractions.Provider
 	*proxy.Proxy
 }
 
-// Proxied opens a client behind a proxy of its own. The check needs Harness.HTTP.
-func (e *Env) Proxied() *Proxied {
+// OpenProxied opens a client behind a proxy of its own. The check needs Harness.HTTP.
+func (e *Env) OpenProxied() *ProxiedClient {
 	p, before := e.Behind(e.T, e.P)
 	e.T.Cleanup(func() { _ = p.Close() })
-	return &Proxied{p, before}
+	return &ProxiedClient{p, before}
 }
 
-// Took records how long a step has taken.
-func (e *Env) Took(from time.Time) {
+// RecordStep records how long a step has taken.
+func (e *Env) RecordStep(from time.Time) {
 	took := int64(time.Since(from))
 	for {
 		if was := e.Slowest.Load(); took <= was || e.Slowest.CompareAndSwap(was, took) {

@@ -55,7 +55,7 @@ func (g *guard) end() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(2 * Patience):
+	case <-time.After(2 * CallTimeout):
 		g.Error("a goroutine of the check hangs")
 	}
 }

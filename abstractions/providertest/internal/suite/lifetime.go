@@ -6,23 +6,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Late returns the time from which others must be able to acquire the name.
-func (c *Claim) Late() time.Time {
+// LatestEnd returns the time from which others must be able to acquire the name.
+func (c *Claim) LatestEnd() time.Time {
 	return c.Returned.Add(c.Ttl + c.E.Caps.Lateness.After(c.Ttl) + c.E.Tolerance(c.Ttl))
 }
 
 // RunOut waits until the lease must be over.
 func (c *Claim) RunOut() {
 	c.E.Watch(c.Req.Name)
-	c.E.SleepUntil(c.Late())
+	c.E.SleepUntil(c.LatestEnd())
 }
 
 // Watch makes both clients read a name, if they have to: see Harness.Watched.
 func (e *Env) Watch(name string) {
 	if e.Watched {
-		for who, p := range e.Clients() {
+		for client, p := range e.Clients() {
 			_, err := Send(e, p.Inspect, abstractions.InspectRequest{Name: name})
-			e.NoError(err, who)
+			e.NoError(err, client)
 		}
 	}
 }
@@ -32,8 +32,8 @@ func (e *Env) TakeShort() *Claim {
 	return e.Acquire(e.P, e.ShortRequest(e.Name()))
 }
 
-// Expired returns a claim to a new name whose lease has run out.
-func (e *Env) Expired() *Claim {
+// ExpiredClaim returns a claim to a new name whose lease has run out.
+func (e *Env) ExpiredClaim() *Claim {
 	holder := e.TakeShort()
 	holder.RunOut()
 	return holder
@@ -54,7 +54,7 @@ func (c *Claim) Contend(req abstractions.AcquireRequest, at time.Time) *Claim {
 		return next
 	}
 	held := c.E.Held(err)
-	c.E.True(next.Sent.Before(c.Late()), "still refused %v after the holder was granted %v: late", next.Sent.Sub(c.Returned), c.Ttl)
+	c.E.True(next.Sent.Before(c.LatestEnd()), "still refused %v after the holder was granted %v: late", next.Sent.Sub(c.Returned), c.Ttl)
 	if left, known := held.Holder.Remaining(); known && held.Holder.Held && !held.Holder.Unconfirmed {
 		c.IsRemaining(left, next.Sent, next.Returned)
 	}
@@ -80,14 +80,14 @@ func (c *Claim) RunsOutTo(req abstractions.AcquireRequest) *Claim {
 	if next := c.Contend(req, c.Sent.Add(c.Ttl-1)); next != nil {
 		return next
 	}
-	next := c.Contend(req, c.Late())
+	next := c.Contend(req, c.LatestEnd())
 	c.E.NotNil(next, "free at last")
 	return next
 }
 
-// Undisturbed repeats a scenario, which needs a lease to stay alive, until the
+// RepeatUntilDone repeats a scenario, which needs a lease to stay alive, until the
 // scenario runs without a stall of the machine.
-func (e *Env) Undisturbed(scenario func() (done bool)) {
+func (e *Env) RepeatUntilDone(scenario func() (done bool)) {
 	for range 20 {
 		if scenario() {
 			return

@@ -16,41 +16,41 @@ func (e *Env) Id() string {
 	return id
 }
 
-// discreet fails the check if an answer shows an ID. A grant may show its own ID, since the
+// hidesIDs fails the check if an answer shows an ID. A grant may show its own ID, since the
 // holder has that ID.
-func (e *Env) discreet(answer any) {
+func (e *Env) hidesIDs(answer any) {
 	switch answer := answer.(type) {
 	case abstractions.Grant:
 		return
 	case []abstractions.RenewResult:
 		for _, result := range answer {
-			e.discreetError(result.Err)
+			e.errorHidesIDs(result.Err)
 		}
 		return
 	}
 	text, _ := json.Marshal(answer)
-	e.hides(fmt.Sprintf("%v %+v %#v %s", answer, answer, answer, text))
+	e.textHidesIDs(fmt.Sprintf("%v %+v %#v %s", answer, answer, answer, text))
 }
 
-// discreetError is discreet for an error and all errors that it wraps.
-func (e *Env) discreetError(err error) {
+// errorHidesIDs is hidesIDs for an error and all errors that it wraps.
+func (e *Env) errorHidesIDs(err error) {
 	if err == nil {
 		return
 	}
-	e.hides(fmt.Sprintf("%v %+v %#v", err, err, err))
+	e.textHidesIDs(fmt.Sprintf("%v %+v %#v", err, err, err))
 	switch err := err.(type) {
 	case *abstractions.HeldError:
-		e.discreet(*err)
+		e.hidesIDs(*err)
 	case interface{ Unwrap() []error }:
 		for _, one := range err.Unwrap() {
-			e.discreetError(one)
+			e.errorHidesIDs(one)
 		}
 	default:
-		e.discreetError(errors.Unwrap(err))
+		e.errorHidesIDs(errors.Unwrap(err))
 	}
 }
 
-func (e *Env) hides(text string) {
+func (e *Env) textHidesIDs(text string) {
 	const before, length = 8, 36 // of an ID of NewID: the bytes before its first hyphen, and all bytes
 	for i := before; i+length-before <= len(text); i++ {
 		if text[i] != '-' {

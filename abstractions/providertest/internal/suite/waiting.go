@@ -7,23 +7,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Waiting is a registration.
-type Waiting struct {
-	e     *Env
-	P     abstractions.Provider
-	Req   abstractions.AcquireRequest
-	Hints <-chan struct{}
-	Leave context.CancelFunc
+// Registration is the registration of a waiter.
+type Registration struct {
+	e       *Env
+	P       abstractions.Provider
+	Req     abstractions.AcquireRequest
+	Wakeups <-chan struct{}
+	Leave   context.CancelFunc
 }
 
 // Wait registers a new claim as a waiter for a held name, and sends an acquire,
 // which is refused.
-func (e *Env) Wait(p abstractions.Provider, name string) *Waiting {
+func (e *Env) Wait(p abstractions.Provider, name string) *Registration {
 	return e.WaitFor(p, e.Request(name))
 }
 
 // WaitFor is Wait for a given claim.
-func (e *Env) WaitFor(p abstractions.Provider, req abstractions.AcquireRequest) *Waiting {
+func (e *Env) WaitFor(p abstractions.Provider, req abstractions.AcquireRequest) *Registration {
 	w := e.Register(p, req)
 	_, err := e.Try(p, w.Req)
 	e.Held(err)
@@ -31,38 +31,38 @@ func (e *Env) WaitFor(p abstractions.Provider, req abstractions.AcquireRequest) 
 }
 
 // Register registers a claim as a waiter.
-func (e *Env) Register(p abstractions.Provider, req abstractions.AcquireRequest) *Waiting {
+func (e *Env) Register(p abstractions.Provider, req abstractions.AcquireRequest) *Registration {
 	waiter := Ability[abstractions.Waiter](e, p)
 	ctx, cancel := context.WithCancel(e.T.Context())
 	e.T.Cleanup(cancel)
-	w := &Waiting{e: e, P: p, Req: req, Leave: cancel}
+	w := &Registration{e: e, P: p, Req: req, Leave: cancel}
 	wakeups, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: req.Name, ID: req.ID, Owner: req.Owner})
 	e.NoError(err)
 	e.NotNil(wakeups.C)
 	e.Equal(1, cap(wakeups.C), "Wakeups.C has a buffer of one")
-	w.Hints = wakeups.C
+	w.Wakeups = wakeups.C
 	return w
 }
 
-// Hinted waits for a wake-up.
-func (w *Waiting) Hinted() {
+// IsWoken waits for a wake-up.
+func (w *Registration) IsWoken() {
 	select {
-	case _, open := <-w.Hints:
+	case _, open := <-w.Wakeups:
 		w.e.True(open, "closed while its context lives")
 	case <-time.After(w.e.Slack):
-		w.e.Fail("no hint within " + w.e.Slack.String())
+		w.e.Fail("no wake-up within " + w.e.Slack.String())
 	}
 }
 
-// Served acquires the name, and ends the registration.
-func (w *Waiting) Served() *Claim {
+// TakeTurn acquires the name, and ends the registration.
+func (w *Registration) TakeTurn() *Claim {
 	defer w.Leave()
-	return w.Get()
+	return w.Acquire()
 }
 
-// Get waits for the name and acquires it like the core, by wake-ups and by
+// Acquire waits for the name and acquires it like the core, by wake-ups and by
 // polling.
-func (w *Waiting) Get() *Claim {
+func (w *Registration) Acquire() *Claim {
 	deadline := time.Now().Add(w.e.Slack)
 	for {
 		c, err := w.e.Try(w.P, w.Req)
@@ -72,7 +72,7 @@ func (w *Waiting) Get() *Claim {
 		w.e.Held(err)
 		w.e.True(time.Now().Before(deadline), "not served within %v", w.e.Slack)
 		select {
-		case <-w.Hints:
+		case <-w.Wakeups:
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -48,8 +48,8 @@ func brokenAt(immediate bool, call, ret time.Duration) history.Operation {
 	return o
 }
 
-// unheard returns an operation of unknown outcome.
-func unheard(o history.Operation) history.Operation {
+// unanswered returns an operation of unknown outcome.
+func unanswered(o history.Operation) history.Operation {
 	o.Result = history.ResultUnknown
 	return o
 }
@@ -60,8 +60,8 @@ func refused(o history.Operation) history.Operation {
 	return o
 }
 
-// below returns an operation at the backend's layer.
-func below(o history.Operation) history.Operation {
+// atBackend returns an operation at the backend's layer.
+func atBackend(o history.Operation) history.Operation {
 	o.Layer = history.LayerBackend
 	return o
 }
@@ -96,7 +96,7 @@ func TestOverlap(t *testing.T) {
 			holds:  []history.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
 			breaks: []history.Operation{brokenAt(false, 400*ms, 450*ms)},
 		},
-		"infinite, broken to run out, and its holder does not hear of it": {
+		"infinite, broken to run out, and its holder does not notice it": {
 			ok:     true,
 			holds:  []history.Hold{forever, hold("b", 610*ms, 900*ms, 700*ms, up)},
 			breaks: []history.Operation{endless, runOut},
@@ -109,10 +109,10 @@ func TestOverlap(t *testing.T) {
 			holds:  []history.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 300*ms, 900*ms, 380*ms, up)},
 			breaks: []history.Operation{brokenAt(true, 400*ms, 450*ms)},
 		},
-		"broken by who never heard of it": {
+		"broken, and never notified": {
 			ok:     true,
 			holds:  []history.Hold{hold("a", 100*ms, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks: []history.Operation{unheard(brokenAt(true, 400*ms, 0))},
+			breaks: []history.Operation{unanswered(brokenAt(true, 400*ms, 0))},
 		},
 		"a break that was refused": {
 			holds:  []history.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
@@ -155,11 +155,11 @@ func TestTokens(t *testing.T) {
 	require.Empty(t, checks(instant, loose), "the first may have returned after the second began")
 	reset := grants(4, 6)
 	for i, o := range reset.Operations {
-		reset.Operations[i] = below(o)
+		reset.Operations[i] = atBackend(o)
 	}
-	require.Equal(t, []history.Check{history.CheckTokens}, checks(reset, loose), "what nobody heard of counts, too")
+	require.Equal(t, []history.Check{history.CheckTokens}, checks(reset, loose), "a grant without a reply counts, too")
 	reset.Operations = append(reset.Operations, grants(4, 6).Operations...)
-	require.Equal(t, []history.Check{history.CheckTokens}, checks(reset, loose), "seen twice, told once")
+	require.Equal(t, []history.Check{history.CheckTokens}, checks(reset, loose), "recorded twice, reported once")
 }
 
 func TestFence(t *testing.T) {
@@ -207,9 +207,9 @@ func TestFence(t *testing.T) {
 }
 
 func TestLoss(t *testing.T) {
-	lost := func(told time.Duration) history.History {
+	lost := func(noticed time.Duration) history.History {
 		one := hold("a", 0, 900*ms, 905*ms, history.EndingLost)
-		one.Told, one.Reason = told, leasing.LostExpired
+		one.Noticed, one.Reason = noticed, leasing.LostExpired
 		return history.History{Holds: []history.Hold{one}, Closed: 9000 * ms}
 	}
 	require.Empty(t, checks(lost(910*ms), options))
@@ -224,7 +224,7 @@ func TestLoss(t *testing.T) {
 	}
 	require.Empty(t, checks(lost(1400*ms), options), "within the patience")
 	running.Closed = 1400 * ms
-	require.Empty(t, checks(running, options), "the run was over before it had to hear")
+	require.Empty(t, checks(running, options), "the run was over before it had to notice")
 }
 
 func TestLeakAndHang(t *testing.T) {
@@ -247,7 +247,7 @@ func TestLeakAndHang(t *testing.T) {
 }
 
 // The longest trust counts, not the latest.
-func TestOverlapIsFoundBehindAShortTenure(t *testing.T) {
+func TestOverlapIsFoundBehindAShortHold(t *testing.T) {
 	h := history.History{Holds: []history.Hold{
 		hold("a", 0, 900*ms, 800*ms, history.EndingGivenUp), hold("b", 100*ms, 200*ms, 200*ms, history.EndingGivenUp), hold("c", 300*ms, 400*ms, 400*ms, history.EndingGivenUp),
 	}}

@@ -48,25 +48,25 @@ func after(now, ttl, margin time.Duration) time.Duration {
 // term is the trust in a grant by the checker's own stopwatch: from the call of the request to
 // the end of the granted TTL, less the margin.
 type term struct {
-	heard time.Duration // when the answer arrived
-	until time.Duration
-	late  bool // the answer arrived after the end of the request's context: a manager may ignore it
+	answered time.Duration // when the answer arrived
+	until    time.Duration
+	late     bool // the answer arrived after the end of the request's context: a manager may ignore it
 }
 
 // granted returns the term that an operation has granted. ok is false without a grant, or if the term was over
 // when the answer arrived.
 func (l *Limits) granted(o *history.Operation) (t term, ok bool) {
 	t = term{o.Return, after(o.Call, o.TTL, l.Margin(o.TTL)), o.Overrun > 0}
-	return t, o.Extends() && t.until > t.heard
+	return t, o.Extends() && t.until > t.answered
 }
 
 // trust returns the latest and the earliest end of a claim's trust, as known at a time.
 func trust(terms []term, at time.Duration) (most, least time.Duration) {
 	for _, t := range terms {
-		if t.heard <= at {
+		if t.answered <= at {
 			most = max(most, t.until)
 		}
-		if t.heard < at && !t.late {
+		if t.answered < at && !t.late {
 			least = max(least, t.until)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // orders looks for an order at each layer. It sets the claim that each break hit, which clients may not have seen.
-func (n *named) orders() {
+func (n *nameHistory) orders() {
 	met := map[int64]string{} // by token; empty with votes, since a minority may have granted a token
 	for _, o := range n.operations {
 		if o.Layer == history.LayerBackend && o.Granted() && !n.Votes {
@@ -35,9 +35,9 @@ func (n *named) orders() {
 // possible states of the name. An operation that returns must have taken effect, after
 // any of the operations in flight. (Lowe's just-in-time linearization. The effort grows with
 // the number of operations in flight at a time, and not with the length of the history.)
-func (n *named) linearizable(layer history.Layer, seen []history.Operation) {
-	s := search{named: n, steps: n.SearchSteps, worlds: []world{{lease: lease{votes: n.Votes}}}}
-	all := moves(settled(seen, n.operations))
+func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation) {
+	s := search{nameHistory: n, steps: n.SearchSteps, states: []state{{leaseState: leaseState{votes: n.Votes}}}}
+	all := moves(withoutTransientRefusals(seen, n.operations))
 	for _, e := range events(all) {
 		m := &all[e.move]
 		switch {
@@ -49,8 +49,8 @@ func (n *named) linearizable(layer history.Layer, seen []history.Operation) {
 			if s.steps <= 0 {
 				n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
 			} else {
-				n.violated(min(m.Return, m.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s",
-					layer, m.Operation, s.worlds[len(s.worlds)-1].lease)
+				n.violation(min(m.Return, m.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s",
+					layer, m.Operation, s.states[len(s.states)-1].leaseState)
 			}
 			return
 		}
@@ -92,81 +92,81 @@ const (
 	forgotten
 )
 
-// underWay is the highest number of moves in flight at a time.
-const underWay = 256
+// maxInFlight is the highest number of moves in flight at a time.
+const maxInFlight = 256
 
-// places is a set of places of moves in flight.
-type places [underWay / 64]uint64
+// slots is a set of slots of moves in flight.
+type slots [maxInFlight / 64]uint64
 
-func (p *places) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
+func (p *slots) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
 
-func (p *places) add(i int) { p[i/64] |= 1 << (i % 64) }
+func (p *slots) add(i int) { p[i/64] |= 1 << (i % 64) }
 
-func (p *places) drop(i int) { p[i/64] &^= 1 << (i % 64) }
+func (p *slots) drop(i int) { p[i/64] &^= 1 << (i % 64) }
 
-// world is a possible state of the name, with the moves in flight that have taken effect in
+// state is a possible state of the name, with the moves in flight that have taken effect in
 // that state.
-type world struct {
-	lease
-	applied places
+type state struct {
+	leaseState
+	applied slots
 }
 
-// kind holds the fields that are equal in worlds which differ only in their times.
-type kind struct {
+// stateKey holds the fields that are equal in states which differ only in their times.
+type stateKey struct {
 	claim    string
 	token    int64
 	breaking bool
-	applied  places
+	applied  slots
 }
 
-// worlds are the possible worlds of the name. No world is covered by an earlier one in the list.
-type worlds struct {
-	all    []world
-	ofKind map[kind][]int
+// stateSet has the possible states of the name. No state is covered by an earlier one in the list.
+type stateSet struct {
+	all   []state
+	byKey map[stateKey][]int
 }
 
-// add adds a world, unless a world in the list covers it already.
-func (all *worlds) add(w world) {
-	k := kind{w.claim, w.token, w.breaking, w.applied}
-	for _, i := range all.ofKind[k] {
-		if all.all[i].covers(&w.lease) {
+// add adds a state, unless a state in the list covers it already.
+func (all *stateSet) add(w state) {
+	k := stateKey{w.claim, w.token, w.breaking, w.applied}
+	for _, i := range all.byKey[k] {
+		if all.all[i].covers(&w.leaseState) {
 			return
 		}
 	}
-	if all.ofKind == nil {
-		all.ofKind = map[kind][]int{}
+	if all.byKey == nil {
+		all.byKey = map[stateKey][]int{}
 	}
-	all.ofKind[k] = append(all.ofKind[k], len(all.all))
+	all.byKey[k] = append(all.byKey[k], len(all.all))
 	all.all = append(all.all, w)
 }
 
 // search looks for an order. Its effort is counted in steps and not in time, so
 // that it is the same on every machine, and in virtual time.
 type search struct {
-	*named
+	*nameHistory
 	steps  int // steps left
-	worlds []world
-	open   [underWay]*move
-	used   places
+	states []state
+	open   [maxInFlight]*move
+	slots  slots
 }
 
 func (s *search) begin(m *move) {
-	for i, word := range s.used {
+	for i, word := range s.slots {
 		if free := bits.TrailingZeros64(^word); free < 64 {
-			m.place = 64*i + free
-			s.used.add(m.place)
-			s.open[m.place] = m
+			m.slot = 64*i + free
+			s.slots.add(m.slot)
+			s.open[m.slot] = m
 			return
 		}
 	}
 	s.steps = 0 // too many moves at a time
 }
 
-// end frees the place of a move.
+// end frees the slot of a move.
 func (s *search) end(m *move) {
-	s.used.drop(m.place)
-	for w := range s.worlds {
-		s.worlds[w].applied.drop(m.place)
+	s.slots.drop(m.slot)
+	for w := range s.states {
+		s.states[w].applied.drop(m.slot)
 	}
 }
 
@@ -175,42 +175,42 @@ func (s *search) end(m *move) {
 // seen explains nothing.
 func (s *search) forget(m *move) {
 	if m.Verb == "release" {
-		s.worlds = append(s.worlds, s.through(m)...)
+		s.states = append(s.states, s.apply(m)...)
 	}
 	s.end(m)
-	var after worlds
-	for _, w := range s.worlds {
+	var after stateSet
+	for _, w := range s.states {
 		after.add(w)
 	}
-	s.worlds = after.all
+	s.states = after.all
 }
 
-// take keeps the worlds in which a move has taken effect. Without such a world it reports false,
-// and does not change the worlds.
+// take keeps the states in which a move has taken effect. Without such a state it reports false,
+// and does not change the states.
 func (s *search) take(m *move) bool {
-	taken := s.through(m)
+	taken := s.apply(m)
 	if len(taken) == 0 {
 		return false
 	}
-	s.worlds = taken
+	s.states = taken
 	s.end(m)
 	return true
 }
 
-// through returns the worlds in which a move has taken effect, alone or after other moves in
-// flight. It returns no world if the search takes too many steps.
-func (s *search) through(m *move) []world {
-	var taken, reached worlds
-	for _, w := range s.worlds {
+// apply returns the states in which a move has taken effect, alone or after other moves in
+// flight. It returns no state if the search takes too many steps.
+func (s *search) apply(m *move) []state {
+	var taken, reached stateSet
+	for _, w := range s.states {
 		reached.add(w)
 	}
 	for i := 0; i < len(reached.all); i++ { //nolint:intrange // the loop extends reached.all
 		from := reached.all[i]
-		if from.applied.has(m.place) {
+		if from.applied.has(m.slot) {
 			taken.add(from)
 			continue
 		}
-		for part, word := range s.used {
+		for part, word := range s.slots {
 			for word &^= from.applied[part]; word != 0; word &= word - 1 {
 				if s.steps--; s.steps <= 0 {
 					return nil
@@ -220,8 +220,8 @@ func (s *search) through(m *move) []world {
 				if !ok {
 					continue
 				}
-				w := world{next, from.applied}
-				w.applied.add(other.place)
+				w := state{next, from.applied}
+				w.applied.add(other.slot)
 				if other == m {
 					taken.add(w)
 				} else {

@@ -76,7 +76,7 @@ func TestOrder(t *testing.T) {
 		// The break hits a claim of which the clients have seen only the request.
 		"a break that met another": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "c", 20*ms, 30*ms), op("acquire", "b", 1100*ms, 1110*ms, unknown, 0),
-			below(op("acquire", "b", 1105*ms, 1105*ms, done, 7)), met, op("release", "b", 1210*ms, 1220*ms, done, 0), op("acquire", "a", 1300*ms, 1310*ms, done, 8),
+			atBackend(op("acquire", "b", 1105*ms, 1105*ms, done, 7)), met, op("release", "b", 1210*ms, 1220*ms, done, 0), op("acquire", "a", 1300*ms, 1310*ms, done, 8),
 		}},
 		"a late attempt comes after the release": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 			heldBy("a", "c", 200*ms, 210*ms), op("release", "a", 220*ms, 230*ms, done, 0), heldBy("a", "c", 240*ms, 250*ms),
 			op("release", "a", 260*ms, 270*ms, done, 0), heldBy("a", "c", 280*ms, 290*ms),
 		}},
-		"a retry tells the token, near the end": {yes, []history.Operation{
+		"a retry reports the token, near the end": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms), op("acquire", "a", 900*ms, 1000*ms, done, 1), op("acquire", "b", 1890*ms, 1900*ms, done, 2),
 		}},
 		"held by one who came early, but for the drift": {yes, []history.Operation{
@@ -121,11 +121,11 @@ func TestOrder(t *testing.T) {
 		"a token that falls": {no, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 4),
 		}},
-		"a token that falls after one that nobody heard of": {no, []history.Operation{
+		"a token that falls after one without a reply": {no, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
 			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "c", 1100*ms, 1110*ms, done, 4),
 		}},
-		"a retry tells a token that falls": {no, []history.Operation{
+		"a retry reports a token that falls": {no, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
 			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "b", 80*ms, 90*ms, done, 4),
 		}},
@@ -150,8 +150,8 @@ func TestOrder(t *testing.T) {
 		"held by one who will be refused": {no, []history.Operation{
 			heldBy("a", "b", 10*ms, 20*ms), heldBy("", "a", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
 		}},
-		"held by one who did not hear of its refusal": {yes, []history.Operation{
-			op("acquire", "a", 0, 25*ms, unknown, 0), below(heldBy("", "a", 0, 20*ms)), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		"held by a claim without the reply to its refusal": {yes, []history.Operation{
+			op("acquire", "a", 0, 25*ms, unknown, 0), atBackend(heldBy("", "a", 0, 20*ms)), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
 		}},
 		"a retry is blocked by its first attempt": {no, []history.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "a", 20*ms, 30*ms),
@@ -242,7 +242,7 @@ func TestOrder(t *testing.T) {
 		loose.AssumptionsBroken = true
 		require.NotContains(t, checks(h, loose), history.CheckLinearizable, name)
 		for i, o := range h.Operations {
-			h.Operations[i] = below(o)
+			h.Operations[i] = atBackend(o)
 		}
 		if c.ok {
 			require.NotContains(t, checks(h, options), history.CheckLinearizable, "%s, as the backend saw it", name)
@@ -254,7 +254,7 @@ func TestOrder(t *testing.T) {
 
 // The copy of an acquire may be answered after its lease has run out and other claims have held the name.
 func TestOrderOfALateCopy(t *testing.T) {
-	late := below(op("acquire", "a", 20*ms, 3030*ms, history.ResultDone, 3))
+	late := atBackend(op("acquire", "a", 20*ms, 3030*ms, history.ResultDone, 3))
 	for _, c := range []struct {
 		what string
 		bad  bool
@@ -284,7 +284,7 @@ func TestOrderOfAnInfiniteLeaseThatIsBroken(t *testing.T) {
 	}{{"broken", false, leasing.Infinite, []history.Operation{met}}, {"finite", true, ttl, []history.Operation{met}}, {"not broken", true, leasing.Infinite, nil}} {
 		renewal.TTL = c.ttl
 		h := history.History{Operations: append([]history.Operation{
-			grant, below(grant), renewal, op("acquire", "b", 300*ms, 310*ms, history.ResultDone, 2),
+			grant, atBackend(grant), renewal, op("acquire", "b", 300*ms, 310*ms, history.ResultDone, 2),
 		}, c.met...)}
 		violates(t, c.what, history.CheckLinearizable, c.bad, h, options)
 	}
@@ -297,18 +297,18 @@ func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {
 	h := history.History{Operations: []history.Operation{twice, brokenAt(false, 10*ms, 10*ms), heldBy("a", "b", 40*ms, 50*ms)}}
 	violates(t, "as the client saw it", history.CheckLinearizable, false, h, options)
 	for i, o := range h.Operations {
-		h.Operations[i] = below(o)
+		h.Operations[i] = atBackend(o)
 	}
 	violates(t, "as the backend saw it", history.CheckLinearizable, true, h, options)
 }
 
 // A break may arrive after the lease has run out. The name's last holder may then hold the name again, by
 // an acquire that is in flight.
-func TestOrderOfABreakInVain(t *testing.T) {
+func TestOrderOfABreakWithoutAHolder(t *testing.T) {
 	broken := brokenAt(false, 1200*ms, 1200*ms)
 	again := op("acquire", "a", 1100*ms, 1200*ms, history.ResultDone, 5)
 	h := history.History{Operations: []history.Operation{
-		unheard(op("acquire", "a", 0, 100*ms, history.ResultUnknown, 0)), heldBy("a", "b", 50*ms, 60*ms), again, broken, op("renew", "a", 1300*ms, 1310*ms, history.ResultDone, 5),
+		unanswered(op("acquire", "a", 0, 100*ms, history.ResultUnknown, 0)), heldBy("a", "b", 50*ms, 60*ms), again, broken, op("renew", "a", 1300*ms, 1310*ms, history.ResultDone, 5),
 	}}
 	violates(t, "of the lease before", history.CheckLinearizable, true, h, options)
 	h.Operations[3].NoHolder = true
@@ -385,15 +385,15 @@ func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 // Redlock takes back votes that came too late, after other clients have seen these votes. A lease
 // whose grant was answered stays.
 func TestVotesMayBeTakenBack(t *testing.T) {
-	told := []history.Operation{
-		unheard(op("acquire", "a", 0, 10*ms, history.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),
+	observed := []history.Operation{
+		unanswered(op("acquire", "a", 0, 10*ms, history.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),
 		op("acquire", "b", 40*ms, 50*ms, history.ResultDone, 2),
 	}
-	h := history.History{TTL: ttl, Operations: told}
+	h := history.History{TTL: ttl, Operations: observed}
 	require.Contains(t, checks(h, options), history.CheckLinearizable)
 	votes := options
 	votes.Votes = true
 	require.NotContains(t, checks(h, votes), history.CheckLinearizable)
-	told[0] = op("acquire", "a", 0, 10*ms, history.ResultDone, 1)
+	observed[0] = op("acquire", "a", 0, 10*ms, history.ResultDone, 1)
 	require.Contains(t, checks(h, votes), history.CheckLinearizable)
 }

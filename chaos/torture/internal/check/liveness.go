@@ -18,7 +18,7 @@ type span struct {
 
 // liveness finds periods in which a name was free and had a waiter, and was not granted. It also
 // finds waiters that were overtaken too often.
-func (n *named) liveness() {
+func (n *nameHistory) liveness() {
 	faults := n.faults()
 	free := n.free()
 	for _, w := range n.waits {
@@ -32,12 +32,12 @@ func (n *named) liveness() {
 				continue
 			}
 			if bound := n.idleBound(faults, w.Worker, idle); idle.to-idle.from > bound {
-				n.violated(idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
+				n.violation(idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
 					w.Worker, history.Seconds(idle.to-idle.from), history.Seconds(bound))
 			}
 		}
 	}
-	n.starving(faults)
+	n.starvation(faults)
 }
 
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
@@ -45,60 +45,60 @@ func (n *named) liveness() {
 // waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
 // because of which it was refused, and noticed the end of other leases within ten polls. The same holds for a
 // release whose wake-up went to a waiter that was leaving.
-func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
-	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
+func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
+	if i, _ := slices.BinarySearch(faults, n.firstWait(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
 		switch {
 		case !n.Pushes:
 			return 2*n.MaxPoll + n.Patience
-		case idle.ranOut != "" && !n.knew(worker, idle), n.left(idle.from):
+		case idle.ranOut != "" && !n.knowsEnd(worker, idle), n.waiterLeft(idle.from):
 			return 10*n.MaxPoll + n.Patience
-		case n.yields(worker, idle.from, idle.to):
+		case n.mayYield(worker, idle.from, idle.to):
 			return n.MaxPoll + n.Patience
 		}
 		return n.Patience
 	}
-	calm, last := time.Duration(0), idle.from // the longest time without a fault
+	longest, last := time.Duration(0), idle.from // the longest time without a fault
 	for i, _ := slices.BinarySearch(faults, idle.from); i < len(faults) && faults[i] < idle.to; i++ {
-		calm, last = max(calm, faults[i]-last), faults[i]
+		longest, last = max(longest, faults[i]-last), faults[i]
 	}
 	bound := 10*n.MaxPoll + 3*n.RequestTimeout + n.Patience
-	if max(calm, idle.to-last) <= bound {
+	if max(longest, idle.to-last) <= bound {
 		return history.Never
 	}
 	return bound
 }
 
-// knew reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
+// knowsEnd reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
 // ended since does not share what it knows with the worker's other claims.
-func (n *named) knew(worker int, idle span) bool {
+func (n *nameHistory) knowsEnd(worker int, idle span) bool {
 	for _, c := range n.claims {
-		told := slices.IndexFunc(c.asked, func(o *history.Operation) bool {
+		refused := slices.IndexFunc(c.clientOps, func(o *history.Operation) bool {
 			return o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from
 		})
-		if told >= 0 && slices.ContainsFunc(c.asked[told:], func(o *history.Operation) bool { return o.Verb == "acquire" && o.Call >= idle.from }) {
+		if refused >= 0 && slices.ContainsFunc(c.clientOps[refused:], func(o *history.Operation) bool { return o.Verb == "acquire" && o.Call >= idle.from }) {
 			return true
 		}
 	}
 	return false
 }
 
-// left reports whether a waiter left around the given time. A wake-up that such a waiter has just
+// waiterLeft reports whether a waiter left around the given time. A wake-up that such a waiter has just
 // got is lost.
-func (n *named) left(at time.Duration) bool {
+func (n *nameHistory) waiterLeft(at time.Duration) bool {
 	return slices.ContainsFunc(n.waits, func(w history.Wait) bool { return !w.Try && !w.Got && w.To >= at-n.Patience && w.To <= at+n.Patience })
 }
 
-// yields reports whether a manager has just held the name. The manager may then leave the name to
+// mayYield reports whether a manager has just held the name. The manager may then leave the name to
 // others for a moment, at most for MaxPoll.
-func (n *named) yields(worker int, from, to time.Duration) bool {
+func (n *nameHistory) mayYield(worker int, from, to time.Duration) bool {
 	return slices.ContainsFunc(n.holds, func(t history.Hold) bool {
 		return t.Worker == worker && t.From < to && t.End > from-2*n.MaxPoll
 	})
 }
 
-// queued returns the time at which the first waiter, of those that wait at the given time, began to
+// firstWait returns the time at which the first waiter, of those that wait at the given time, began to
 // wait.
-func (n *named) queued(at time.Duration) time.Duration {
+func (n *nameHistory) firstWait(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {
 		if w.From <= at && (w.To == 0 || w.To >= at) {
@@ -109,19 +109,19 @@ func (n *named) queued(at time.Duration) time.Duration {
 }
 
 // free returns the periods in which no claim can have held the name, in order.
-func (n *named) free() (free []span) {
+func (n *nameHistory) free() (free []span) {
 	var taken []span
 	for id, c := range n.claims {
 		s := span{from: history.Never, ranOut: id}
-		for _, o := range c.answered {
+		for _, o := range c.backendOps {
 			switch {
 			case o.Verb == "acquire" && o.Result == history.ResultUnknown:
 				s.from, s.to = min(s.from, o.Call), history.Never
 			case o.Extends():
-				s.from, s.to, s.token = min(s.from, o.Call), max(s.to, n.over(o)), o.Token
+				s.from, s.to, s.token = min(s.from, o.Call), max(s.to, n.latestEnd(o)), o.Token
 			}
 		}
-		for _, o := range c.answered {
+		for _, o := range c.backendOps {
 			if o.Verb == "release" && o.Result == history.ResultDone && o.Call >= s.from && o.Return < s.to {
 				s.to, s.ranOut = o.Return, ""
 			}
@@ -148,9 +148,9 @@ func (n *named) free() (free []span) {
 	return free
 }
 
-// starving finds waiters that were overtaken more often than chance explains, without a fault
+// starvation finds waiters that were overtaken more often than chance explains, without a fault
 // since the beginning of the wait.
-func (n *named) starving(faults []time.Duration) {
+func (n *nameHistory) starvation(faults []time.Duration) {
 	var grants []time.Duration
 	for _, o := range n.operations {
 		if o.Layer == history.LayerBackend && o.Granted() {
@@ -160,12 +160,12 @@ func (n *named) starving(faults []time.Duration) {
 	slices.Sort(grants)
 	for _, w := range n.waits {
 		from, to := w.From, cmp.Or(w.To, n.end)
-		if n.yields(w.Worker, from, to) {
+		if n.mayYield(w.Worker, from, to) {
 			from += n.MaxPoll
 		}
 		times := between(grants, from, to)
 		if !w.Try && times > 30*(n.Workers+1) && (n.Pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.Reach, to) == 0 {
-			n.violated(to, "worker %d waited for %s, while others got the name %d times", w.Worker, history.Seconds(to-w.From), times)
+			n.violation(to, "worker %d waited for %s, while others got the name %d times", w.Worker, history.Seconds(to-w.From), times)
 		}
 	}
 }
@@ -177,31 +177,31 @@ func between(at []time.Duration, from, to time.Duration) int {
 	return j - i
 }
 
-// overdue finds claims that were refused because of a lease that must have run out
+// falseRefusals finds claims that were refused because of a lease that must have run out
 // before the request. It skips leases whose end is unknown.
-func (n *named) overdue() {
+func (n *nameHistory) falseRefusals() {
 	ends := map[string]time.Duration{} // of each claim's leases, at the latest
 	for id, c := range n.claims {
-		for _, o := range c.answered {
+		for _, o := range c.backendOps {
 			switch {
 			case o.Result == history.ResultUnknown && o.Verb != "release":
 				ends[id] = history.Never
 			case o.Extends():
-				ends[id] = max(ends[id], n.over(o))
+				ends[id] = max(ends[id], n.latestEnd(o))
 			}
 		}
 	}
 	for _, o := range n.operations {
 		end, ok := ends[o.Holder]
 		if ok && o.Layer == history.LayerBackend && o.Result == history.ResultHeld && o.Call > end {
-			n.violated(o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, history.Seconds(o.Call-end))
+			n.violation(o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, history.Seconds(o.Call-end))
 			delete(ends, o.Holder) // one violation for each lease is enough
 		}
 	}
 }
 
-// kept finds names that were not free after the end of the run.
-func (v *verification) kept() {
+// leaks finds names that were not free after the end of the run.
+func (v *verification) leaks() {
 	for _, f := range v.h.Free {
 		if f.At == 0 || f.At > f.By {
 			text := fmt.Sprintf("the name has no holder, but was not free %s after the last client was closed", history.Seconds(f.By-v.h.Closed))

@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// lease is the possible record of a name in one order of events.
-type lease struct {
+// leaseState is the possible record of a name in one order of events.
+type leaseState struct {
 	claim string // the holder's; "" if the name is free
 	token int64  // the holder's; 0 if no answer showed its grant
 	last  int64  // the highest token in any answer
@@ -21,7 +21,7 @@ type lease struct {
 	votes        bool // see Limits.Votes
 }
 
-func (l lease) String() string {
+func (l leaseState) String() string {
 	if l.claim == "" {
 		return fmt.Sprintf("the name is free and its last token %d", l.last)
 	}
@@ -38,14 +38,14 @@ type move struct {
 	// optional reports that its outcome is unknown: it took effect between its call and
 	// its return, or not at all.
 	optional bool
-	place    int // among the moves in flight
+	slot     int // among the moves in flight
 }
 
 // step reports whether an operation can take effect now, and returns the next state. Time
 // moves only to the earliest moment at which all operations so far can have happened, so a
 // history is refused only if no clock can explain that history. An optional operation that
 // would change nothing does not take effect.
-func (l lease) step(o *move, margin time.Duration) (bool, lease) {
+func (l leaseState) step(o *move, margin time.Duration) (bool, leaseState) {
 	l.now = max(l.now, o.Call)
 	if l.now > o.Return {
 		return false, l
@@ -58,29 +58,29 @@ func (l lease) step(o *move, margin time.Duration) (bool, lease) {
 	case "release":
 		return l.release(o)
 	}
-	return l.broken(o)
+	return l.breakLease(o)
 }
 
 // covers reports whether every operation that can follow another state can also follow this state.
-func (l *lease) covers(other *lease) bool {
+func (l *leaseState) covers(other *leaseState) bool {
 	return l.now <= other.now && l.runsOut <= other.runsOut && l.last <= other.last
 }
 
-func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
+func (l leaseState) acquire(o *move, margin time.Duration) (bool, leaseState) {
 	latest := o.Return
 	switch {
 	case o.Result == history.ResultHeld: // by another claim: a claim does not block itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
 	case o.Result == history.ResultUnknown && l.claim == o.Claim:
-		return l.deferred(o)
+		return l.withoutEffect(o)
 	case l.claim == o.Claim && (l.token == 0 || o.Token == l.token || l.runsOut > latest):
 		if l.breaking || o.Token != l.token && (l.token != 0 && !l.votes || o.Token <= l.last) {
 			return false, l
 		}
-		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.begins(o), o.TTL, margin))
+		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.earliestBeginning(o), o.TTL, margin))
 		return true, l
 	case o.Result == history.ResultUnknown && l.blocks(latest):
-		return l.deferred(o)
+		return l.withoutEffect(o)
 	case l.blocks(latest), o.Result == history.ResultDone && o.Token <= l.last:
 		return false, l
 	}
@@ -88,26 +88,26 @@ func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
 		l.now = max(l.now, l.runsOut)
 	}
 	l.claim, l.token, l.breaking = o.Claim, o.Token, false
-	l.last, l.runsOut = max(l.last, o.Token), after(l.begins(o), o.TTL, margin)
+	l.last, l.runsOut = max(l.last, o.Token), after(l.earliestBeginning(o), o.TTL, margin)
 	return true, l
 }
 
 // blocks reports whether a claim holds the name beyond a time.
-func (l lease) blocks(latest time.Duration) bool {
+func (l leaseState) blocks(latest time.Duration) bool {
 	return l.claim != "" && !l.mayEnd() && l.runsOut > latest
 }
 
 // mayEnd reports whether the votes of the lease may be taken back at any time, since no answer showed its grant.
-func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
+func (l leaseState) mayEnd() bool { return l.votes && l.token == 0 }
 
-func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
+func (l leaseState) renew(o *move, margin time.Duration) (bool, leaseState) {
 	// This excludes an earlier lease of a claim with a second grant. The holder may not have received the later token of a repeated acquire.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == history.ResultUnknown && (!mine || l.breaking) {
-		return l.deferred(o)
+		return l.withoutEffect(o)
 	}
 	if o.Result != history.ResultLost {
-		l.runsOut = after(l.begins(o), o.TTL, margin)
+		l.runsOut = after(l.earliestBeginning(o), o.TTL, margin)
 		return mine && !l.breaking, l
 	}
 	if !mine || l.breaking {
@@ -116,31 +116,31 @@ func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	if l.runsOut > o.Return {
 		return false, l // a false loss
 	}
-	// The lease has run out, and can't be renewed. It may block other claims until their requests find that it has run out: see overdue.
+	// The lease has run out, and can't be renewed. It may block other claims until their requests find that it has run out: see falseRefusals.
 	l.now, l.breaking = max(l.now, l.runsOut), true
 	return true, l
 }
 
-// begins returns the earliest beginning of a lease that a request has granted or renewed. The first votes may have been given long before
+// earliestBeginning returns the earliest beginning of a lease that a request has granted or renewed. The first votes may have been given long before
 // there was a majority, and the majority ends when these votes end.
-func (l lease) begins(o *move) time.Duration {
+func (l leaseState) earliestBeginning(o *move) time.Duration {
 	if l.votes {
 		return o.Call
 	}
 	return l.now
 }
 
-func (l lease) release(o *move) (bool, lease) {
+func (l leaseState) release(o *move) (bool, leaseState) {
 	if l.claim != o.Claim {
-		return l.deferred(o)
+		return l.withoutEffect(o)
 	}
 	l.claim, l.token, l.breaking = "", 0, false
 	return true, l
 }
 
-func (l lease) broken(o *move) (bool, lease) {
+func (l leaseState) breakLease(o *move) (bool, leaseState) {
 	if l.claim == "" || o.Claim != "" && (o.Claim != l.claim || l.token != 0 && o.Token != l.token) {
-		return l.deferred(o)
+		return l.withoutEffect(o)
 	}
 	l.breaking = true
 	if l.runsOut == math.MaxInt64 {
@@ -152,5 +152,5 @@ func (l lease) broken(o *move) (bool, lease) {
 	return true, l
 }
 
-// deferred allows an operation without an effect, unless the operation is optional.
-func (l lease) deferred(o *move) (bool, lease) { return !o.optional, l }
+// withoutEffect allows an operation without an effect, unless the operation is optional.
+func (l leaseState) withoutEffect(o *move) (bool, leaseState) { return !o.optional, l }

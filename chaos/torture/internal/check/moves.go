@@ -10,7 +10,7 @@ import (
 
 // moves returns the operations on one name that an order must or may contain.
 func moves(operations []history.Operation) (all []move) {
-	claims := newKnown(operations)
+	claims := newClaimFacts(operations)
 	for _, o := range operations {
 		if m, matters := claims.move(o); matters {
 			all = append(all, m)
@@ -19,11 +19,11 @@ func moves(operations []history.Operation) (all []move) {
 	return all
 }
 
-// settled drops a refusal if the claim that it names as the holder had an attempt in flight at
+// withoutTransientRefusals drops a refusal if the claim that it names as the holder had an attempt in flight at
 // the time, and that attempt was refused. With several servers that attempt may have had a
 // majority, and taken its votes back. A request that was applied twice may have been granted
 // first, and then refused because the lease was broken in between.
-func settled(seen, operations []history.Operation) []history.Operation {
+func withoutTransientRefusals(seen, operations []history.Operation) []history.Operation {
 	refused := map[string][]history.Operation{} // attempts by claim
 	for _, o := range operations {
 		if o.Verb == "acquire" && (o.Result == history.ResultHeld || o.Result == history.ResultReleased) {
@@ -52,18 +52,18 @@ type facts struct {
 	ttl time.Duration
 }
 
-// known are the facts of each claim.
-type known map[string]*facts
+// claimFacts are the facts of each claim.
+type claimFacts map[string]*facts
 
-func (all known) of(id string) *facts {
+func (all claimFacts) of(id string) *facts {
 	if all[id] == nil {
 		all[id] = &facts{released: -1, held: -1, broken: -1}
 	}
 	return all[id]
 }
 
-func newKnown(operations []history.Operation) known {
-	all := known{}
+func newClaimFacts(operations []history.Operation) claimFacts {
+	all := claimFacts{}
 	for _, o := range operations {
 		c := all.of(o.Claim)
 		c.ttl = max(c.ttl, o.TTL)
@@ -84,10 +84,10 @@ func newKnown(operations []history.Operation) known {
 
 // move returns the move of an operation, and whether the move matters. A move that fits any
 // order does not matter.
-func (all known) move(o history.Operation) (m move, matters bool) {
+func (all claimFacts) move(o history.Operation) (m move, matters bool) {
 	m = move{Operation: o}
 	switch {
-	case inDoubt(&o):
+	case isAmbiguous(&o):
 	case o.Result == history.ResultHeld:
 		return m, o.Holder != ""
 	default:
@@ -121,9 +121,9 @@ func (all known) move(o history.Operation) (m move, matters bool) {
 	return m, matters && m.Return >= m.Call
 }
 
-// inDoubt reports whether an operation's effect is unknown. A claim whose acquire was refused as
+// isAmbiguous reports whether an operation's effect is unknown. A claim whose acquire was refused as
 // released may hold the name all the same, while its lease runs out: the request was applied
 // twice, and the lease was broken in between.
-func inDoubt(o *history.Operation) bool {
+func isAmbiguous(o *history.Operation) bool {
 	return o.Result == history.ResultUnknown || o.Result == history.ResultReleased && o.Verb == "acquire" && o.Layer == history.LayerClient
 }

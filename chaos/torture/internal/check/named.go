@@ -19,7 +19,7 @@ type verification struct {
 }
 
 // byName returns the items of the history, grouped by name.
-func (v *verification) byName() (all []*named) {
+func (v *verification) byName() (all []*nameHistory) {
 	operations, holds := grouped(v.h.Operations, func(o history.Operation) string { return o.Name }), grouped(v.h.Holds, func(t history.Hold) string { return t.Name })
 	writes, waits := grouped(v.h.Writes, func(w history.Write) string { return w.Name }), grouped(v.h.Waits, func(w history.Wait) string { return w.Name })
 	readings, observed := grouped(v.h.Readings, func(s history.Reading) string { return s.Name }), grouped(v.h.Observed, func(e history.Observation) string { return e.Name })
@@ -27,7 +27,7 @@ func (v *verification) byName() (all []*named) {
 	for _, name := range v.h.Names() {
 		// A break that found no holder is left out, except with votes: it may have ended the votes of a minority.
 		seen := slices.DeleteFunc(operations[name], func(o history.Operation) bool { return o.NoHolder && !v.Votes })
-		n := &named{
+		n := &nameHistory{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
 			readings: readings[name], replies: answers[name], observed: observed[name], breaks: map[int64][]history.Operation{}, infinite: map[int64]bool{}, claims: map[string]*claim{},
 		}
@@ -51,8 +51,8 @@ func grouped[T any](all []T, name func(T) string) map[string][]T {
 	return groups
 }
 
-// named is the history of one name.
-type named struct {
+// nameHistory is the history of one name.
+type nameHistory struct {
 	*verification
 	check      history.Check // the current check
 	name       string
@@ -70,27 +70,27 @@ type named struct {
 	claims   map[string]*claim
 }
 
-// violated adds a violation of the current check.
-func (n *named) violated(at time.Duration, format string, args ...any) {
+// violation adds a violation of the current check.
+func (n *nameHistory) violation(at time.Duration, format string, args ...any) {
 	n.found = append(n.found, history.Violation{Check: n.check, Name: n.name, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
 // claim is the history of one claim, in order.
 type claim struct {
-	asked    []*history.Operation // by its manager
-	answered []*history.Operation // by the backend
-	terms    []term
-	observed []history.Observation
+	clientOps  []*history.Operation // by its manager
+	backendOps []*history.Operation // by the backend
+	terms      []term
+	observed   []history.Observation
 }
 
-func (n *named) claim(id string) *claim {
+func (n *nameHistory) claim(id string) *claim {
 	if n.claims[id] == nil {
 		n.claims[id] = new(claim)
 	}
 	return n.claims[id]
 }
 
-func (n *named) add(o *history.Operation) {
+func (n *nameHistory) add(o *history.Operation) {
 	token := cmp.Or(o.Token, o.IfToken)
 	switch {
 	case o.Extends() && o.TTL == leasing.Infinite:
@@ -100,10 +100,10 @@ func (n *named) add(o *history.Operation) {
 	}
 	c := n.claim(o.Claim)
 	if o.Layer == history.LayerBackend {
-		c.answered = append(c.answered, o)
+		c.backendOps = append(c.backendOps, o)
 		return
 	}
-	c.asked = append(c.asked, o)
+	c.clientOps = append(c.clientOps, o)
 	if t, ok := n.Limits.granted(o); ok {
 		c.terms = append(c.terms, t)
 	}
@@ -122,7 +122,7 @@ func (c *claim) lost() time.Duration {
 // shortest is the shortest TTL that a claim was granted.
 func (c *claim) shortest() time.Duration {
 	ttl := leasing.Infinite
-	for _, o := range c.asked {
+	for _, o := range c.clientOps {
 		if o.Extends() {
 			ttl = min(ttl, o.TTL)
 		}
@@ -149,9 +149,9 @@ func seenBy(operations []history.Operation, layer history.Layer) (seen []history
 	return seen
 }
 
-// over returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
+// latestEnd returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
 // a lease ends only when a client checks it, as a run does at its end.
-func (v *verification) over(o *history.Operation) time.Duration {
+func (v *verification) latestEnd(o *history.Operation) time.Duration {
 	switch {
 	case o.TTL == leasing.Infinite:
 		return history.Never
@@ -162,7 +162,7 @@ func (v *verification) over(o *history.Operation) time.Duration {
 }
 
 // faults returns the times of the faults that concern the name, in order.
-func (n *named) faults() (at []time.Duration) {
+func (n *nameHistory) faults() (at []time.Duration) {
 	for _, f := range n.h.Faults {
 		if f.Name == n.name || f.Name == "" {
 			at = append(at, f.At)

@@ -47,12 +47,12 @@ func TestTrust(t *testing.T) {
 		"a little less":                    {operations: []history.Operation{grant}, write: look(200*ms, 290*ms)},
 		"much less":                        {bad: true, operations: []history.Operation{grant}, write: look(200*ms, 289*ms)},
 		"as renewed":                       {operations: []history.Operation{grant, renewal}, write: look(500*ms, 790*ms)},
-		"before it heard of the renewal":   {bad: true, operations: []history.Operation{grant, renewal}, write: look(399*ms, 592*ms)},
+		"before the renewal was answered":  {bad: true, operations: []history.Operation{grant, renewal}, write: look(399*ms, 592*ms)},
 		"a renewal that came late may not": {operations: []history.Operation{grant, late}, write: look(500*ms, 490*ms)},
 		"or may count":                     {operations: []history.Operation{grant, late}, write: look(500*ms, 790*ms)},
 		"another's renewal does not":       {bad: true, operations: []history.Operation{grant, stray}, write: look(500*ms, 790*ms)},
-		"just heard that it has no end":    {operations: []history.Operation{grant, endless}, write: look(900*ms, 490*ms)},
-		"heard it long before":             {bad: true, operations: []history.Operation{grant, endless}, write: look(901*ms, 490*ms)},
+		"just answered, without an end":    {operations: []history.Operation{grant, endless}, write: look(900*ms, 490*ms)},
+		"answered long before":             {bad: true, operations: []history.Operation{grant, endless}, write: look(901*ms, 490*ms)},
 		"no longer":                        {operations: []history.Operation{grant}, write: history.Write{Name: "n", Claim: "a", Token: 1, Call: 2000 * ms, Return: 2000 * ms, Accepted: true}},
 		"for ever":                         {bad: true, operations: []history.Operation{grant}, write: look(200*ms, math.MaxInt64)},
 	} {
@@ -133,8 +133,8 @@ func TestEvents(t *testing.T) {
 		"only the others'":        {bad: true, ending: history.EndingGivenUp, others: kinds(acquired, released)},
 	} {
 		h := history.History{Closed: 9000 * ms, Holds: []history.Hold{hold("a", 0, 900*ms, 100*ms, c.ending)}}
-		for own, told := range map[bool][]leasing.EventKind{true: c.own, false: c.others} {
-			for _, kind := range told {
+		for own, observed := range map[bool][]leasing.EventKind{true: c.own, false: c.others} {
+			for _, kind := range observed {
 				h.Observed = append(h.Observed, history.Observation{Name: "n", Claim: "a", Kind: kind, Own: own})
 			}
 		}
@@ -144,18 +144,18 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestWhoBrokeALeaseIsTold(t *testing.T) {
-	for told, bad := range map[string]bool{"an operator": false, "": true, "another": true} {
+func TestActorOfABreakIsReported(t *testing.T) {
+	for actor, bad := range map[string]bool{"an operator": false, "": true, "another": true} {
 		reply := op("renew", "a", 50*ms, 60*ms, history.ResultLost, 1)
 		reply.Why, reply.By = leasing.LostBroken, "an operator"
 		h := history.History{Closed: 9000 * ms, Holds: []history.Hold{hold("a", 0, 60*ms, 100*ms, history.EndingLost)}}
 		for _, own := range []bool{true, false} {
 			h.Observed = append(h.Observed, history.Observation{Name: "n", Claim: "a", Kind: leasing.EventAcquired, Own: own},
-				history.Observation{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostBroken, By: told, Own: own})
+				history.Observation{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostBroken, By: actor, Own: own})
 		}
-		violates(t, "without a reply, by "+told, history.CheckEvents, false, h, options)
+		violates(t, "without a reply, by "+actor, history.CheckEvents, false, h, options)
 		h.Operations = []history.Operation{reply}
-		violates(t, "by "+told, history.CheckEvents, bad, h, options)
+		violates(t, "by "+actor, history.CheckEvents, bad, h, options)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestMetadata(t *testing.T) {
 		change(&s)
 		return s
 	}
-	doubt := op("renew", "a", 5*ms, 9*ms, history.ResultUnknown, 1)
+	ambiguous := op("renew", "a", 5*ms, 9*ms, history.ResultUnknown, 1)
 	for name, c := range map[string]struct {
 		bad        bool
 		reading    history.Reading
@@ -175,7 +175,7 @@ func TestMetadata(t *testing.T) {
 		"right":                        {reading: right},
 		"by the lease":                 {bad: true, reading: with(func(s *history.Reading) { s.Has = "" })},
 		"by the backend":               {bad: true, reading: with(func(s *history.Reading) { s.Shown = "old" })},
-		"after a request in doubt":     {reading: with(func(s *history.Reading) { s.Shown = "old" }), operations: []history.Operation{doubt}},
+		"after an ambiguous request":   {reading: with(func(s *history.Reading) { s.Shown = "old" }), operations: []history.Operation{ambiguous}},
 		"not known":                    {reading: with(func(s *history.Reading) { s.Metadata, s.Shown = "", "old" })},
 		"another holder":               {bad: true, reading: with(func(s *history.Reading) { s.Holder = "b" })},
 		"another token":                {bad: true, reading: with(func(s *history.Reading) { s.HolderToken = 2 })},
@@ -190,7 +190,7 @@ func TestMetadata(t *testing.T) {
 // polling, and within a multiple of 2 s after a fault.
 func TestLiveness(t *testing.T) {
 	grant := func(claim string, at, end time.Duration) []history.Operation {
-		return []history.Operation{below(op("acquire", claim, at, at, history.ResultDone, 1)), below(op("release", claim, end, end, history.ResultDone, 0))}
+		return []history.Operation{atBackend(op("acquire", claim, at, at, history.ResultDone, 1)), atBackend(op("release", claim, end, end, history.ResultDone, 0))}
 	}
 	wait := func(worker int, from, to time.Duration) history.Wait {
 		return history.Wait{Worker: worker, Number: 1, Name: "n", From: from, To: to}
@@ -242,22 +242,22 @@ func TestLiveness(t *testing.T) {
 // No wake-up is sent when the lease runs out, at 1010 ms: the waiter must know the end of the
 // lease.
 func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
-	told := heldBy("a", "b", 60*ms, 60*ms)
+	refusal := heldBy("a", "b", 60*ms, 60*ms)
 	for name, c := range map[string]struct {
 		bad  bool
 		to   time.Duration
 		more []history.Operation
 	}{
-		"of one that it knows":                 {to: 1510 * ms, more: []history.Operation{told}},
-		"of one that it knows, late":           {bad: true, to: 1511 * ms, more: []history.Operation{told}},
-		"of one that another knows":            {to: 1511 * ms, more: []history.Operation{heldBy("a", "another", 60*ms, 60*ms)}},
-		"of one that it does not know":         {to: 11510 * ms},
-		"of one that it does not know, late":   {bad: true, to: 11511 * ms},
-		"of one that only the backend told of": {to: 1511 * ms, more: []history.Operation{below(told)}},
+		"of one that it knows":               {to: 1510 * ms, more: []history.Operation{refusal}},
+		"of one that it knows, late":         {bad: true, to: 1511 * ms, more: []history.Operation{refusal}},
+		"of one that another knows":          {to: 1511 * ms, more: []history.Operation{heldBy("a", "another", 60*ms, 60*ms)}},
+		"of one that it does not know":       {to: 11510 * ms},
+		"of one that it does not know, late": {bad: true, to: 11511 * ms},
+		"of one that only the backend saw":   {to: 1511 * ms, more: []history.Operation{atBackend(refusal)}},
 	} {
 		h := history.History{FaultsEnd: 20_000 * ms, Waits: []history.Wait{{Number: 1, Name: "n", From: 50 * ms, To: c.to}}}
 		granted := op("acquire", "b", c.to, c.to, history.ResultDone, 2)
-		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, history.ResultDone, 1)), granted, below(granted))
+		h.Operations = append(c.more, atBackend(op("acquire", "a", 0, 0, history.ResultDone, 1)), granted, atBackend(granted))
 		o := options
 		o.Pushes = true
 		violates(t, name, history.CheckLiveness, c.bad, h, o)
@@ -327,7 +327,7 @@ func TestHangOfAnAcquire(t *testing.T) {
 	heedless := options
 	heedless.Heedless = true
 	violates(t, "the faults heed no context", history.CheckHang, false, history.History{Operations: []history.Operation{request}}, heedless)
-	violates(t, "the backend has to", history.CheckHang, true, history.History{Operations: []history.Operation{below(request)}}, heedless)
+	violates(t, "the backend has to", history.CheckHang, true, history.History{Operations: []history.Operation{atBackend(request)}}, heedless)
 }
 
 // A claim that is unused, or whose grant was not reported, is released until the release is answered.
@@ -336,27 +336,27 @@ func TestCleanup(t *testing.T) {
 	given, lost := hold("a", 0, 900*ms, 100*ms, history.EndingGivenUp), hold("a", 0, 990*ms, 990*ms, history.EndingLost)
 	lost.Reason = leasing.LostExpired
 	left := hold("a", 0, 900*ms, 100*ms, history.EndingAbandoned)
-	granted := []history.Operation{op("acquire", "a", 0, 0, history.ResultDone, 1), below(op("acquire", "a", 0, 0, history.ResultDone, 1))}
-	ghost := []history.Operation{unheard(op("acquire", "a", 0, 0, unknown, 0)), below(op("acquire", "a", 0, 0, history.ResultDone, 1))}
-	orphan := append(granted[:2:2], unheard(op("renew", "a", 500*ms, 600*ms, unknown, 1)), below(op("renew", "a", 500*ms, 500*ms, history.ResultDone, 1)))
+	granted := []history.Operation{op("acquire", "a", 0, 0, history.ResultDone, 1), atBackend(op("acquire", "a", 0, 0, history.ResultDone, 1))}
+	ghost := []history.Operation{unanswered(op("acquire", "a", 0, 0, unknown, 0)), atBackend(op("acquire", "a", 0, 0, history.ResultDone, 1))}
+	unconfirmed := append(granted[:2:2], unanswered(op("renew", "a", 500*ms, 600*ms, unknown, 1)), atBackend(op("renew", "a", 500*ms, 500*ms, history.ResultDone, 1)))
 	once, release := op("release", "a", 200*ms, 300*ms, unknown, 0), op("release", "a", 700*ms, 800*ms, unknown, 0)
-	late := []history.Operation{ghost[0], below(op("acquire", "a", 5000*ms, 5000*ms, history.ResultDone, 1))}
+	late := []history.Operation{ghost[0], atBackend(op("acquire", "a", 5000*ms, 5000*ms, history.ResultDone, 1))}
 	for name, c := range map[string]struct {
 		bad        bool
 		holds      []history.Hold
 		operations []history.Operation
 	}{
-		"released":                       {holds: []history.Hold{given}, operations: append(granted[:2:2], below(op("release", "a", 100*ms, 100*ms, history.ResultDone, 0)))},
-		"never released":                 {bad: true, holds: []history.Hold{given}, operations: granted},
-		"its end was lost":               {holds: []history.Hold{lost}, operations: granted},
-		"a renewal that nobody heard of": {bad: true, holds: []history.Hold{lost}, operations: orphan},
-		"a grant that nobody heard of":   {bad: true, operations: ghost},
-		"which was released in vain":     {operations: append(ghost[:2:2], once, release)},
-		"and not again":                  {bad: true, operations: append(ghost[:2:2], once)},
-		"delivered after that":           {operations: append(late[:2:2], release)},
-		"delivered late, never released": {bad: true, operations: late},
-		"its manager is gone":            {holds: []history.Hold{left}, operations: granted},
-		"broken":                         {holds: []history.Hold{given}, operations: append(granted[:2:2], brokenAt(true, 50*ms, 50*ms))},
+		"released":                             {holds: []history.Hold{given}, operations: append(granted[:2:2], atBackend(op("release", "a", 100*ms, 100*ms, history.ResultDone, 0)))},
+		"never released":                       {bad: true, holds: []history.Hold{given}, operations: granted},
+		"its end was lost":                     {holds: []history.Hold{lost}, operations: granted},
+		"a renewal without a reply":            {bad: true, holds: []history.Hold{lost}, operations: unconfirmed},
+		"a grant without a reply":              {bad: true, operations: ghost},
+		"which was released without an answer": {operations: append(ghost[:2:2], once, release)},
+		"and not again":                        {bad: true, operations: append(ghost[:2:2], once)},
+		"delivered after that":                 {operations: append(late[:2:2], release)},
+		"delivered late, never released":       {bad: true, operations: late},
+		"its manager is gone":                  {holds: []history.Hold{left}, operations: granted},
+		"broken":                               {holds: []history.Hold{given}, operations: append(granted[:2:2], brokenAt(true, 50*ms, 50*ms))},
 	} {
 		h := history.History{FaultsEnd: 20_000 * ms, Holds: c.holds, Operations: c.operations}
 		violates(t, name, history.CheckCleanup, c.bad, h, options)
@@ -364,7 +364,7 @@ func TestCleanup(t *testing.T) {
 }
 
 // A lease ends at once when the backend reports its loss.
-func TestLossByTheBackendsWord(t *testing.T) {
+func TestLossByTheBackendsReply(t *testing.T) {
 	word := op("renew", "a", 100*ms, 110*ms, history.ResultLost, 1)
 	for end, bad := range map[time.Duration]bool{110 * ms: false, 610 * ms: false, 611 * ms: true, 0: true} {
 		one := hold("a", 0, 990*ms, end, history.EndingGivenUp)
@@ -376,7 +376,7 @@ func TestLossByTheBackendsWord(t *testing.T) {
 func TestRenewalIsTriedAgain(t *testing.T) {
 	held := hold("a", 10*ms, 4990*ms, 4900*ms, history.EndingGivenUp)
 	held.Renews = true
-	grant, failed := op("acquire", "a", 0, 10*ms, history.ResultDone, 1), unheard(op("renew", "a", 3000*ms, 3000*ms, history.ResultUnknown, 1))
+	grant, failed := op("acquire", "a", 0, 10*ms, history.ResultDone, 1), unanswered(op("renew", "a", 3000*ms, 3000*ms, history.ResultUnknown, 1))
 	grant.TTL = 5000 * ms // trusted until 4990 ms
 	for at, bad := range map[time.Duration]bool{3010 * ms: false, 4495 * ms: false, 4496 * ms: true} {
 		again := op("renew", "a", at, at, history.ResultDone, 1)

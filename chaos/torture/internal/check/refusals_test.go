@@ -23,7 +23,7 @@ func TestGhost(t *testing.T) {
 		"released twice":                         {operations: []history.Operation{grant, release, op("release", "a", 40*ms, 50*ms, history.ResultUnknown, 0), ghost}},
 		"another came and has not been given up": {operations: []history.Operation{release, op("acquire", "b", 40*ms, 50*ms, history.ResultRefused, 0), ghost}},
 		"another was given up before":            {operations: []history.Operation{op("release", "b", 10*ms, 19*ms, history.ResultDone, 0), release, ghost}},
-		"the backend granted it":                 {operations: []history.Operation{below(grant), below(release), below(ghost)}},
+		"the backend granted it":                 {operations: []history.Operation{atBackend(grant), atBackend(release), atBackend(ghost)}},
 		"another was given up after it":          {operations: []history.Operation{release, ghost, op("release", "b", 91*ms, 95*ms, history.ResultDone, 0)}},
 		"another was given up in that instant":   {ok: true, operations: []history.Operation{op("release", "b", 10*ms, 20*ms, history.ResultDone, 0), release, ghost}},
 		"another is given up meanwhile":          {ok: true, operations: []history.Operation{release, op("release", "b", 85*ms, 95*ms, history.ResultDone, 0), ghost}},
@@ -100,7 +100,7 @@ func TestRefusedBecauseOfALeaseThatHasRunOut(t *testing.T) {
 	require.Contains(t, checks(layer(history.LayerBackend, grant, late), precise), history.CheckLeak)
 	watched := precise
 	watched.Lateness.Watched = true
-	require.Empty(t, checks(layer(history.LayerBackend, grant, late), watched), "the backend tells no time")
+	require.Empty(t, checks(layer(history.LayerBackend, grant, late), watched), "the backend reports no time")
 	taken := op("acquire", "b", 1200*ms, 1210*ms, history.ResultDone, 2)
 	require.Empty(t, checks(layer(history.LayerBackend, grant, taken), watched), "somebody has watched")
 	require.NotContains(t, checks(layer(history.LayerBackend, grant, heldBy("a", "b", 1105*ms, 1300*ms)), precise), history.CheckLeak, "asked in time")

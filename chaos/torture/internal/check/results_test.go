@@ -10,19 +10,19 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-func word(verb string, call, ret time.Duration, result history.Result) history.Answer {
+func reply(verb string, call, ret time.Duration, result history.Result) history.Answer {
 	return history.Answer{Name: "n", Claim: "a", Verb: verb, Call: call, Return: ret, Result: result}
 }
 
 // The check compares a lease's answers to its holder with the replies to its manager.
-func TestWord(t *testing.T) {
+func TestReply(t *testing.T) {
 	acquired := op("acquire", "a", 0, 10*ms, history.ResultDone, 5)
 	released := op("release", "a", 500*ms, 520*ms, history.ResultDone, 5)
 	renewed := op("renew", "a", 500*ms, 520*ms, history.ResultDone, 5)
 	late := renewed
 	late.Overrun = 5 * ms
 	lost := history.Observation{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostTaken, At: 300 * ms, Own: true}
-	cut, unclear := word("renew", 500*ms, 520*ms, history.ResultUnknown), word("renew", 500*ms, 520*ms, history.ResultUnknown)
+	cut, unclear := reply("renew", 500*ms, 520*ms, history.ResultUnknown), reply("renew", 500*ms, 520*ms, history.ResultUnknown)
 	cut.Cut, unclear.Unclear = true, true
 	for name, c := range map[string]struct {
 		ok       bool
@@ -30,24 +30,24 @@ func TestWord(t *testing.T) {
 		observed []history.Observation
 		word     history.Answer
 	}{
-		"released":                      {ok: true, op: released, word: word("release", 500*ms, 520*ms, history.ResultDone)},
-		"released before the answer":    {op: released, word: word("release", 500*ms, 519*ms, history.ResultDone)},
-		"released without an answer":    {op: unheard(released), word: word("do", 500*ms, 600*ms, history.ResultDone)},
-		"given up at the end":           {ok: true, op: unheard(released), word: word("release", 500*ms, 1500*ms, history.ResultUnknown)},
-		"given up early":                {op: unheard(released), word: word("release", 500*ms, 900*ms, history.ResultUnknown)},
-		"not given up":                  {op: unheard(released), word: word("release", 500*ms, 2100*ms, history.ResultUnknown)},
-		"lost":                          {ok: true, op: released, observed: []history.Observation{lost}, word: word("release", 500*ms, 520*ms, history.ResultLost)},
-		"lost, and not said":            {op: released, observed: []history.Observation{lost}, word: word("release", 500*ms, 520*ms, history.ResultDone)},
-		"lost, which it is not":         {op: released, word: word("release", 500*ms, 520*ms, history.ResultLost)},
-		"the end of a lost lease":       {ok: true, op: renewed, observed: []history.Observation{lost}, word: word("end", 300*ms, 300*ms, history.ResultLost)},
-		"an end without a cause":        {op: renewed, observed: []history.Observation{lost}, word: word("end", 300*ms, 300*ms, history.ResultUnknown)},
-		"renewed":                       {ok: true, op: renewed, word: word("renew", 500*ms, 520*ms, history.ResultDone)},
-		"renewed without an answer":     {op: unheard(renewed), word: word("renew", 500*ms, 520*ms, history.ResultDone)},
-		"renewed late":                  {ok: true, op: late, word: word("renew", 500*ms, 520*ms, history.ResultDone)},
-		"renewed too late":              {ok: true, op: late, word: word("renew", 500*ms, 520*ms, history.ResultUnknown)},
-		"renewed, and hidden":           {op: renewed, word: word("renew", 500*ms, 520*ms, history.ResultUnknown)},
+		"released":                      {ok: true, op: released, word: reply("release", 500*ms, 520*ms, history.ResultDone)},
+		"released before the answer":    {op: released, word: reply("release", 500*ms, 519*ms, history.ResultDone)},
+		"released without an answer":    {op: unanswered(released), word: reply("do", 500*ms, 600*ms, history.ResultDone)},
+		"given up at the end":           {ok: true, op: unanswered(released), word: reply("release", 500*ms, 1500*ms, history.ResultUnknown)},
+		"given up early":                {op: unanswered(released), word: reply("release", 500*ms, 900*ms, history.ResultUnknown)},
+		"not given up":                  {op: unanswered(released), word: reply("release", 500*ms, 2100*ms, history.ResultUnknown)},
+		"lost":                          {ok: true, op: released, observed: []history.Observation{lost}, word: reply("release", 500*ms, 520*ms, history.ResultLost)},
+		"lost, and not said":            {op: released, observed: []history.Observation{lost}, word: reply("release", 500*ms, 520*ms, history.ResultDone)},
+		"lost, which it is not":         {op: released, word: reply("release", 500*ms, 520*ms, history.ResultLost)},
+		"the end of a lost lease":       {ok: true, op: renewed, observed: []history.Observation{lost}, word: reply("end", 300*ms, 300*ms, history.ResultLost)},
+		"an end without a cause":        {op: renewed, observed: []history.Observation{lost}, word: reply("end", 300*ms, 300*ms, history.ResultUnknown)},
+		"renewed":                       {ok: true, op: renewed, word: reply("renew", 500*ms, 520*ms, history.ResultDone)},
+		"renewed without an answer":     {op: unanswered(renewed), word: reply("renew", 500*ms, 520*ms, history.ResultDone)},
+		"renewed late":                  {ok: true, op: late, word: reply("renew", 500*ms, 520*ms, history.ResultDone)},
+		"renewed too late":              {ok: true, op: late, word: reply("renew", 500*ms, 520*ms, history.ResultUnknown)},
+		"renewed, and hidden":           {op: renewed, word: reply("renew", 500*ms, 520*ms, history.ResultUnknown)},
 		"renewed, and left before":      {ok: true, op: renewed, word: cut},
-		"an error that nobody explains": {op: unheard(renewed), word: unclear},
+		"an error that nobody explains": {op: unanswered(renewed), word: unclear},
 	} {
 		h := history.History{TTL: ttl, Operations: []history.Operation{acquired, c.op}, Observed: c.observed, Answers: []history.Answer{c.word}}
 		if c.ok {
@@ -56,17 +56,17 @@ func TestWord(t *testing.T) {
 			require.Contains(t, checks(h, options), history.CheckResults, name)
 		}
 	}
-	h := history.History{Holds: []history.Hold{hold("a", 0, 9000*ms, 1400*ms, history.EndingGivenUp)}, Answers: []history.Answer{word("leave", 400*ms, 0, "")}}
+	h := history.History{Holds: []history.Hold{hold("a", 0, 9000*ms, 1400*ms, history.EndingGivenUp)}, Answers: []history.Answer{reply("leave", 400*ms, 0, "")}}
 	require.NotContains(t, checks(h, options), history.CheckResults)
 	h.Holds[0].End = 1401 * ms
-	require.Contains(t, checks(h, options), history.CheckResults, "the function of a Do is not told that its caller has left")
+	require.Contains(t, checks(h, options), history.CheckResults, "the function of a Do is not notified that its caller has left")
 }
 
 func TestRenewalsAreThoseThatWereAskedFor(t *testing.T) {
 	acquired, renewed := op("acquire", "a", 0, 0, history.ResultDone, 5), op("renew", "a", 500*ms, 520*ms, history.ResultDone, 5)
 	of := func(most int, reason leasing.LostReason, renewals ...history.Operation) history.History {
 		one := hold("a", 0, 900*ms, 900*ms, history.EndingLost)
-		one.Most, one.Reason, one.Told = most, reason, 900*ms
+		one.Most, one.Reason, one.Noticed = most, reason, 900*ms
 		return history.History{TTL: ttl, Operations: append([]history.Operation{acquired}, renewals...), Holds: []history.Hold{one}}
 	}
 	require.NotContains(t, checks(of(1, leasing.LostRenewalLimit, renewed), options), history.CheckRenewal)
@@ -135,7 +135,7 @@ func TestAReleaseComesNeitherTooEarlyNorAfterTheProcess(t *testing.T) {
 // A stopped process is notified of its loss when it is resumed.
 func TestStoppedProcessIsNotLate(t *testing.T) {
 	one := hold("a", 0, 900*ms, 905*ms, history.EndingLost)
-	one.Told = 5100 * ms
+	one.Noticed = 5100 * ms
 	h := history.History{Holds: []history.Hold{one}, Stops: []history.Stop{{From: 100 * ms, To: 5000 * ms}}}
 	require.Empty(t, checks(h, options))
 	h.Stops[0].Worker = 1

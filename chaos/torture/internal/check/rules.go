@@ -14,7 +14,7 @@ import (
 // order of operations is certain: from a grant on, for as long as each operation had returned
 // before the next began. The rules must produce each answer, by the fastest clock or by the
 // slowest clock.
-func (n *named) rules() {
+func (n *nameHistory) rules() {
 	seen := slices.DeleteFunc(seenBy(n.operations, history.LayerBackend), func(o history.Operation) bool { return o.Begun == 0 })
 	slices.SortFunc(seen, func(a, b history.Operation) int { return a.Begun - b.Begun })
 	var r *replay
@@ -33,15 +33,15 @@ func (n *named) rules() {
 		case n.Votes && o.Granted() && o.Claim == r.record.ID && o.Token > r.record.Token: // see Limits.Votes
 			r = nil
 		default:
-			next := r.follow(o)
+			next := r.candidates(o)
 			if len(next) == 0 {
-				n.violated(o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, history.Seconds(r.latest))
+				n.violation(o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, history.Seconds(r.latest))
 			}
 			if len(next) != 1 {
 				r = nil
 				break
 			}
-			r.after(o, next[0])
+			r.advance(o, next[0])
 		}
 		before[o.Claim] = before[o.Claim] || o.Verb == "acquire" && (o.Result == history.ResultDone || o.Result == history.ResultUnknown)
 	}
@@ -49,7 +49,7 @@ func (n *named) rules() {
 
 // replay is the state of a name according to the rules.
 type replay struct {
-	n      *named
+	n      *nameHistory
 	began  int // Begun of the grant from which the order is certain
 	record providerkit.Record
 	// The lease runs out between these two times.
@@ -57,12 +57,12 @@ type replay struct {
 }
 
 func (r *replay) extend(o *history.Operation) {
-	r.soonest, r.latest = after(o.Call, o.TTL, r.n.Margin(o.TTL)), r.n.over(o)
+	r.soonest, r.latest = after(o.Call, o.TTL, r.n.Margin(o.TTL)), r.n.latestEnd(o)
 }
 
-// follow returns the records that an operation may have left, if the rules produce the
+// candidates returns the records that an operation may have left, if the rules produce the
 // backend's answer. There may be two if it is uncertain whether the lease had run out.
-func (r *replay) follow(o *history.Operation) (all []providerkit.Record) {
+func (r *replay) candidates(o *history.Operation) (all []providerkit.Record) {
 	for _, left := range []time.Duration{r.latest - o.Call, r.soonest - o.Return} {
 		next := r.record.Clone()
 		next.Now = time.Unix(0, 0).Add(o.Return)
@@ -73,7 +73,7 @@ func (r *replay) follow(o *history.Operation) (all []providerkit.Record) {
 		err := step(&next, o)
 		taken := next.Token != r.record.Token
 		switch {
-		case history.ResultOf(err) != o.Result && !r.excuses(o, err):
+		case history.ResultOf(err) != o.Result && !r.allows(o, err):
 			continue
 		case o.Result == history.ResultHeld && o.Holder != "" && o.Holder != before:
 			continue
@@ -94,8 +94,8 @@ func (r *replay) follow(o *history.Operation) (all []providerkit.Record) {
 	return all
 }
 
-// after continues from the record that an operation has left.
-func (r *replay) after(o *history.Operation, record providerkit.Record) {
+// advance continues from the record that an operation has left.
+func (r *replay) advance(o *history.Operation, record providerkit.Record) {
 	soonest, latest, again := r.soonest, r.latest, o.Verb == "acquire" && record.Token == r.record.Token
 	r.record = record
 	switch {
@@ -109,11 +109,11 @@ func (r *replay) after(o *history.Operation, record providerkit.Record) {
 	}
 }
 
-// excuses reports whether a provider may give a different answer than the rules. It may renew an
+// allows reports whether a provider may give a different answer than the rules. It may renew an
 // expired lease if no other claim has acquired the name since. It may have forgotten all but the last ended
 // IDs, or remember earlier ones. An ID that is released again may keep its place among the ended IDs, or
 // take another place.
-func (r *replay) excuses(o *history.Operation, err error) bool {
+func (r *replay) allows(o *history.Operation, err error) bool {
 	switch {
 	case o.Verb == "renew" && o.Result == history.ResultDone:
 		return r.record.ID == o.Claim && r.record.Token == o.Token && !r.record.Breaking
@@ -121,7 +121,7 @@ func (r *replay) excuses(o *history.Operation, err error) bool {
 		return true
 	case history.ResultOf(err) == history.ResultReleased:
 		seen := seenBy(r.n.operations, history.LayerBackend)
-		first := firstRelease(r.n.claims[o.Claim].answered, o)
+		first := firstRelease(r.n.claims[o.Claim].backendOps, o)
 		for i, before := range seen {
 			if before.Verb == "break" && (first == nil || before.Call < first.Call) {
 				first = &seen[i]

@@ -11,32 +11,32 @@ import (
 // the run breaks the provider's assumptions.
 var checks = []struct {
 	history.Check
-	make   func(*named)
+	make   func(*nameHistory)
 	strict bool
 }{
-	{history.CheckOverlap, (*named).overlaps, true},
-	{history.CheckTrust, (*named).trusts, false},
-	{history.CheckLinearizable, (*named).orders, true},
-	{history.CheckRules, (*named).rules, true},
-	{history.CheckTokens, (*named).tokens, false},
-	{history.CheckFence, (*named).fence, false},
-	{history.CheckRenewal, (*named).renewals, false},
-	{history.CheckLoss, (*named).losses, false},
-	{history.CheckRelease, (*named).releases, false},
-	{history.CheckCleanup, (*named).cleanups, true},
-	{history.CheckLiveness, (*named).liveness, true},
-	{history.CheckResults, (*named).tells, false},
-	{history.CheckWaiting, (*named).waiting, false},
-	{history.CheckEvents, (*named).events, false},
-	{history.CheckMetadata, (*named).metadata, false},
-	{history.CheckListing, (*named).listing, true},
-	{history.CheckGhost, (*named).ghosts, true},
-	{history.CheckBreak, (*named).broken, true},
-	{history.CheckRefusal, (*named).refusals, true},
-	{history.CheckAnswer, (*named).answers, false},
-	{history.CheckHang, (*named).hangs, false},
-	{history.CheckClose, (*named).unanswered, false},
-	{history.CheckLeak, (*named).overdue, false},
+	{history.CheckOverlap, (*nameHistory).overlaps, true},
+	{history.CheckTrust, (*nameHistory).trustReports, false},
+	{history.CheckLinearizable, (*nameHistory).orders, true},
+	{history.CheckRules, (*nameHistory).rules, true},
+	{history.CheckTokens, (*nameHistory).tokens, false},
+	{history.CheckFence, (*nameHistory).fence, false},
+	{history.CheckRenewal, (*nameHistory).renewals, false},
+	{history.CheckLoss, (*nameHistory).losses, false},
+	{history.CheckRelease, (*nameHistory).releases, false},
+	{history.CheckCleanup, (*nameHistory).cleanups, true},
+	{history.CheckLiveness, (*nameHistory).liveness, true},
+	{history.CheckResults, (*nameHistory).results, false},
+	{history.CheckWaiting, (*nameHistory).waiting, false},
+	{history.CheckEvents, (*nameHistory).events, false},
+	{history.CheckMetadata, (*nameHistory).metadata, false},
+	{history.CheckListing, (*nameHistory).listing, true},
+	{history.CheckGhost, (*nameHistory).ghosts, true},
+	{history.CheckBreak, (*nameHistory).breakResults, true},
+	{history.CheckRefusal, (*nameHistory).refusals, true},
+	{history.CheckAnswer, (*nameHistory).answers, false},
+	{history.CheckHang, (*nameHistory).hangs, false},
+	{history.CheckClose, (*nameHistory).unansweredReleases, false},
+	{history.CheckLeak, (*nameHistory).falseRefusals, false},
 }
 
 // Verify makes all checks of a history. It returns the violations in the order in which they
@@ -52,7 +52,7 @@ func Verify(h *history.History, l Limits) (violations []history.Violation, undec
 			}
 		}
 	}
-	v.kept()
+	v.leaks()
 	slices.SortStableFunc(v.found, func(a, b history.Violation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Name, b.Name))
 	})

@@ -37,7 +37,7 @@ func TestWaiting(t *testing.T) {
 		"and it was over when it would have": {operations: []history.Operation{{Name: "n", Wait: 2, Layer: history.LayerClient, Verb: "acquire", Claim: "b", Result: held}}, change: func(h *history.History) {
 			h.Waits[0].To += 1000 * ms
 		}},
-		"not told who":          {bad: true, operations: asked, change: func(h *history.History) { h.Waits[0].Holder = "" }},
+		"without the holder":    {bad: true, operations: asked, change: func(h *history.History) { h.Waits[0].Holder = "" }},
 		"as its time was over":  {operations: asked, change: func(h *history.History) { h.Waits[0].Holder, h.Waits[0].Bound = "", 2400*ms }},
 		"it left before it did": {operations: []history.Operation{refusal("b", 0)}, change: func(h *history.History) { h.Waits[0].Leaves, h.Operations[0].Wait = true, 2 }},
 		"in a pause":            {bad: true, operations: []history.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},
@@ -78,7 +78,7 @@ func ofWaitOne(h *history.History) {
 }
 
 // A wait that goes on after a failure reports the failure.
-func TestAFailedAttemptIsTold(t *testing.T) {
+func TestAFailedAttemptIsReported(t *testing.T) {
 	h := history.History{TTL: ttl, Operations: []history.Operation{
 		op("acquire", "a", 0, 100*ms, history.ResultUnknown, 0), heldBy("h", "a", 500*ms, 500*ms),
 	}}
@@ -105,34 +105,34 @@ func TestListing(t *testing.T) {
 
 // A break ends the lease that it was meant for, and the holder is notified of the first break.
 func TestBreak(t *testing.T) {
-	grant := below(op("acquire", "a", 0, 0, history.ResultDone, 5))
+	grant := atBackend(op("acquire", "a", 0, 0, history.ResultDone, 5))
 	breaks := func(at time.Duration, by string, token, met int64) history.Operation {
-		o := below(op("break", "", at, at, history.ResultDone, met))
+		o := atBackend(op("break", "", at, at, history.ResultDone, met))
 		o.IfToken, o.By = token, by
 		return o
 	}
-	told := func(by string) history.Operation {
-		o := below(op("renew", "a", 300*ms, 300*ms, history.ResultLost, 5))
+	lossReply := func(by string) history.Operation {
+		o := atBackend(op("renew", "a", 300*ms, 300*ms, history.ResultLost, 5))
 		o.Why, o.By = leasing.LostBroken, by
 		return o
 	}
-	once, slow := breaks(100*ms, "ops", 5, 5), told("")
+	once, slow := breaks(100*ms, "ops", 5, 5), lossReply("")
 	slow.Return = 400 * ms
-	endless := below(op("renew", "a", 50*ms, 50*ms, history.ResultDone, 5))
+	endless := atBackend(op("renew", "a", 50*ms, 50*ms, history.ResultDone, 5))
 	endless.TTL = leasing.Infinite
 	for name, c := range map[string]struct {
 		bad  bool
 		then []history.Operation
 	}{
-		"of the one that was meant":    {then: []history.Operation{once, told("ops")}},
+		"of the one that was meant":    {then: []history.Operation{once, lossReply("ops")}},
 		"of another":                   {bad: true, then: []history.Operation{breaks(100*ms, "ops", 4, 5)}},
-		"by nobody":                    {bad: true, then: []history.Operation{once, told("")}},
-		"by the second":                {bad: true, then: []history.Operation{once, breaks(200*ms, "ops, again", 5, 5), told("ops, again")}},
-		"by nobody, as it is given up": {then: []history.Operation{once, slow, below(op("release", "a", 350*ms, 360*ms, history.ResultDone, 0))}},
-		"by nobody, before it is":      {bad: true, then: []history.Operation{once, slow, below(op("release", "a", 450*ms, 460*ms, history.ResultDone, 0))}},
-		"by nobody, after the grace":   {then: []history.Operation{endless, once, told("")}},
-		"and renewed":                  {bad: true, then: []history.Operation{once, below(op("renew", "a", 300*ms, 300*ms, history.ResultDone, 5))}},
-		"and acquired again":           {bad: true, then: []history.Operation{once, below(op("acquire", "a", 3000*ms, 3000*ms, history.ResultDone, 6))}},
+		"by nobody":                    {bad: true, then: []history.Operation{once, lossReply("")}},
+		"by the second":                {bad: true, then: []history.Operation{once, breaks(200*ms, "ops, again", 5, 5), lossReply("ops, again")}},
+		"by nobody, as it is given up": {then: []history.Operation{once, slow, atBackend(op("release", "a", 350*ms, 360*ms, history.ResultDone, 0))}},
+		"by nobody, before it is":      {bad: true, then: []history.Operation{once, slow, atBackend(op("release", "a", 450*ms, 460*ms, history.ResultDone, 0))}},
+		"by nobody, after the grace":   {then: []history.Operation{endless, once, lossReply("")}},
+		"and renewed":                  {bad: true, then: []history.Operation{once, atBackend(op("renew", "a", 300*ms, 300*ms, history.ResultDone, 5))}},
+		"and acquired again":           {bad: true, then: []history.Operation{once, atBackend(op("acquire", "a", 3000*ms, 3000*ms, history.ResultDone, 6))}},
 	} {
 		violates(t, name, history.CheckBreak, c.bad, history.History{TTL: ttl, Operations: append([]history.Operation{grant}, c.then...)}, options)
 	}

@@ -167,9 +167,9 @@ type Hold struct {
 	End    time.Duration      `json:"end"`
 	Ending Ending             `json:"ending"`
 	Reason leasing.LostReason `json:"reason"`
-	// Told is the time at which the holder saw its context end; 0 if the holder did not
+	// Noticed is the time at which the holder saw its context end; 0 if the holder did not
 	// see the end, or had given the lease up before.
-	Told     time.Duration `json:"told"`
+	Noticed  time.Duration `json:"noticed"`
 	Renewals int           `json:"renewals"`
 	// Renewed and RenewalFailed report that the lease's observer got such an event.
 	Renewed       bool `json:"renewed"`
@@ -339,16 +339,16 @@ type FreeAt struct {
 // Late returns the time from the end of trust until the holder was notified of the loss. A
 // stopped process could not be notified before it was resumed.
 func (h *History) Late(t Hold) (time.Duration, bool) {
-	if t.Ending != EndingLost || t.Told == 0 {
+	if t.Ending != EndingLost || t.Noticed == 0 {
 		return 0, false
 	}
 	from := t.Until
 	for _, s := range h.Stops {
-		if s.Worker == t.Worker && s.From < t.Told && s.To > from {
+		if s.Worker == t.Worker && s.From < t.Noticed && s.To > from {
 			from = s.To
 		}
 	}
-	return max(0, t.Told-from), true
+	return max(0, t.Noticed-from), true
 }
 
 // Closing returns the Close of a worker's manager with a lease in use, in a period; nil without such a Close.

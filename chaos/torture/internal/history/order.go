@@ -100,7 +100,7 @@ func (h *History) End() time.Duration {
 		end = max(end, o.Call, o.Return)
 	}
 	for _, t := range h.Holds {
-		end = max(end, t.From, t.End, t.Told)
+		end = max(end, t.From, t.End, t.Noticed)
 	}
 	for _, f := range h.Free {
 		end = max(end, f.At)

@@ -168,7 +168,7 @@ func describe(h *history.History, t history.Hold) string {
 		text += " (" + string(t.Reason) + ")"
 	}
 	if late, ok := h.Late(t); ok {
-		text += fmt.Sprintf(", told %v after the end of trust", short(late))
+		text += fmt.Sprintf(", noticed %v after the end of trust", short(late))
 	}
 	return text
 }

@@ -19,10 +19,10 @@ import (
 // of the answers that the worker sees, the faults, and the recorder of the backend's answers.
 type client struct {
 	*recorder
-	lender *lender // the provider of the worker's managers, above the recorder
-	faults *chaos.Provider
-	wire   *recorder        // below the faults
-	below  leasing.Provider // below wire
+	states  *stateChecker // the provider of the worker's managers, above the recorder
+	faults  *chaos.Provider
+	backend *recorder        // below the faults
+	below   leasing.Provider // below backend
 }
 
 // openClient opens a worker's client of the backend.
@@ -31,7 +31,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	if err != nil {
 		return nil, err
 	}
-	backend := recorder{layer: history.LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}.over(provider)
+	backend := recorder{layer: history.LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}.above(provider)
 	plan := o.Plan
 	plan.Seed = rand.NewPCG(cmp.Or(plan.Seed, o.Seed), uint64(worker)).Uint64() | 1 // each worker has its own faults
 	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
@@ -42,10 +42,10 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	}
 	seen := *backend
 	seen.layer, seen.held = history.LayerClient, new(sync.Map)
-	top := seen.over(faults)
-	lends := &lender{stingy: worker%4 == 1, worker: worker, clock: clock, journal: journal, patience: o.Patience, latest: map[string]numbered{}}
-	lends.Intercepted = providerkit.Intercept(top, lends.handle)
-	return &client{top, lends, faults, backend, provider}, nil
+	top := seen.above(faults)
+	states := &stateChecker{shortens: worker%4 == 1, worker: worker, clock: clock, journal: journal, patience: o.Patience, latest: map[string]numberedState{}}
+	states.Intercepted = providerkit.Intercept(top, states.handle)
+	return &client{top, states, faults, backend, provider}, nil
 }
 
 // endFaults stops new faults. Faults that have begun continue.

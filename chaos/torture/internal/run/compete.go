@@ -19,7 +19,7 @@ import (
 // returned.
 func (w *worker) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil && err == nil {
-		err = labelled(ctx, managerLabel, w.label(), w.useManager)
+		err = runLabelled(ctx, managerLabel, w.label(), w.useManager)
 	}
 	return err
 }
@@ -30,14 +30,14 @@ func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
 	options.Tuning.Random = w.jitter
-	manager, err := leasing.NewManager(w.lender, options)
+	manager, err := leasing.NewManager(w.states, options)
 	if err != nil {
 		return err
 	}
 	w.closed = new(atomic.Bool)
 	closed := w.closed
 	manager.Subscribe(func(leasing.Event) {
-		w.violated(history.CheckEvents, "an observer of worker %d was called after it had unsubscribed", w.index)
+		w.violation(history.CheckEvents, "an observer of worker %d was called after it had unsubscribed", w.index)
 	})()
 	manager.Subscribe(func(e leasing.Event) {
 		if w.index == 1 && e.Kind == leasing.EventAcquired {
@@ -46,9 +46,9 @@ func (w *worker) useManager(ctx context.Context) error {
 	})
 	manager.Subscribe(func(e leasing.Event) {
 		if closed.Load() && e.Kind != leasing.EventReleased { // a release by the holder may outlast a Close whose context ended
-			w.violated(history.CheckClose, "an observer of worker %d was called after the end of the manager", w.index)
+			w.violation(history.CheckClose, "an observer of worker %d was called after the end of the manager", w.index)
 		}
-		tell(w.journal, w.clock, w.index, e, false)
+		recordEvent(w.journal, w.clock, w.index, e, false)
 	})
 	w.past = nil
 	for ctx.Err() == nil {
@@ -69,38 +69,38 @@ func (w *worker) useManager(ctx context.Context) error {
 
 // compete makes one attempt to acquire and use a name, and sometimes several attempts.
 func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed bool) {
-	pause(ctx, w.brief(0, 240*time.Millisecond))
+	pause(ctx, w.shortTime(0, 240*time.Millisecond))
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // not in a repeatable run: the order in which goroutines draw random numbers varies
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
-		w.together(ctx, manager, several, w.between(0.9, 1.6))
+		w.attemptTogether(ctx, manager, several, w.between(0.9, 1.6))
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // an infinite lease whose release was cut off would never run out
-		w.closeAtWork(ctx, manager)
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.usedInfinite: // an infinite lease whose release was cut off would never run out
+		w.closeInUse(ctx, manager)
 		return true
 	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
 		w.operate(w.names[0])
 		return false
 	case w.random.Float64() < 0.03 && !w.options.Repeatable:
 		one := w.random.IntN(len(w.names)) // two wait in the manager
-		w.together(ctx, manager, []int{one, one, one}, w.brief(4*time.Millisecond, 100*time.Millisecond))
+		w.attemptTogether(ctx, manager, []int{one, one, one}, w.shortTime(4*time.Millisecond, 100*time.Millisecond))
 		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// queueing is the pause between two waiters of a manager, so that the order of their arrival is known.
-const queueing = 20 * time.Millisecond
+// arrivalPause is the pause between two waiters of a manager, so that the order of their arrival is known.
+const arrivalPause = 20 * time.Millisecond
 
-// together acquires several names concurrently, and holds each for a while.
-func (w *worker) together(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
+// attemptTogether acquires several names concurrently, and holds each for a while.
+func (w *worker) attemptTogether(ctx context.Context, manager *leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
 	for n, i := range names {
 		all.Go(func() {
 			if n > 0 && names[n-1] == i { // the waiters arrive one after the other
-				pause(ctx, time.Duration(n)*queueing)
+				pause(ctx, time.Duration(n)*arrivalPause)
 			}
 			w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL})
 		})
@@ -108,9 +108,9 @@ func (w *worker) together(ctx context.Context, manager *leasing.Manager, names [
 	all.Wait()
 }
 
-// closeAtWork closes a manager while one of its leases is in use. The holder releases the lease
+// closeInUse closes a manager while one of its leases is in use. The holder releases the lease
 // as soon as its context ends. The manager waits for the release, and accepts no new work.
-func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
+func (w *worker) closeInUse(ctx context.Context, manager *leasing.Manager) {
 	name, use := w.names[w.random.IntN(len(w.names))], usage{hold: 20 * w.options.TTL, ttl: w.options.TTL, do: w.random.Float64() < 0.5}
 	if use.do {
 		use.lingers = w.between(0.1, 1)
@@ -118,7 +118,7 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	var all sync.WaitGroup
 	all.Go(func() { w.attempt(ctx, manager, name, use) })
 	all.Go(func() { // waits for the lease
-		pause(ctx, queueing)
+		pause(ctx, arrivalPause)
 		w.attempt(ctx, manager, name, usage{ttl: w.options.TTL})
 	})
 	pause(ctx, w.between(0.1, 1.5))
@@ -129,15 +129,15 @@ func (w *worker) closeAtWork(ctx context.Context, manager *leasing.Manager) {
 	closing.Return = w.clock.now()
 	w.journal.Enter(closing)
 	if _, err := manager.TryAcquire(bound, name); !errors.Is(err, leasing.ErrClosed) {
-		w.violated(history.CheckClose, "a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)
+		w.violation(history.CheckClose, "a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)
 	}
 	all.Wait()
 }
 
 func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name string, usage usage) (crashed bool) {
-	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: history.Hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: history.Hold{Worker: w.index, Name: name, Renews: !usage.noRenewal && usage.most == 0, Most: usage.most}}
 	options := &leasing.AcquireOptions{
-		TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, MaxRenewals: usage.most, Metadata: usage.metadata.values(),
+		TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.noRenewal, MaxRenewals: usage.most, Metadata: usage.metadata.values(),
 	}
 	if !usage.try {
 		options.WaitLimit = w.waitLimit()
@@ -146,10 +146,10 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	if !usage.try && !usage.do && !w.options.Repeatable && w.random.Float64() < 0.2 {
 		leaves = min(w.between(0.01, 0.5), options.WaitLimit/2)
 	}
-	ctx, back := w.waiting(ctx, name, usage.try, options.WaitLimit, leaves)
+	ctx, endWait := w.beginWait(ctx, name, usage.try, options.WaitLimit, leaves)
 	var l *leasing.Lease
 	work := func(work context.Context, lease *leasing.Lease) {
-		back(true, nil)
+		endWait(true, nil)
 		l = lease
 		h.begin(l)
 		w.held.Store(l.ID(), h)
@@ -173,7 +173,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	}
 	switch {
 	case l == nil:
-		back(false, err)
+		endWait(false, err)
 		return false
 	case !crashed && !usage.do:
 		w.release(ctx, l, usage)
@@ -193,7 +193,7 @@ func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, 
 		return nil
 	})
 	if l != nil {
-		w.heard(ctx, history.Answer{Verb: "do", Call: returned}, l, err)
+		w.recordAnswer(ctx, history.Answer{Verb: "do", Call: returned}, l, err)
 	}
 	return err
 }
@@ -233,7 +233,7 @@ func (w *worker) checkMemory() {
 		}
 	}
 	if kept > 10+len(w.past)/4 {
-		w.violated(history.CheckGrowth, "a manager keeps %d of the %d leases that it has had", kept, len(w.past))
+		w.violation(history.CheckGrowth, "a manager keeps %d of the %d leases that it has had", kept, len(w.past))
 	}
 }
 
@@ -246,10 +246,10 @@ func (w *worker) checkManager() {
 	}
 	pause(context.Background(), settling(w.options))
 	most := 4 // the manager's own goroutines, and this one
-	if !w.lender.Capabilities().HeedsContext {
+	if !w.states.Capabilities().HeedsContext {
 		most += 20 // some goroutines remain for the next request
 	}
 	if stacks, n := goroutines(managerLabel, w.label()); n > most {
-		w.violated(history.CheckGrowth, "a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))
+		w.violation(history.CheckGrowth, "a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))
 	}
 }

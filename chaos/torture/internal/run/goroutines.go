@@ -19,15 +19,15 @@ const (
 	managerLabel   = "leasing.torture.manager"
 )
 
-// labelled runs fn with a label on all goroutines that it starts, directly or through
+// runLabelled runs fn with a label on all goroutines that it starts, directly or through
 // others.
-func labelled(ctx context.Context, key, label string, fn func(context.Context) error) (err error) {
+func runLabelled(ctx context.Context, key, label string, fn func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels(key, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
 }
 
-// leftGoroutines waits for the run's goroutines to end, and records a violation for each goroutine that is left.
-func leftGoroutines(label string, patience time.Duration, clock *clock, journal history.Journal) {
+// checkLeftGoroutines waits for the run's goroutines to end, and records a violation for each goroutine that is left.
+func checkLeftGoroutines(label string, patience time.Duration, clock *clock, journal history.Journal) {
 	left, _ := goroutines(goroutineLabel, label)
 	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
 		<-time.After(wait)

@@ -28,8 +28,8 @@ func claimOf(id string) string { return abstractions.FingerprintOf(id).String() 
 // by returns the actor and the reason of a break.
 func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
-// tell records an observer's events about the start and the end of a lease, and about failed acquires.
-func tell(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
+// recordEvent records an observer's events about the start and the end of a lease, and about failed acquires.
+func recordEvent(to history.Journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
 		to.Enter(history.Observation{Worker: worker, Name: e.Name, Claim: e.Fingerprint.String(), Kind: e.Kind, Reason: e.Reason, By: by(e.BrokenBy, e.BreakReason), At: clock.at(e.Time), Own: own, Times: e.Coalesced})
@@ -45,16 +45,16 @@ type holdRecorder struct {
 
 	failures int // the number of failed renewals in a row, by the observer's events
 
-	mu    sync.Mutex
-	hold  history.Hold
-	lease *leasing.Lease // nil before the acquire has returned
-	heard time.Duration  // when the lease's context ended; 0 until then
+	mu           sync.Mutex
+	hold         history.Hold
+	lease        *leasing.Lease // nil before the acquire has returned
+	contextEnded time.Duration  // when the lease's context ended; 0 until then
 }
 
 // observe is the lease's observer.
 func (h *holdRecorder) observe(e leasing.Event) {
-	tell(h.journal, h.clock, h.hold.Worker, e, true)
-	h.failed(e)
+	recordEvent(h.journal, h.clock, h.hold.Worker, e, true)
+	h.checkFailure(e)
 	h.change(func(t *history.Hold) {
 		t.Renewals = max(t.Renewals, e.Renewals)
 		t.Renewed, t.RenewalFailed = t.Renewed || e.Kind == leasing.EventRenewed, t.RenewalFailed || e.Kind == leasing.EventRenewalFailed
@@ -71,8 +71,8 @@ func (h *holdRecorder) observe(e leasing.Event) {
 	}
 }
 
-// failed records a violation for an event of a failed renewal with a wrong count or an unspecific error.
-func (h *holdRecorder) failed(e leasing.Event) {
+// checkFailure records a violation for an event of a failed renewal with a wrong count or an unspecific error.
+func (h *holdRecorder) checkFailure(e leasing.Event) {
 	text := ""
 	switch e.Kind {
 	case leasing.EventRenewed:
@@ -86,7 +86,7 @@ func (h *holdRecorder) failed(e leasing.Event) {
 		}
 	}
 	if text != "" {
-		h.journal.Enter(history.Violation{Check: history.CheckEvents, Name: e.Name, At: h.clock.at(e.Time), Text: fmt.Sprintf("the observer of worker %d was told of the %dth renewal in a row that has failed %s", h.hold.Worker, h.failures, text)})
+		h.journal.Enter(history.Violation{Check: history.CheckEvents, Name: e.Name, At: h.clock.at(e.Time), Text: fmt.Sprintf("the observer of worker %d got the event of the %dth failed renewal in a row %s", h.hold.Worker, h.failures, text)})
 	}
 }
 
@@ -95,14 +95,14 @@ func (h *holdRecorder) begin(l *leasing.Lease) {
 	h.change(func(t *history.Hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
 		h.lease = l
-		context.AfterFunc(l.Context(), h.hear) // the worker may be waiting for an answer
+		context.AfterFunc(l.Context(), h.recordContextEnd) // the worker may be waiting for an answer
 	})
 }
 
-func (h *holdRecorder) hear() {
+func (h *holdRecorder) recordContextEnd() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard = h.clock.now()
+	h.contextEnded = h.clock.now()
 }
 
 // inUse reports whether the lease's context has not ended, or Do's function is running.
@@ -120,14 +120,14 @@ func (h *holdRecorder) end(why history.Ending) {
 	})
 }
 
-// told records the time at which the holder notices the loss of its lease, or the end of the lease's context if that
+// recordLoss records the time at which the holder notices the loss of its lease, or the end of the lease's context if that
 // was earlier.
-func (h *holdRecorder) told(at time.Duration) {
+func (h *holdRecorder) recordLoss(at time.Duration) {
 	h.change(func(t *history.Hold) {
-		if h.heard != 0 {
-			at = min(at, h.heard)
+		if h.contextEnded != 0 {
+			at = min(at, h.contextEnded)
 		}
-		t.Ending, t.Told = history.EndingLost, at
+		t.Ending, t.Noticed = history.EndingLost, at
 		t.EndAt(at)
 	})
 }

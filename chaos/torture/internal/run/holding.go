@@ -28,7 +28,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 	}
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	if usage.forgetful {
+	if usage.noRenewal {
 		atTheEnd := time.AfterFunc(l.Remaining(), func() {
 			if l.Remaining() == 0 && l.Err() == nil {
 				w.journal.Enter(history.Violation{Check: history.CheckTrust, Name: l.Name(), At: w.clock.now(), Text: fmt.Sprintf("a lease of worker %d has no time left, and is said to be held", w.index)})
@@ -38,7 +38,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 	}
 	for {
 		w.act(work, &asking, manager, l, &usage)
-		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
+		tick := time.NewTimer(w.shortTime(20*time.Millisecond, 200*time.Millisecond))
 		select {
 		case <-tick.C:
 		case <-work.Done():
@@ -52,7 +52,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 		}
 		tick.Stop()
 		switch {
-		case lost(l):
+		case isLost(l):
 			w.afterLoss(run, l, h)
 			if !w.options.Repeatable {
 				w.copyRenewal(l)
@@ -60,7 +60,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 			return false
 		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
 			if l.Context().Err() != nil {
-				w.heard(run, history.Answer{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
+				w.recordAnswer(run, history.Answer{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
 			}
 			if usage.lingers > 0 {
 				_ = l.Release(work) // this ends only the work
@@ -79,7 +79,7 @@ func (w *worker) act(ctx context.Context, asking *sync.WaitGroup, manager *leasi
 		w.copyAcquire(l, true)
 	}
 	if !w.options.Repeatable && w.random.Float64() < 0.02 {
-		asking.Go(func() { w.askAgain(ctx, manager, l) })
+		asking.Go(func() { w.acquireOwnName(ctx, manager, l) })
 	}
 	if usage.manual && w.random.Float64() < 0.4 {
 		w.settle()
@@ -98,14 +98,14 @@ func (w *worker) act(ctx context.Context, asking *sync.WaitGroup, manager *leasi
 // release releases the lease with a context of its own, like a worker that shuts down.
 func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	limit := w.options.TTL
-	if usage.hasty {
+	if usage.cutRelease {
 		limit = 0
 	}
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	once := func() {
 		called := w.clock.now()
-		w.heard(bound, history.Answer{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
+		w.recordAnswer(bound, history.Answer{Verb: "release", Call: called}, l, l.Release(bound)) // the manager continues in the background
 	}
 	var all sync.WaitGroup
 	all.Go(once)
@@ -118,11 +118,11 @@ func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	}
 }
 
-// askAgain tries to acquire a name that the worker already holds.
-func (w *worker) askAgain(ctx context.Context, manager *leasing.Manager, l *leasing.Lease) {
-	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
+// acquireOwnName tries to acquire a name that the worker already holds.
+func (w *worker) acquireOwnName(ctx context.Context, manager *leasing.Manager, l *leasing.Lease) {
+	ctx, endWait := w.beginWait(ctx, l.Name(), true, 0, 0)
 	second, err := manager.TryAcquire(ctx, l.Name())
-	if back(err == nil, err); err == nil { // the first lease was broken
+	if endWait(err == nil, err); err == nil { // the first lease was broken
 		_ = second.Release(context.WithoutCancel(ctx))
 	}
 }
@@ -140,10 +140,10 @@ func (w *worker) renew(ctx context.Context, l *leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
 	defer cancel()
 	called := w.clock.now()
-	w.heard(bound, history.Answer{Verb: "renew", Call: called}, l, l.Renew(bound))
+	w.recordAnswer(bound, history.Answer{Verb: "renew", Call: called}, l, l.Renew(bound))
 }
 
-func lost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
+func isLost(l *leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
 
 // afterLoss waits until the context reports the loss, and then writes once more, like a
 // process that was stopped between its check and its write.
@@ -151,8 +151,8 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 	select {
 	case <-l.Done():
 		at := w.clock.now()
-		h.told(at)
-		w.heard(run, history.Answer{Verb: "end", Call: at}, l, context.Cause(l.Context()))
+		h.recordLoss(at)
+		w.recordAnswer(run, history.Answer{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
 		return // its context did not end
 	}
@@ -164,7 +164,7 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 // crash ends the hold without a release, so the lease runs out.
 func (w *worker) crash(run context.Context, manager *leasing.Manager, h *holdRecorder) (crashed bool) {
 	if w.random.Float64() < 0.3 {
-		w.closePatiently(manager)
+		w.closeWithoutDeadline(manager)
 		h.end(history.EndingAbandoned)
 		return true
 	}
@@ -195,7 +195,7 @@ func (w *worker) change(ctx context.Context, l *leasing.Lease, m *metadata) {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
 		called := w.clock.now()
 		err := l.SetMetadata(ctx, next.values())
-		w.heard(ctx, history.Answer{Verb: "set", Call: called}, l, err)
+		w.recordAnswer(ctx, history.Answer{Verb: "set", Call: called}, l, err)
 		if err != nil {
 			*m = "" // the old or the new value
 			return

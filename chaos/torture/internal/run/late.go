@@ -9,9 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// wired makes a request below the manager, which does not notice the request: like a network that repeats requests, or like an
+// bypassManager makes a request below the manager, which does not notice the request: like a network that repeats requests, or like an
 // operator.
-func (w *worker) wired(ask func(ctx context.Context)) {
+func (w *worker) bypassManager(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.options.Patience+time.Second)
 	defer cancel()
 	ask(ctx)
@@ -21,18 +21,18 @@ func (w *worker) wired(ask func(ctx context.Context)) {
 // lease is held, or right after its release, while the backend still remembers the released
 // claim. If the copy is granted after the release, copyAcquire releases that lease.
 func (w *worker) copyAcquire(l *leasing.Lease, held bool) {
-	w.wired(func(ctx context.Context) {
+	w.bypassManager(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: l.Name()})
 		if err == nil && held == (record.Held && record.Fingerprint == abstractions.FingerprintOf(l.ID())) { // a break may have ended the lease, and the backend may have forgotten it
-			w.again(ctx, l.Name(), l.ID(), l.Owner(), held)
+			w.repeatAcquire(ctx, l.Name(), l.ID(), l.Owner(), held)
 		}
 	})
 }
 
-func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
+func (w *worker) repeatAcquire(ctx context.Context, name, id, owner string, held bool) {
 	ttl := max(w.options.TTL/2, w.options.least)
-	if _, err := w.wire.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: owner, TTL: ttl}); err == nil && !held {
-		_ = w.wire.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+	if _, err := w.backend.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: owner, TTL: ttl}); err == nil && !held {
+		_ = w.backend.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 	}
 }
 
@@ -43,15 +43,15 @@ func (w *worker) copyRenewal(l *leasing.Lease) {
 	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend
 		ttl = max(w.options.TTL/2, w.options.least)
 	}
-	w.wired(func(ctx context.Context) {
-		_, _ = w.wire.Renew(ctx, abstractions.RenewRequest{Name: l.Name(), ID: l.ID(), Token: l.Token(), TTL: ttl})
+	w.bypassManager(func(ctx context.Context) {
+		_, _ = w.backend.Renew(ctx, abstractions.RenewRequest{Name: l.Name(), ID: l.ID(), Token: l.Token(), TTL: ttl})
 	})
 }
 
 // operate breaks the lease of a name, usually by letting it run out. The break is sometimes repeated, or names an
 // earlier token. Then operate delivers a late copy of the acquire of the broken lease.
 func (w *worker) operate(name string) {
-	w.wired(func(ctx context.Context) {
+	w.bypassManager(func(ctx context.Context) {
 		record, err := w.below.Inspect(ctx, abstractions.InspectRequest{Name: name})
 		if err != nil || !record.Held {
 			return
@@ -66,12 +66,12 @@ func (w *worker) operate(name string) {
 		case kind < 0.8:
 			defer func() {
 				req.Reason += ", again"
-				_, _ = w.wire.Break(ctx, req)
+				_, _ = w.backend.Break(ctx, req)
 			}()
 		}
-		if result, err := w.wire.Break(ctx, req); err == nil && result.WasHeld && result.Token == record.Token {
-			if id, ours := asked.Load(record.Fingerprint); ours {
-				w.again(ctx, name, id.(string), record.Owner, false)
+		if result, err := w.backend.Break(ctx, req); err == nil && result.WasHeld && result.Token == record.Token {
+			if id, known := claimIDs.Load(record.Fingerprint); known {
+				w.repeatAcquire(ctx, name, id.(string), record.Owner, false)
 			}
 		}
 	})

@@ -17,12 +17,12 @@ func Run(ctx context.Context, options Options) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	r := &run{stage: stage{options: options, names: options.names(), clock: new(clock), recording: new(history.Recording), resource: fenced(options.Fence)}}
+	r := &run{stage: stage{options: options, names: options.names(), clock: new(clock), recording: new(history.Recording), resource: newResource(options.Fence)}}
 	r.label = fmt.Sprintf("%p", r)
-	if err := labelled(ctx, goroutineLabel, r.label, r.play); err != nil {
+	if err := runLabelled(ctx, goroutineLabel, r.label, r.play); err != nil {
 		return Record{}, err
 	}
-	leftGoroutines(r.label, r.options.Patience, r.clock, r.recording)
+	checkLeftGoroutines(r.label, r.options.Patience, r.clock, r.recording)
 	r.progress("checking")
 	h := r.recording.Collect()
 	h.TTL, h.Backend, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.backend, r.free, r.faultsEnd, r.closed
@@ -138,7 +138,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 	}
 	for _, name := range left {
 		if refusal := refusals[name]; refusal != nil && !errors.Is(refusal, leasing.ErrHeld) {
-			return fmt.Errorf("whether %q became free can't be told: %w", name, refusal)
+			return fmt.Errorf("whether %q became free is unknown: %w", name, refusal)
 		}
 		r.free = append(r.free, history.FreeAt{Name: name, By: by})
 	}

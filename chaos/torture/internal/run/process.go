@@ -41,7 +41,7 @@ type process struct {
 	r            *stage
 	job          job
 	faults, work context.Context // these end when the faults or the work must end
-	endThem      context.CancelFunc
+	cancelFaults context.CancelFunc
 	stop         context.CancelFunc
 	called       atomic.Bool  // the process has called WorkerMain
 	failed       atomic.Value // the error that the worker reported
@@ -51,7 +51,7 @@ type process struct {
 
 func newProcess(r *stage, j job) *process {
 	p := &process{r: r, job: j, ended: make(chan struct{})}
-	p.faults, p.endThem = context.WithCancel(context.Background())
+	p.faults, p.cancelFaults = context.WithCancel(context.Background())
 	p.work, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -80,11 +80,11 @@ func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 // Stopped returns when the work must end.
 func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
-// Ask makes a write to the resource.
-func (p *process) Ask(asked any, answer *any) error {
+// Write makes a write to the resource.
+func (p *process) Write(request any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
-	w := asked.(history.Write)
+	w := request.(history.Write)
 	err := p.r.resource(ctx, &w)
 	*answer = w
 	return err
@@ -119,16 +119,16 @@ func (r *stage) spawn(index int) (*process, error) {
 	cmd.Stdin, cmd.Stdout = in, out
 	p.Process, err = servertest.StartProcess(cmd)
 	_, _ = in.Close(), out.Close() // the process has its own
-	line := pipes{fromWorker, toWorker}
+	conn := pipes{fromWorker, toWorker}
 	if err != nil {
-		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, line.Close()))
+		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, conn.Close()))
 	}
-	go p.serve(line)
+	go p.serve(conn)
 	return p, nil
 }
 
 // serve answers the calls of the process until the process and all calls have ended.
-func (p *process) serve(line io.ReadWriteCloser) {
+func (p *process) serve(conn io.ReadWriteCloser) {
 	defer close(p.ended)
 	server := rpc.NewServer()
 	if err := server.RegisterName("Run", p); err != nil {
@@ -139,7 +139,7 @@ func (p *process) serve(line io.ReadWriteCloser) {
 		p.endFaults()
 		p.stop()
 	}()
-	server.ServeConn(line)
+	server.ServeConn(conn)
 	<-p.Done()
 }
 
@@ -152,8 +152,8 @@ func (p *process) run(ctx context.Context) error {
 		<-p.ended
 	}
 	err := p.Wait(context.Background())
-	if said, ok := p.failed.Load().(error); ok {
-		err = errors.Join(said, err)
+	if reported, ok := p.failed.Load().(error); ok {
+		err = errors.Join(reported, err)
 	}
 	switch {
 	case p.killed.Load():
@@ -166,7 +166,7 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-func (p *process) endFaults() { p.endThem() }
+func (p *process) endFaults() { p.cancelFaults() }
 
 // kill ends the process at once, and records that its holds have ended.
 func (p *process) kill() {

@@ -30,7 +30,7 @@ func aRun(options Options) *stage {
 		options.Patience = time.Minute
 	}
 	return &stage{
-		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: new(history.Recording), resource: fenced(options.Fence),
+		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: new(history.Recording), resource: newResource(options.Fence),
 	}
 }
 
@@ -55,7 +55,7 @@ var aJob = job{Index: 3, Names: []string{"n"}, Options: portable{
 // A worker process ends when the run stops the process, and when the run is gone.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 	for what, end := range map[string]func(s *process, line io.ReadWriteCloser){
-		"told":       func(s *process, _ io.ReadWriteCloser) { s.stop() },
+		"stopped":    func(s *process, _ io.ReadWriteCloser) { s.stop() },
 		"left alone": func(_ *process, line io.ReadWriteCloser) { _ = line.Close() },
 		"nonsense":   func(_ *process, line io.ReadWriteCloser) { _, _ = line.Write(bytes.Repeat([]byte{0xff}, 1<<10)) },
 	} {
@@ -134,13 +134,13 @@ func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 	}
 }
 
-// closing records whether a client was closed.
-type closing struct {
+// closeRecorder records whether a client was closed.
+type closeRecorder struct {
 	leasing.Provider
 	closed *bool
 }
 
-func (c closing) Close() error {
+func (c closeRecorder) Close() error {
 	*c.closed = true
 	return c.Provider.Close()
 }
@@ -150,7 +150,7 @@ func TestWorkerProcessClosesItsClient_memory(t *testing.T) {
 	client, s, _ := connected(t, aRun(Options{}), aJob)
 	s.stop()
 	require.NoError(t, client.work(func(context.Context) (leasing.Provider, error) {
-		return closing{memlease.New(memlease.Options{}), &closed}, nil
+		return closeRecorder{memlease.New(memlease.Options{}), &closed}, nil
 	}))
 	require.True(t, closed)
 }
@@ -211,8 +211,8 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []history.Violation{{Check: history.CheckGoroutine}}, r.recording.Collect().Found)
 }
 
-// spawned starts a worker process. It is this program, whose TestMain calls WorkerMain.
-func spawned(t *testing.T, cmd *exec.Cmd, options Options) *process {
+// startProcess starts a worker process. It is this program, whose TestMain calls WorkerMain.
+func startProcess(t *testing.T, cmd *exec.Cmd, options Options) *process {
 	t.Helper()
 	options.Process = func() *exec.Cmd { return cmd }
 	p, err := aRun(options).spawn(3)
@@ -230,21 +230,21 @@ func thisProgram(env ...string) *exec.Cmd {
 // working returns a worker process that has begun to work.
 func working(t *testing.T, patience time.Duration, env ...string) *process {
 	t.Helper()
-	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}}})
+	p := startProcess(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, Tuning: leasing.Tuning{RequestTimeout: time.Second}}})
 	require.Eventually(t, func() bool { return p.r.recording.Progress().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
 
 // A worker process gets the configuration of its run.
-func TestWorkerProcessIsToldItsJob(t *testing.T) {
-	p := spawned(t, thisProgram(), Options{
+func TestWorkerProcessGetsItsJob(t *testing.T) {
+	p := startProcess(t, thisProgram(), Options{
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,
 		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{Tuning: leasing.Tuning{DriftFactor: 0.25, Random: rand.Float64}},
 	})
 	p.endFaults()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	require.NoError(t, p.run(ctx), "it is told to stop, and ends")
+	require.NoError(t, p.run(ctx), "it gets the signal to stop, and ends")
 	var text []byte
 	require.NoError(t, p.Job(0, &text))
 	for _, want := range []string{
@@ -263,7 +263,7 @@ func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
 }
 
 func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
-	p := spawned(t, thisProgram("TORTURE_TEST_FAILURE=no luck"), Options{})
+	p := startProcess(t, thisProgram("TORTURE_TEST_FAILURE=no luck"), Options{})
 	err := p.run(t.Context())
 	require.ErrorContains(t, err, "no luck")
 	exit := (*exec.ExitError)(nil)
@@ -284,7 +284,7 @@ func TestGoroutineThatAWorkerProcessLeavesBehind(t *testing.T) {
 
 func TestClosedWorkerProcessIsGone(t *testing.T) {
 	for _, cmd := range []*exec.Cmd{thisProgram(), exec.Command("sleep", "600")} {
-		p := spawned(t, cmd, Options{})
+		p := startProcess(t, cmd, Options{})
 		require.NoError(t, p.Close())
 		<-p.ended
 		<-p.Done()
@@ -303,7 +303,7 @@ func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
 	require.Equal(t, h.Stops[0].From, h.Faults[0].At)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	require.NoError(t, p.run(ctx), "it hears that it is to stop")
+	require.NoError(t, p.run(ctx), "it gets the signal to stop")
 
 	p.r.suspend(t.Context(), p, time.Hour)
 	require.Len(t, p.r.recording.Collect().Stops, 1, "one that has ended can't be stopped")

@@ -20,19 +20,19 @@ import (
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	direct := func(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 	return func(context.Context) (leasing.Provider, error) {
-		return unclosed{providerkit.Intercept(provider, direct)}, nil
+		return sharedProvider{providerkit.Intercept(provider, direct)}, nil
 	}
 }
 
-type unclosed struct{ *providerkit.Intercepted }
+type sharedProvider struct{ *providerkit.Intercepted }
 
-func (unclosed) Close() error { return nil }
+func (sharedProvider) Close() error { return nil }
 
 // tap is called with a renewal, which it may change, and returns a function that is called with the result.
 type tap func(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult)
 
-// renewed makes a Renew, and calls a tap.
-func renewed(ctx context.Context, x *providerkit.Exchange, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
+// sendRenewal makes a Renew, and calls a tap.
+func sendRenewal(ctx context.Context, x *providerkit.Exchange, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
 	end := each(ctx, &req)
 	reply, err := x.Send(ctx, req)
 	result := abstractions.RenewResult{Grant: reply.(abstractions.Grant), Err: err}
@@ -40,8 +40,8 @@ func renewed(ctx context.Context, x *providerkit.Exchange, req abstractions.Rene
 	return result.Grant, result.Err
 }
 
-// renewedBatch makes a RenewBatch, and calls a tap for each renewal.
-func renewedBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions.RenewRequest, each tap) ([]abstractions.RenewResult, error) {
+// sendBatch makes a RenewBatch, and calls a tap for each renewal.
+func sendBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions.RenewRequest, each tap) ([]abstractions.RenewResult, error) {
 	reqs, ends := slices.Clone(reqs), make([]func(*abstractions.RenewResult), len(reqs))
 	for i := range reqs {
 		ends[i] = each(ctx, &reqs[i])
@@ -76,8 +76,8 @@ type recorder struct {
 	held *sync.Map
 }
 
-// over returns a copy of r above a provider.
-func (r recorder) over(p leasing.Provider) *recorder {
+// above returns a copy of r above a provider.
+func (r recorder) above(p leasing.Provider) *recorder {
 	r.Intercepted = providerkit.Intercept(p, (&r).handle)
 	return &r
 }
@@ -91,9 +91,9 @@ type call struct {
 	stop      func() bool  // stops watching the context
 }
 
-// asked maps fingerprints to the IDs of claims that workers of this process have requested and not released.
+// claimIDs maps fingerprints to the IDs of claims that workers of this process have requested and not released.
 // Records do not have IDs, but a late copy of a request needs the ID.
-var asked sync.Map
+var claimIDs sync.Map
 
 // begin records the whole request, because the process may be killed before the reply
 // arrives.
@@ -145,17 +145,17 @@ type waitKey struct{}
 func (r *recorder) handle(ctx context.Context, x *providerkit.Exchange) (reply any, err error) {
 	switch req := x.Request.(type) {
 	case abstractions.AcquireRequest:
-		asked.Store(abstractions.FingerprintOf(req.ID), req.ID)
+		claimIDs.Store(abstractions.FingerprintOf(req.ID), req.ID)
 		number, _ := ctx.Value(waitKey{}).(int)
 		c := r.begin(ctx, history.Operation{Verb: "acquire", Name: req.Name, Claim: claimOf(req.ID), Wait: number, TTL: req.TTL})
 		reply, err = x.Send(ctx, req)
 		c.end(reply.(abstractions.Grant), err)
 	case abstractions.RenewRequest:
-		return renewed(ctx, x, req, r.renews)
+		return sendRenewal(ctx, x, req, r.renews)
 	case []abstractions.RenewRequest:
-		return renewedBatch(ctx, x, req, r.renews)
+		return sendBatch(ctx, x, req, r.renews)
 	case abstractions.ReleaseRequest:
-		asked.Delete(abstractions.FingerprintOf(req.ID))
+		claimIDs.Delete(abstractions.FingerprintOf(req.ID))
 		o := history.Operation{Verb: "release", Name: req.Name, Claim: claimOf(req.ID)}
 		if r.held != nil {
 			hold, ok := r.held.Load(req.ID)

@@ -15,40 +15,40 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// scripted is a backend with scripted answers.
-type scripted struct {
+// scriptedProvider is a backend with scripted answers.
+type scriptedProvider struct {
 	leasing.Provider
-	grant   abstractions.Grant
-	err     error
-	results []abstractions.RenewResult
-	broken  leasing.BreakResult
-	asked   func(id string)
+	grant     abstractions.Grant
+	err       error
+	results   []abstractions.RenewResult
+	broken    leasing.BreakResult
+	onRequest func(id string)
 }
 
-func (s scripted) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	s.asked(req.ID)
+func (s scriptedProvider) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	s.onRequest(req.ID)
 	return s.grant, s.err
 }
 
-func (s scripted) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
+func (s scriptedProvider) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
 	return s.broken, s.err
 }
 
-func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	s.asked(reqs[0].ID)
+func (s scriptedProvider) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	s.onRequest(reqs[0].ID)
 	return s.results, s.err
 }
 
 // recorded returns a recorder of worker 3, over a scripted backend.
-func recorded(s scripted) (*recorder, *history.Recording) {
-	if s.asked == nil {
-		s.asked = func(string) {}
+func recorded(s scriptedProvider) (*recorder, *history.Recording) {
+	if s.onRequest == nil {
+		s.onRequest = func(string) {}
 	}
 	b := new(history.Recording)
-	return recorder{layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}.over(s), b
+	return recorder{layer: history.LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}.above(s), b
 }
 
-func acquire(t *testing.T, s scripted) (history.Operation, error) {
+func acquire(t *testing.T, s scriptedProvider) (history.Operation, error) {
 	t.Helper()
 	r, b := recorded(s)
 	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
@@ -74,7 +74,7 @@ func TestRecordedResults(t *testing.T) {
 			if err != nil {
 				err = fmt.Errorf("in other words: %w", err)
 			}
-			o, got := acquire(t, scripted{err: err})
+			o, got := acquire(t, scriptedProvider{err: err})
 			require.Equal(t, want, o.Result, "%v", err)
 			require.Equal(t, err, got)
 		}
@@ -85,7 +85,7 @@ func TestRecordedResults(t *testing.T) {
 func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 	var b *history.Recording
 	var r *recorder
-	r, b = recorded(scripted{asked: func(string) {
+	r, b = recorded(scriptedProvider{onRequest: func(string) {
 		h := b.Collect()
 		require.Len(t, h.Operations, 1)
 		require.Equal(t, history.ResultUnknown, h.Operations[0].Result)
@@ -96,10 +96,10 @@ func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 }
 
 func TestRecordedTTLIsTheOneGranted(t *testing.T) {
-	o, err := acquire(t, scripted{grant: abstractions.Grant{Token: 1, TTL: 15 * time.Second}})
+	o, err := acquire(t, scriptedProvider{grant: abstractions.Grant{Token: 1, TTL: 15 * time.Second}})
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Second, o.TTL)
-	o, _ = acquire(t, scripted{err: leasing.ErrUnavailable})
+	o, _ = acquire(t, scriptedProvider{err: leasing.ErrUnavailable})
 	require.Equal(t, time.Second, o.TTL, "as asked for: it may have been granted")
 }
 
@@ -115,7 +115,7 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 		"not held":      {leasing.Record{Fingerprint: leasing.FingerprintOf("x")}, ""},
 		"without an ID": {leasing.Record{Held: true}, ""},
 	} {
-		o, err := acquire(t, scripted{err: &leasing.HeldError{Holder: c.holder}})
+		o, err := acquire(t, scriptedProvider{err: &leasing.HeldError{Holder: c.holder}})
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Equal(t, history.ResultHeld, o.Result, name)
 		require.Equal(t, c.want, o.Holder, name)
@@ -123,19 +123,19 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 }
 
 // A break that finds no holder is recorded as such.
-func TestBreakInVainIsRecorded(t *testing.T) {
-	for held, vain := range map[bool]bool{true: false, false: true} {
-		r, b := recorded(scripted{broken: leasing.BreakResult{WasHeld: held}})
+func TestBreakWithoutAHolderIsRecorded(t *testing.T) {
+	for held, noHolder := range map[bool]bool{true: false, false: true} {
+		r, b := recorded(scriptedProvider{broken: leasing.BreakResult{WasHeld: held}})
 		_, err := r.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, vain, b.Collect().Operations[0].NoHolder)
+		require.Equal(t, noHolder, b.Collect().Operations[0].NoHolder)
 	}
 }
 
 // An item without a result may have been renewed, whatever the error of the batch.
 func TestItemWithoutAResultIsUnknown(t *testing.T) {
 	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
-		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})
+		r, b := recorded(scriptedProvider{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})
 		batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
 		require.True(t, ok)
 		results, got := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})

@@ -35,8 +35,8 @@ type remote struct{ *rpc.Client }
 func (r remote) Enter(what any) { _ = r.Call("Run.Enter", &what, nil) }
 
 func (r remote) write(ctx context.Context, w *history.Write) error {
-	var asked, answer any = *w, nil
-	call := r.Go("Run.Ask", &asked, &answer, make(chan *rpc.Call, 1))
+	var request, answer any = *w, nil
+	call := r.Go("Run.Write", &request, &answer, make(chan *rpc.Call, 1))
 	select {
 	case <-call.Done:
 		if call.Error == nil {
@@ -54,12 +54,12 @@ func (r remote) clock() (*clock, error) {
 	c, quickest := new(clock), time.Duration(math.MaxInt64)
 	for range 100 {
 		var now time.Duration
-		asked := time.Now()
+		sent := time.Now()
 		if err := r.Call("Run.Now", 0, &now); err != nil {
 			return nil, err
 		}
-		if took := time.Since(asked); took < quickest {
-			quickest, c.start = took, asked.Add(took/2-now)
+		if took := time.Since(sent); took < quickest {
+			quickest, c.start = took, sent.Add(took/2-now)
 		}
 	}
 	return c, nil
@@ -88,7 +88,7 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		return err
 	}
 	var c *client
-	err = labelled(ctx, goroutineLabel, "worker", func(ctx context.Context) (err error) {
+	err = runLabelled(ctx, goroutineLabel, "worker", func(ctx context.Context) (err error) {
 		c, err = r.open(ctx, options, j.Index, clock)
 		return err
 	})
@@ -99,10 +99,10 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		_ = r.Call("Run.FaultsEnded", 0, nil)
 		c.endFaults()
 	}()
-	err = labelled(ctx, goroutineLabel, "worker", func(ctx context.Context) error {
+	err = runLabelled(ctx, goroutineLabel, "worker", func(ctx context.Context) error {
 		return errors.Join(newWorker(j.Index, options, j.Names, c, r.write).run(ctx), c.Close())
 	})
-	leftGoroutines("worker", options.Patience, clock, r)
+	checkLeftGoroutines("worker", options.Patience, clock, r)
 	return err
 }
 

@@ -79,7 +79,7 @@ func (r *run) awaitWorkers() error {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
 		default:
-			r.violated(history.CheckHang, "worker %d has not come back", m.index)
+			r.violation(history.CheckHang, "worker %d has not come back", m.index)
 		}
 	}
 	return errors.Join(errs...)
@@ -154,7 +154,7 @@ const perWorker = 100
 func (r *run) checkGoroutines() {
 	_, n := goroutines(goroutineLabel, r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {
-		r.violated(history.CheckGrowth, "there are %d goroutines, and no more than %d are needed", n, most)
+		r.violation(history.CheckGrowth, "there are %d goroutines, and no more than %d are needed", n, most)
 	}
 }
 

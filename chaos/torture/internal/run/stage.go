@@ -16,8 +16,8 @@ import (
 // Order and Accepted.
 type resource func(ctx context.Context, w *history.Write) error
 
-// fenced returns the resource of a run.
-func fenced(fence fencing.Fence) resource {
+// newResource returns the resource of a run.
+func newResource(fence fencing.Fence) resource {
 	if fence == nil {
 		fence = new(fencing.Gates).Do
 	}
@@ -49,7 +49,7 @@ type stage struct {
 
 func (r *stage) now() time.Duration { return r.clock.now() }
 
-func (r *stage) violated(check history.Check, format string, args ...any) {
+func (r *stage) violation(check history.Check, format string, args ...any) {
 	r.recording.Enter(history.Violation{Check: check, At: r.now(), Text: fmt.Sprintf(format, args...)})
 }
 

@@ -11,19 +11,19 @@ import (
 
 // usage describes how a worker uses one lease.
 type usage struct {
-	do, try   bool
-	forgetful bool // the lease is not renewed
-	manual    bool // the worker also renews by hand
-	crash     bool
-	most      int                // the maximum number of renewals; 0: no limit
-	leaves    bool               // the caller of Do cancels its context during the work
-	leave     context.CancelFunc // cancels that context
-	lingers   time.Duration      // the time from the end of Do's context to the end of Do's function
-	hasty     bool               // the context of the release ends before the call
-	twice     bool               // two releases run concurrently
-	hold      time.Duration
-	ttl       time.Duration
-	metadata  metadata
+	do, try    bool
+	noRenewal  bool // the lease is not renewed
+	manual     bool // the worker also renews by hand
+	crash      bool
+	most       int                // the maximum number of renewals; 0: no limit
+	leaves     bool               // the caller of Do cancels its context during the work
+	leave      context.CancelFunc // cancels that context
+	lingers    time.Duration      // the time from the end of Do's context to the end of Do's function
+	cutRelease bool               // the context of the release ends before the call
+	twice      bool               // two releases run concurrently
+	hold       time.Duration
+	ttl        time.Duration
+	metadata   metadata
 }
 
 // metadata is the holder's latest metadata, as a text; "" if it is not known.
@@ -45,25 +45,25 @@ func (w *worker) usage() usage {
 	kind, length := w.random.Float64(), w.random.Float64()
 	s := usage{
 		do: kind < 0.3, try: kind > 0.7,
-		forgetful: w.random.Float64() < w.rarely(0.04),
+		noRenewal: w.random.Float64() < w.rarely(0.04),
 		manual:    w.random.Float64() < 0.3,
 		crash:     w.random.Float64() < w.rarely(0.02) && !w.options.Repeatable,
 		ttl:       w.ttl(),
 		metadata:  noMetadata,
 	}
 	s.do = s.do && !s.crash // Do would release
-	w.endless = w.endless || s.ttl == leasing.Infinite
-	s.crash = s.crash && !w.endless // as in compete
-	s.forgetful = s.forgetful && s.ttl != leasing.Infinite
+	w.usedInfinite = w.usedInfinite || s.ttl == leasing.Infinite
+	s.crash = s.crash && !w.usedInfinite // as in compete
+	s.noRenewal = s.noRenewal && s.ttl != leasing.Infinite
 	if w.random.Float64() < 0.3 {
 		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))
 	}
 	releases := w.random.Float64()
-	s.hasty, s.twice = releases < 0.1, releases > 0.9 && !w.options.Repeatable
+	s.cutRelease, s.twice = releases < 0.1, releases > 0.9 && !w.options.Repeatable
 	if s.ttl != leasing.Infinite && w.random.Float64() < w.rarely(0.1) {
 		s.most = 1 + w.random.IntN(2)
 	}
-	if s.forgetful || s.most > 0 { // only the manager renews
+	if s.noRenewal || s.most > 0 { // only the manager renews
 		s.manual, s.metadata = false, ""
 	}
 	if s.do {
@@ -72,10 +72,10 @@ func (w *worker) usage() usage {
 		}
 	}
 	switch long := w.rarely(0.18); { // mostly shorter than the TTL, sometimes long enough for renewals
-	case s.forgetful:
+	case s.noRenewal:
 		s.hold = w.between(0.8, 1.8)
 	case length < 1-long:
-		s.hold = w.brief(4*time.Millisecond, 200*time.Millisecond)
+		s.hold = w.shortTime(4*time.Millisecond, 200*time.Millisecond)
 	case length < 1-long*0.28:
 		s.hold = w.between(0.2, 0.9)
 	default:

@@ -19,24 +19,24 @@ import (
 // on this client, like a service that is restarted.
 type worker struct {
 	*client
-	index    int
-	options  Options
-	names    []string
-	resource resource
-	random   *rand.Rand
-	waits    atomic.Int64
-	closed   *atomic.Bool                 // the current manager is closed
-	endless  bool                         // the worker has used an infinite lease
-	mu       sync.Mutex                   // guards past
-	past     []weak.Pointer[holdRecorder] // the holds of the current manager's leases
+	index        int
+	options      Options
+	names        []string
+	resource     resource
+	random       *rand.Rand
+	waits        atomic.Int64
+	closed       *atomic.Bool                 // the current manager is closed
+	usedInfinite bool                         // the worker has used an infinite lease
+	mu           sync.Mutex                   // guards past
+	past         []weak.Pointer[holdRecorder] // the holds of the current manager's leases
 }
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
-	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: chance(options.Seed, uint64(index))}
+	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: newRandom(options.Seed, uint64(index))}
 }
 
-// chance returns a source of random numbers for several goroutines.
-func chance(seed, stream uint64) *rand.Rand {
+// newRandom returns a source of random numbers for several goroutines.
+func newRandom(seed, stream uint64) *rand.Rand {
 	return rand.New(&lockedSource{Source: rand.NewPCG(seed, stream)})
 }
 
@@ -68,15 +68,15 @@ func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// brief returns a random time between two times. It scales the times down for a TTL under 2 s, and
+// shortTime returns a random time between two times. It scales the times down for a TTL under 2 s, and
 // by Options.Intensity.
-func (w *worker) brief(low, high time.Duration) time.Duration {
+func (w *worker) shortTime(low, high time.Duration) time.Duration {
 	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
 }
 
-// waiting records a wait, and returns its context and a function that records its end.
-func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leaves time.Duration) (waits context.Context, back func(got bool, err error)) {
+// beginWait records a wait, and returns its context and a function that records its end.
+func (w *worker) beginWait(ctx context.Context, name string, try bool, limit, leaves time.Duration) (waits context.Context, end func(got bool, err error)) {
 	one := history.Wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
 	case try:
@@ -97,8 +97,8 @@ func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leav
 	}
 }
 
-// heard records the result of a holder's call of its lease.
-func (w *worker) heard(ctx context.Context, one history.Answer, l *leasing.Lease, err error) {
+// recordAnswer records the result of a holder's call of its lease.
+func (w *worker) recordAnswer(ctx context.Context, one history.Answer, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -109,8 +109,8 @@ func (w *worker) heard(ctx context.Context, one history.Answer, l *leasing.Lease
 	w.journal.Enter(one)
 }
 
-// violated records a violation that no check of the history would find.
-func (w *worker) violated(check history.Check, format string, args ...any) {
+// violation records a violation that no check of the history would find.
+func (w *worker) violation(check history.Check, format string, args ...any) {
 	w.journal.Enter(history.Violation{Check: check, At: w.clock.now(), Text: fmt.Sprintf(format, args...)})
 }
 
@@ -124,14 +124,14 @@ func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	return err
 }
 
-// closePatiently closes the current manager without a deadline, while a lease is never
+// closeWithoutDeadline closes the current manager without a deadline, while a lease is never
 // released. Close must return when all leases have run out.
-func (w *worker) closePatiently(manager *leasing.Manager) {
+func (w *worker) closeWithoutDeadline(manager *leasing.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	bound := w.options.TTL + 4*w.options.Manager.Tuning.RequestTimeout + check.Grace + w.options.Patience
 	defer time.AfterFunc(bound, func() {
-		w.violated(history.CheckClose, "worker %d closed its manager, which waits for longer than %s", w.index, history.Seconds(bound))
+		w.violation(history.CheckClose, "worker %d closed its manager, which waits for longer than %s", w.index, history.Seconds(bound))
 		cancel()
 	}).Stop()
 	_ = w.close(ctx, manager)
@@ -141,6 +141,6 @@ func (w *worker) closePatiently(manager *leasing.Manager) {
 func (w *worker) checkClosed(err error) {
 	var left *leasing.CloseError
 	if errors.As(err, &left) && len(left.InUse) > 0 || errors.Is(err, context.DeadlineExceeded) {
-		w.violated(history.CheckClose, "worker %d, whose holders release when they are told to, closed its manager: %v", w.index, err)
+		w.violation(history.CheckClose, "worker %d, whose holders release when their contexts end, closed its manager: %v", w.index, err)
 	}
 }

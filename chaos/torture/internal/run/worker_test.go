@@ -20,39 +20,41 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// held is a lease with scripted answers.
-type held struct {
+// fakeLease is a lease with scripted answers.
+type fakeLease struct {
 	abstractions.Lease
 	err  error
 	done chan struct{}
 	ctx  context.Context // context.Background() if nil
 }
 
-func (h *held) Context() context.Context { return until{cmp.Or(h.ctx, context.Background()), h.done} }
+func (h *fakeLease) Context() context.Context {
+	return endingContext{cmp.Or(h.ctx, context.Background()), h.done}
+}
 
-func (*held) Name() string { return "n" }
+func (*fakeLease) Name() string { return "n" }
 
-func (*held) ID() string { return "mine" }
+func (*fakeLease) ID() string { return "mine" }
 
-func (*held) Token() int64 { return 7 }
+func (*fakeLease) Token() int64 { return 7 }
 
-func (*held) Remaining() time.Duration { return time.Second }
+func (*fakeLease) Remaining() time.Duration { return time.Second }
 
-func (h *held) Err() error { return h.err }
+func (h *fakeLease) Err() error { return h.err }
 
-func (*held) Renew(context.Context) error { return nil }
+func (*fakeLease) Renew(context.Context) error { return nil }
 
-func (*held) Release(context.Context) error { return nil }
+func (*fakeLease) Release(context.Context) error { return nil }
 
-// until is a context that ends when a channel is closed.
-type until struct {
+// endingContext is a context that ends when a channel is closed.
+type endingContext struct {
 	context.Context
 	done chan struct{}
 }
 
-func (u until) Done() <-chan struct{} { return u.done }
+func (u endingContext) Done() <-chan struct{} { return u.done }
 
-func (u until) Err() error {
+func (u endingContext) Err() error {
 	select {
 	case <-u.done:
 		return context.Canceled
@@ -61,14 +63,14 @@ func (u until) Err() error {
 	}
 }
 
-// oracle is a resource with one answer.
-type oracle struct {
+// fakeResource is a resource with one answer.
+type fakeResource struct {
 	accepted bool
 	err      error
 	during   func()
 }
 
-func (a *oracle) write(_ context.Context, w *history.Write) error {
+func (a *fakeResource) write(_ context.Context, w *history.Write) error {
 	if a.during != nil {
 		a.during()
 	}
@@ -97,8 +99,8 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 		"lost since":   {after: gone},
 		"only at last": {before: gone},
 	} {
-		l := &held{err: c.before}
-		a := &oracle{accepted: true, during: func() { l.err = c.after }}
+		l := &fakeLease{err: c.before}
+		a := &fakeResource{accepted: true, during: func() { l.err = c.after }}
 		w, _, b := holder(a.write)
 		w.write(leasing.LeaseOf(l))
 		writes := b.Collect().Writes
@@ -111,31 +113,31 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 }
 
 func TestWriteThatFailedIsNotRecorded(t *testing.T) {
-	a := &oracle{err: errors.New("the resource is down")}
+	a := &fakeResource{err: errors.New("the resource is down")}
 	w, _, b := holder(a.write)
-	w.write(leasing.LeaseOf(&held{}))
+	w.write(leasing.LeaseOf(&fakeLease{}))
 	require.Empty(t, b.Collect().Writes)
 }
 
-// If a holder does not notice the loss of its lease, the hold has no Told time, and the check of losses finds that
+// If a holder does not notice the loss of its lease, the hold has no Noticed time, and the check of losses finds that
 // hold.
-func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
-	for _, told := range []bool{true, false} {
+func TestHolderNoticesItsLossByItsLease(t *testing.T) {
+	for _, closed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			l, a := &held{err: leasing.ErrLost, done: make(chan struct{})}, &oracle{}
+			l, a := &fakeLease{err: leasing.ErrLost, done: make(chan struct{})}, &fakeResource{}
 			w, h, b := holder(a.write)
 			h.begin(leasing.LeaseOf(l))
-			if told {
+			if closed {
 				time.AfterFunc(time.Second, func() { close(l.done) })
 			}
 			w.afterLoss(t.Context(), leasing.LeaseOf(l), h)
 			one := b.Collect().Holds[0]
-			if told {
-				require.Equal(t, time.Second, one.Told)
+			if closed {
+				require.Equal(t, time.Second, one.Noticed)
 				require.Equal(t, history.EndingLost, one.Ending)
 				require.Len(t, b.Collect().Writes, 1, "it writes once more")
 			} else {
-				require.Zero(t, one.Told)
+				require.Zero(t, one.Noticed)
 				require.Empty(t, one.Ending)
 				require.GreaterOrEqual(t, w.clock.now(), w.options.Patience, "it has waited")
 				close(l.done)
@@ -145,10 +147,10 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 }
 
 // The loss is recorded at its time even if the worker is waiting for an answer of the backend.
-func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
+func TestHolderNoticesItsLossDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
-		l, a := &held{err: leasing.ErrLost, done: make(chan struct{}), ctx: ctx}, &oracle{}
+		l, a := &fakeLease{err: leasing.ErrLost, done: make(chan struct{}), ctx: ctx}, &fakeResource{}
 		w, h, b := holder(a.write)
 		h.begin(leasing.LeaseOf(l))
 		<-time.After(time.Second)
@@ -156,7 +158,7 @@ func TestHolderHearsOfItsLossWhileItAsks(t *testing.T) {
 		close(l.done)
 		<-time.After(time.Minute)
 		w.afterLoss(t.Context(), leasing.LeaseOf(l), h)
-		require.Equal(t, time.Second, b.Collect().Holds[0].Told)
+		require.Equal(t, time.Second, b.Collect().Holds[0].Noticed)
 	})
 }
 
@@ -170,7 +172,7 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 		h.observe(event(leasing.EventAcquired, time.Second))
 		require.Empty(t, b.Collect().Holds, "its holder does not know of it yet")
 		time.Sleep(100 * time.Millisecond)
-		h.begin(leasing.LeaseOf(new(held)))
+		h.begin(leasing.LeaseOf(new(fakeLease)))
 		one := func() history.Hold { return b.Collect().Holds[0] }
 		require.Equal(t, history.Hold{Claim: leasing.FingerprintOf("mine").String(), Token: 7, From: 100 * time.Millisecond}, one())
 
@@ -218,7 +220,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 		o = o.fit(leasing.Capabilities{})
 		client, err := openClient(t.Context(), o, 0, c, b)
 		require.NoError(t, err)
-		w := newWorker(0, o, []string{"n"}, client, fenced(nil))
+		w := newWorker(0, o, []string{"n"}, client, newResource(nil))
 		manager, err := leasing.NewManager(client.recorder, leasing.Options{})
 		require.NoError(t, err)
 		w.attempt(t.Context(), manager, "n", usage{hold: time.Second, ttl: o.TTL})
