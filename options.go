@@ -302,7 +302,7 @@ func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name st
 	if p.Cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
 	}
-	p.FirstTTL = max(p.FirstTTL, lifecycle.Whole(a.AtLeast, c.Granularity)) // the cadence of renewals does not change
+	p.FirstTTL = max(p.FirstTTL, lifecycle.RoundUp(a.AtLeast, c.Granularity)) // the cadence of renewals does not change
 	return p, nil
 }
 
@@ -340,7 +340,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	if o.RaiseToMinTTL && ttl > 0 {
 		ttl = max(ttl, c.MinTTL)
 	}
-	ttl = lifecycle.Whole(ttl, c.Granularity)
+	ttl = lifecycle.RoundUp(ttl, c.Granularity)
 	if err := c.ValidateTTL(field, ttl); err != nil {
 		invalid := (*InvalidError)(nil)
 		switch {
@@ -365,7 +365,7 @@ func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	if c.MaxTTL > 0 {
 		most = c.MaxTTL
 	}
-	return lifecycle.Whole(min(max(ttl, c.MinTTL, o.leastTTL()), most), c.Granularity)
+	return lifecycle.RoundUp(min(max(ttl, c.MinTTL, o.leastTTL()), most), c.Granularity)
 }
 
 // cadence is the time from one renewal to the next.

@@ -42,7 +42,7 @@ var (
 	errGoexit = &panics.Error{}
 	// ErrOverdue is the error of a request whose caller has left, since the provider has not returned.
 	ErrOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", abstractions.ErrUnavailable)
-	errAllOverdue = lifecycle.Silent(unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", abstractions.ErrUnavailable)})
+	errAllOverdue = lifecycle.MarkNoAnswer(unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", abstractions.ErrUnavailable)})
 )
 
 // unsent marks an error of a request that was not sent: see abstractions.NotApplied.
@@ -131,7 +131,7 @@ func sendBeside[P, Req, Reply any](ctx context.Context, r *Requests, pending *Ov
 			late.RepliedLate(a.reply, a.err)
 		}
 	}()
-	return none, lifecycle.Silent(fmt.Errorf("%w: %w", ErrOverdue, ctx.Err()))
+	return none, lifecycle.MarkNoAnswer(fmt.Errorf("%w: %w", ErrOverdue, ctx.Err()))
 }
 
 // maxIdleHelpers bounds the number of idle helpers.

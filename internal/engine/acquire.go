@@ -101,7 +101,7 @@ func (l *lease) forgotten() bool {
 func (m *Manager) once(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
-		if !held && l.life.Unknown() {
+		if !held && l.life.Ambiguous() {
 			m.abandon(l, nil)
 		}
 	}()

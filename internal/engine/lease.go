@@ -156,7 +156,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	switch {
 	case fx.Over:
 		l.m.timetable.Remove(l)
-	case fx.Look:
+	case fx.Reschedule:
 		l.reschedule(now)
 	}
 	if fx.Settled && l.settled != nil {

@@ -147,7 +147,7 @@ func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.apply(trust.Instant{}, l.life.AwaitedInVain())
+	l.apply(trust.Instant{}, l.life.AwaitTimedOut())
 }
 
 // giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
@@ -158,7 +158,7 @@ func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
 	step, ttl := l.life.NextStep(now)
 	l.mu.Unlock()
 	switch step {
-	case lifecycle.GiveUp:
+	case lifecycle.SendRelease:
 		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
 	case lifecycle.RunOut:
 		return nil

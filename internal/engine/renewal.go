@@ -96,7 +96,7 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 	if err == nil && !m.rules.Trusts(now, sent, grant.TTL) {
 		err = errTooLate
 	}
-	err = lifecycle.Unanswered(err)
+	err = lifecycle.MarkTimeout(err)
 	answer, random, took := toAnswer(grant, err), m.random(), now.Mono-sent.Mono
 	m.outage.note(m.running, m.clock, err)
 

@@ -83,7 +83,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 
 // leave removes the waiter from the queue. won is the lease that was acquired, or nil.
 func (w *waiter) leave(won *lease) {
-	unresolved, blocks := won == nil && w.l.life.Unknown(), false
+	unresolved, blocks := won == nil && w.l.life.Ambiguous(), false
 	w.m.queues.take(func() (wake *waiter) {
 		blocks, wake = w.q.Leave(w, won, w.l.id, unresolved)
 		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // more acquires than that waited at a time

@@ -13,51 +13,51 @@ import (
 func (w *world) act(i int, kind byte) {
 	p := &w.parties[i]
 	switch kind {
-	case asks, asksAnswered:
+	case moveAcquire, moveAcquireAnswered:
 		if p.idle() {
-			*p = p.fresh()
+			*p = p.restarted()
 			p.claims++
 			p.life, p.id = lifecycle.New(w.rules, &w.plan.settings), claimID(i, p.claims)
 		}
 		w.send(i, 'a', w.plan.settings.FirstTTL)
-		if kind == asksAnswered {
+		if kind == moveAcquireAnswered {
 			w.roundTrip(i)
 		}
-	case adopts:
+	case moveAdopt:
 		h := w.handover
-		w.handover, *p = nil, p.fresh()
+		w.handover, *p = nil, p.restarted()
 		p.life, p.id, p.token, p.adopted = lifecycle.New(w.rules, &w.plan.settings), h.id, h.token, true
 		w.send(i, 'n', w.plan.settings.FirstTTL)
-	case cleansUp:
+	case moveCleanUp:
 		w.send(i, 'c', 0)
-	case givesUp:
+	case moveAbandon:
 		w.abandon(p)
-	case getsNone:
-		w.answered(i, &lifecycle.Answer{Err: errSilent, Applied: true}, false)
-	case getsAnswer:
-		w.answered(i, p.answer, true)
-	case due, dueAnswered:
+	case moveNoAnswer:
+		w.takeAnswer(i, &lifecycle.Answer{Err: errNoAnswer, Applied: true}, false)
+	case moveAnswer:
+		w.takeAnswer(i, p.answer, true)
+	case moveDue, moveDueAnswered:
 		w.renew(i)
-		if kind == dueAnswered {
+		if kind == moveDueAnswered {
 			w.roundTrip(i)
 		}
-	case wantsTTL:
+	case moveWantTTL:
 		p.life.WantTTL(w.nextSettings(p))
-		p.wishes++
-	case releases:
+		p.ttlChanges++
+	case moveRelease:
 		w.askRelease(i)
-	case handsOver:
-		if p.take(p.life.Expire(p.now())); !p.life.Over() {
-			p.take(p.life.HandOver())
+	case moveHandOver:
+		if p.noteCleanUp(p.life.Expire(p.now())); !p.life.Over() {
+			p.noteCleanUp(p.life.HandOver())
 			w.handover = &handover{int8(i), p.id, p.token}
 		}
-	case dies:
+	case moveKill:
 		w.deaths++
 		if p.holds() {
 			w.handover = &handover{int8(i), p.id, p.token}
 		}
-		*p = p.fresh()
-	case writes:
+		*p = p.restarted()
+	case moveWrite:
 		w.writes[i] = write{p.token, w.backend.grantOf(p.id, p.token)}
 	}
 }
@@ -67,13 +67,13 @@ func (w *world) send(i int, kind byte, ttl time.Duration) {
 	p := &w.parties[i]
 	p.no++
 	if kind != 'c' {
-		p.waits, p.sent, p.answer = kind, p.now(), nil
+		p.awaited, p.sent, p.answer = kind, p.now(), nil
 	}
 	w.network = append(slices.Clip(w.network), request{kind: kind, no: p.no, from: int8(i), id: p.id, token: p.token, ttl: ttl, sent: w.time})
 }
 
-// take notes the one effect that the search needs.
-func (p *process) take(fx lifecycle.Effects) {
+// noteCleanUp notes the one effect that the search needs.
+func (p *process) noteCleanUp(fx lifecycle.Effects) {
 	if fx.CleanUp != nil {
 		p.cleanUp = fx.CleanUp
 	}
@@ -82,35 +82,35 @@ func (p *process) take(fx lifecycle.Effects) {
 // roundTrip delivers the latest request, and its answer.
 func (w *world) roundTrip(i int) {
 	p, last := &w.parties[i], len(w.network)-1
-	if last < 0 || p.waits == 0 || w.network[last].from != int8(i) || w.network[last].no != p.no {
+	if last < 0 || p.awaited == 0 || w.network[last].from != int8(i) || w.network[last].no != p.no {
 		return
 	}
 	w.arrive(last, false)
 	if p.answer != nil {
-		w.answered(i, p.answer, true)
+		w.takeAnswer(i, p.answer, true)
 	}
 }
 
-var errSilent = lifecycle.Silent(abstractions.ErrUnavailable)
+var errNoAnswer = lifecycle.MarkNoAnswer(abstractions.ErrUnavailable)
 
 // renew is the step of a lease that is due.
 func (w *world) renew(i int) {
 	p := &w.parties[i]
 	renew, fx := p.life.Due(p.now())
-	p.take(fx)
+	p.noteCleanUp(fx)
 	if !renew {
 		return
 	}
 	r, ok, fx := p.life.BeginRenewal(p.now())
-	p.take(fx)
+	p.noteCleanUp(fx)
 	if ok {
 		w.send(i, 'n', r.TTL)
 	}
 }
 
 func (w *world) abandon(p *process) {
-	p.waits, p.answer = 0, nil
-	unknown := p.life.Unknown()
+	p.awaited, p.answer = 0, nil
+	unknown := p.life.Ambiguous()
 	c := p.life.Abandon()
 	if unknown {
 		p.cleanUp = &c
@@ -120,7 +120,7 @@ func (w *world) abandon(p *process) {
 func (w *world) askRelease(i int) {
 	p := &w.parties[i]
 	_, await, fx := p.life.AskRelease(p.now())
-	p.take(fx)
+	p.noteCleanUp(fx)
 	if p.life.Phase() != lifecycle.Releasing {
 		return
 	}
@@ -134,47 +134,47 @@ func (w *world) askRelease(i int) {
 func (w *world) release(i int) {
 	p := &w.parties[i]
 	switch next, ttl := p.life.NextStep(p.now()); next {
-	case lifecycle.GiveUp:
+	case lifecycle.SendRelease:
 		w.send(i, 'r', 0)
 	case lifecycle.Shorten:
 		w.send(i, 'n', ttl)
 	case lifecycle.RunOut:
-		p.released(nil)
+		p.finishRelease(nil)
 	}
 }
 
-func (p *process) released(err error) {
+func (p *process) finishRelease(err error) {
 	c := p.life.AfterRelease(p.begun, err != nil, err != nil)
-	p.take(p.life.Released(err))
-	p.take(lifecycle.Effects{CleanUp: c})
+	p.noteCleanUp(p.life.Released(err))
+	p.noteCleanUp(lifecycle.Effects{CleanUp: c})
 }
 
-// answered has a process take an answer. arrived is false if no answer came.
-func (w *world) answered(i int, a *lifecycle.Answer, arrived bool) {
+// takeAnswer has a process take an answer. arrived is false if no answer came.
+func (w *world) takeAnswer(i int, a *lifecycle.Answer, arrived bool) {
 	p := &w.parties[i]
-	kind := p.waits
-	p.waits, p.answer = 0, nil
+	kind := p.awaited
+	p.awaited, p.answer = 0, nil
 	switch {
 	case p.awaits:
 		p.awaits = false
 		_, _, fx := p.life.Answered(p.sent, p.now(), a, 0)
-		p.take(fx)
+		p.noteCleanUp(fx)
 		w.release(i)
 	case p.life.Phase() == lifecycle.Releasing:
-		p.released(a.Err)
+		p.finishRelease(a.Err)
 	case kind == 'a' || p.adopted && p.life.Phase() == lifecycle.Claiming:
-		w.acquired(p, a, arrived)
+		w.takeAcquireAnswer(p, a, arrived)
 	case kind == 'n':
 		if a.Err == nil && !w.rules.Trusts(p.now(), p.sent, a.Grant.TTL) {
-			a = &lifecycle.Answer{Err: errSilent, Applied: true}
+			a = &lifecycle.Answer{Err: errNoAnswer, Applied: true}
 		}
 		_, _, fx := p.life.Answered(p.sent, p.now(), a, 0)
-		p.take(fx)
+		p.noteCleanUp(fx)
 	}
 }
 
-// acquired has a process take the answer to an acquire or an adoption.
-func (w *world) acquired(p *process, a *lifecycle.Answer, arrived bool) {
+// takeAcquireAnswer has a process take the answer to an acquire or an adoption.
+func (w *world) takeAcquireAnswer(p *process, a *lifecycle.Answer, arrived bool) {
 	switch held := (*abstractions.HeldError)(nil); {
 	case !arrived:
 		if !p.adopted {
@@ -187,6 +187,6 @@ func (w *world) acquired(p *process, a *lifecycle.Answer, arrived bool) {
 		w.abandon(p)
 	default:
 		p.token = a.Grant.Token
-		p.take(p.life.Begin(p.now(), p.sent, a.Grant, 0))
+		p.noteCleanUp(p.life.Begin(p.now(), p.sent, a.Grant, 0))
 	}
 }
