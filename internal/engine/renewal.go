@@ -35,16 +35,16 @@ func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest,
 	return req, r.Bound, ok
 }
 
-// renewAlone makes one attempt for one lease. part divides the bound of the
+// renewAlone makes one attempt for one lease. divisor divides the bound of the
 // attempt: see dispatch.Jobs.
-func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
+func (l *lease) renewAlone(ctx context.Context, divisor time.Duration) error {
 	sent := l.m.clock.Now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
 		return l.endedError("renew")
 	}
 	ttl := req.TTL
-	b := dispatch.WithBound(ctx, bound/part)
+	b := dispatch.WithBound(ctx, bound/divisor)
 	defer b.Cancel()
 	ctx, span := l.m.telemetry.StartLinked(b, "leasing.renew", l.trace)
 	defer span.End()

@@ -43,9 +43,9 @@ func (w *waiter) run(ctx context.Context, head bool) error {
 	last := w.m.queues.localHolder(w.q)
 	switch {
 	case w.m.isClosing():
-		return waiting.GaveUp(abstractions.ErrClosed, last)
+		return waiting.WaitError(abstractions.ErrClosed, last)
 	case ctx.Err() != nil:
-		return waiting.GaveUp(context.Cause(ctx), last)
+		return waiting.WaitError(context.Cause(ctx), last)
 	case passed: // the limit has passed, but Acquire asks at least once
 		err := w.m.ask(ctx, w.l)
 		switch {
@@ -54,7 +54,7 @@ func (w *waiter) run(ctx context.Context, head bool) error {
 		case answerOf(err).Held != nil: // the backend has answered although ctx has ended
 			last = w.m.ownHolder(err)
 		}
-		return waiting.GaveUp(context.Cause(ctx), last)
+		return waiting.WaitError(context.Cause(ctx), last)
 	}
 	return w.lead(ctx, last)
 }
@@ -99,13 +99,13 @@ func (w *waiter) lead(ctx context.Context, holder error) error {
 			step = w.pause(ctx, step)
 		}
 	}
-	return waiting.GaveUp(step.End, w.m.ownHolder(step.Last))
+	return waiting.WaitError(step.End, w.m.ownHolder(step.Last))
 }
 
 // pause waits for a wake-up, for a bounded time.
 func (w *waiter) pause(ctx context.Context, step waiting.Step) waiting.Step {
 	hints, wake := w.hints, w.wake
-	if step.Deaf {
+	if step.IgnoreWakeups {
 		hints, wake = nil, nil
 	}
 	select {

@@ -28,7 +28,7 @@ func (qs *queues) init(m *Manager) {
 	qs.m, qs.byName = m, map[string]*queue{}
 	qs.rules = waiting.Rules{
 		MinPoll: m.config.MinPoll, MaxPoll: m.config.MaxPoll, RefusalTimeout: m.config.RefusalTimeout,
-		Hints: m.waiter != nil, Queued: m.waiter != nil && m.caps.Queues,
+		Wakeups: m.waiter != nil, Queued: m.waiter != nil && m.caps.Queues,
 	}
 }
 
