@@ -108,7 +108,7 @@ func (w withOptions) TryAcquire(ctx context.Context, name string, options Acquir
 // ErrReleased, ErrUnsupported and ErrClosed end the wait. ErrDenied ends the
 // wait once it has been the only answer for Options.RefusalTimeout.
 func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
-	return handOut(m.impl.Acquire(ctx, name, AcquireOptions{}))
+	return wrapLease(m.impl.Acquire(ctx, name, AcquireOptions{}))
 }
 
 // TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free. If it matches ErrUnavailable
@@ -119,7 +119,7 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 // waiters. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
 func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
-	return handOut(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
+	return wrapLease(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
 }
 
 // Adopt continues another process's lease, under its ID and token. The other
@@ -141,7 +141,7 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // former holder, or of an Adopt that failed, restarts its own, shorter TTL on
 // arrival, and would cut a longer one short.
 func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOptions) (*Lease, error) {
-	return handOut(m.impl.Adopt(ctx, handover, options))
+	return wrapLease(m.impl.Adopt(ctx, handover, options))
 }
 
 // Inspect returns the backend's record of a name, and changes nothing.
@@ -236,7 +236,7 @@ func LeaseOf(implementation abstractions.Lease) *Lease {
 	return &Lease{implementation}
 }
 
-func handOut(l abstractions.Lease, err error) (*Lease, error) {
+func wrapLease(l abstractions.Lease, err error) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func TestTimetableIsASortedList(t *testing.T) {
 					want = append(want, b)
 				}
 			}
-			for _, item := range s.take(now, nil) {
+			for _, item := range s.dueItems(now, nil) {
 				got = append(got, item.(*appointment))
 			}
 			require.ElementsMatch(t, want, got)
@@ -92,6 +92,6 @@ func TestItemsMayBeTakenEarly(t *testing.T) {
 	s.Set(first, 10, 0)
 	s.Set(second, 12, 3)
 	s.Set(third, 13, 1)
-	require.Empty(t, s.take(9, nil))
-	require.Equal(t, []Item{first, second}, s.take(10, nil))
+	require.Empty(t, s.dueItems(9, nil))
+	require.Equal(t, []Item{first, second}, s.dueItems(10, nil))
 }
