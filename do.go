@@ -13,7 +13,7 @@ import (
 //
 // The context that fn gets ends when the lease is lost, when the manager is
 // closed, when Release is called on the lease, or when ctx ends; context.Cause
-// tells which. Unless it is lost, the lease is renewed until fn has returned,
+// says which. Unless it is lost, the lease is renewed until fn has returned,
 // so that no other process gets the name while fn still cleans up: fn should return
 // soon after its context ends.
 //
