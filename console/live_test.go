@@ -84,7 +84,7 @@ func TestTooManyStreams(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-func TestTheHolderHearsWhoBrokeIt(t *testing.T) {
+func TestTheLossNamesTheUserWhoBrokeTheLease(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lost := make(chan leasing.Event, 1)
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: time.Second, Observer: func(e leasing.Event) {

@@ -277,7 +277,7 @@ func TestTrap_T244_AProbeNeedsNoSignIn(t *testing.T) {
 	require.Equal(t, []any{http.StatusServiceUnavailable, "closed\n"}, []any{status, body})
 }
 
-func TestTrap_T243_ABodyThatIsTooBigIsToldSo(t *testing.T) {
+func TestTrap_T243_ABodyThatIsTooBigIsRefusedAsSuch(t *testing.T) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	form := breaking(lease)

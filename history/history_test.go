@@ -79,7 +79,7 @@ func tokens(entries []abstractions.NamedEntry) (all []int64) {
 }
 
 // The lines show the history of some leases.
-func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
+func TestLinesShowHoldersAndBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		r := open(t, history.JSONLines(&text), history.Options{})

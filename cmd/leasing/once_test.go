@@ -54,7 +54,7 @@ func silent(t *testing.T) string {
 
 // A failure of any backend is printed once: of a server that is down, of a server that is silent, and of a
 // file that another process has locked.
-func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
+func TestTrap_T271_AFailureIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const dead = "127.0.0.1:1"
 	p := newPlace(t)

@@ -297,7 +297,7 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	require.Empty(t, files)
 }
 
-func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
+func TestRunOnSQLitePassesTheLeaseInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	code, out, _ := p.run("run", "--owner", "me", "name", "--", "sh", "-c", `echo "$LEASING_NAME $LEASING_OWNER $LEASING_TOKEN $LEASING_ID"`)

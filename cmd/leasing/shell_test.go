@@ -446,7 +446,7 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 
 // If SQLite does not fit into the limit of address space, leasing reports that and exits with 125, and does not
 // panic.
-func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
+func TestTrap_T225_TooLittleAddressSpaceIsReported_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	arenas := "MALLOC_ARENA_MAX=1"                                                                                              // otherwise each thread of a program with cgo takes 64 MiB

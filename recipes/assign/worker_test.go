@@ -132,7 +132,7 @@ func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
 	})
 }
 
-func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
+func TestWorkThatReturnsOrFailsIsReportedAndBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: ttl})
 		boom, told, calls := errors.New("boom"), make(chan error, 10), 0

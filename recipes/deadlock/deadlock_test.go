@@ -307,7 +307,7 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 }
 
 // The user's own metadata stay, and a wait leaves nothing behind, however it ends.
-func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
+func TestMetadataShowTheWaitWhileItLasts(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
 			require.NoError(t, theirs.Release(t.Context()))

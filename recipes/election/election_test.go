@@ -146,7 +146,7 @@ func TestShutdownWhileWaiting(t *testing.T) {
 	})
 }
 
-func TestShutdownTellsWhatWentWrongWithIt(t *testing.T) {
+func TestShutdownReportsItsErrors(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		flush, refused := errors.New("flush failed"), errors.New("connection refused")
 		var reason error
@@ -238,7 +238,7 @@ func TestACancelledContextOfTheWorksOwnIsAnError(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfOnElectedTellsOfTheReleaseToo(t *testing.T) {
+func TestAnErrorOfOnElectedIsJoinedWithTheReleaseError(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		boom, refused := errors.New("boom"), errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))

@@ -377,7 +377,7 @@ func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
 	})
 }
 
-func TestDoReleasesAndTellsOfALoss(t *testing.T) {
+func TestDoReleasesAndReportsALoss(t *testing.T) {
 	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		failed := errors.New("full disk")

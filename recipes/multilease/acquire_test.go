@@ -201,7 +201,7 @@ func TestTheDeadlineIsOneForAllNames(t *testing.T) {
 	})
 }
 
-func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
+func TestTheErrorOfAFailedAcquireReportsFailedReleases(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		refused := errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))

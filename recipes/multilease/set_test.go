@@ -121,7 +121,7 @@ func TestReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	})
 }
 
-func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
+func TestDoReportsALossAlthoughTheWorkSucceeded(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		lose := func(answer func(ctx context.Context) error) error {
 			return Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {

@@ -67,7 +67,7 @@ func TestTrap_T230_AnOddTickIsReportedAndTheScheduleGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnOddTickErrorSaysWhatWasAskedAndAnswered(t *testing.T) {
+func TestAnOddTickErrorNamesTheQuestionAndTheAnswer(t *testing.T) {
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 	odd := OddTickError{After: at, Tick: at.Add(2 * time.Hour)}
 	for want, change := range map[string]func(e *OddTickError){

@@ -83,7 +83,7 @@ func TestWithAtLeastOnceATickThatComesWhileTheJobRunsIsLate(t *testing.T) {
 	})
 }
 
-func TestAMarkThatCouldNotBeSetAfterTheJobIsTold(t *testing.T) {
+func TestAMarkThatCouldNotBeSetAfterTheJobIsReported(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		heal := s.partition(func(call leasingtest.Call) bool { return call.Op == leasingtest.Acquire && call.Name != name })
 		p := s.run("a", Options{AtLeastOnce: true, Jitter: -1}, nil)

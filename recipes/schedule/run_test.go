@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-func TestTheJobsContextTellsWhyItEnded(t *testing.T) {
+func TestTheJobsContextEndsWithACause(t *testing.T) {
 	causes := func(s *stage, options Options) (*process, <-chan error) {
 		causes := make(chan error, 1)
 		return s.run("a", options, func(ctx context.Context, _ Tick) error {
@@ -77,7 +77,7 @@ func TestTrap_T59_RunWaitsForTheJobAndKeepsTheLease(t *testing.T) {
 	})
 }
 
-func TestErrorsOfTheJobAreToldAndTheScheduleGoesOn(t *testing.T) {
+func TestErrorsOfTheJobAreReportedAndTheScheduleGoesOn(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		n := 0
 		p := s.run("a", Options{}, func(context.Context, Tick) error {
@@ -109,7 +109,7 @@ func TestErrorsOfTheJobAreToldAndTheScheduleGoesOn(t *testing.T) {
 	})
 }
 
-func TestARefusedReleaseIsTold(t *testing.T) {
+func TestARefusedReleaseIsReported(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		p := s.run("a", Options{}, func(context.Context, Tick) error { return errBoom })
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {

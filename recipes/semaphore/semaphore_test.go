@@ -185,7 +185,7 @@ func TestTrap_T35_ReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	})
 }
 
-func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
+func TestDoReportsALossAlthoughTheWorkSucceeded(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
 		lose := func(answer func(ctx context.Context) error) error {

@@ -79,7 +79,7 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 
 // A waiter that leaves in the middle of a request leaves nothing behind, and the
 // next waiter does not wait for the expiry of an orphaned lease.
-func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
+func TestTrap_T60_ACancelledWaiterLeaksNoPermit(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
 		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))()
@@ -122,7 +122,7 @@ func assertNoError(t *testing.T, err error) {
 }
 
 // If a waiter is served while it gives up, that waiter or the next gets the permit.
-func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
+func TestAPermitForACancelledWaiterGoesToTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
 		for range 50 {
@@ -141,7 +141,7 @@ func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAWaitTellsWhatStoodInTheWay(t *testing.T) {
+func TestTheEndOfAWaitReportsTheObstacle(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		theirs := s.process("theirs", Options{Permits: 2})
 		s.takeAll(theirs, 2)
@@ -312,7 +312,7 @@ func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
 	})
 }
 
-func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
+func TestAWaiterGetsFullAfterTryAcquireGotTheLastOne(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: 5 * time.Second}})
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))

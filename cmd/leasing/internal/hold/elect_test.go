@@ -13,7 +13,7 @@ import (
 )
 
 // A candidacy ends with 0 only after the last of its terms.
-func TestTrap_T222_AnElectionThatEndsSaysSo(t *testing.T) {
+func TestTrap_T222_AnElectionThatEndsReportsIt(t *testing.T) {
 	for _, c := range []struct {
 		work work
 		code int

@@ -37,7 +37,7 @@ func TestEachBackendHasAGuide(t *testing.T) {
 var filled = strings.NewReplacer("FOLDER", "no/such/folder", "ACCOUNT", "account", "CONTAINER", "leases", "DATABASE", "app", "BUCKET", "bucket",
 	"PREFIX", "leases", ":TOKEN", ":token", "s3://", "s3://access:secret@", "REGION", "eu-central-1", "NAMESPACE", "apps", "HOST", "127.0.0.1", "USER", "app", ":PASSWORD", ":secret")
 
-func TestTheDoctorSaysWhatToRunNext(t *testing.T) {
+func TestTheDoctorNamesTheNextCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		where, from string
