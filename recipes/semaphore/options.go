@@ -47,8 +47,8 @@ func (o Options) slotName(slot int) string {
 }
 
 const (
-	// tries bounds the slots that a TryAcquire requests.
-	tries = 32
+	// maxTries bounds the slots that a TryAcquire requests.
+	maxTries = 32
 	// watch is the number of slots for which a process with waiters waits at the backend.
 	watch = 4
 	// sweep is the time in which a process with waiters requests each slot once.
