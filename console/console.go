@@ -87,8 +87,8 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	mux.HandleFunc("GET /live/leases", c.streamLeases)
 	mux.HandleFunc("GET /live/lease", c.streamLease)
 	mux.HandleFunc("GET /live/health", c.streamHealth)
-	mux.HandleFunc("GET /break", c.breaking(c.serveBreak))
-	mux.HandleFunc("POST /break", c.breaking(c.doBreak))
+	mux.HandleFunc("GET /break", c.requireBreak(c.serveBreak))
+	mux.HandleFunc("POST /break", c.requireBreak(c.doBreak))
 	for name := range assets {
 		mux.HandleFunc("GET /"+name, serveAsset)
 	}
@@ -99,7 +99,7 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, "This request came from a page of another origin. Nothing was done.")
 	}))
-	c.handler = protection.Handler(c.guard(mux))
+	c.handler = protection.Handler(c.authorize(mux))
 	return c, nil
 }
 

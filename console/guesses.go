@@ -16,17 +16,17 @@ const (
 	logTime = time.Second
 )
 
-// guesses delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
+// wrongTokens delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
 // lock out no user.
-type guesses struct {
+type wrongTokens struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer
 	logged   time.Time
 	unlogged int
 }
 
-// wrong logs that a request had a wrong token, and returns when the request may be answered, or has ended.
-func (g *guesses) wrong(r *http.Request, user string) {
+// delayAnswer logs that a request had a wrong token, and returns when the request may be answered, or has ended.
+func (g *wrongTokens) delayAnswer(r *http.Request, user string) {
 	g.mu.Lock()
 	now := time.Now()
 	delay := min(max(g.next.Sub(now), 0), longestDelay)

@@ -20,8 +20,8 @@ const pageSize = 100
 
 // listing holds the held leases, by name.
 type listing struct {
-	leases []lease
-	cut    bool // there are more than MaxNames
+	leases    []lease
+	truncated bool // there are more than MaxNames
 }
 
 func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
@@ -29,7 +29,7 @@ func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
 		if err != nil {
 			return listing{}, err
 		}
-		if l.cut = len(l.leases) == MaxNames; l.cut {
+		if l.truncated = len(l.leases) == MaxNames; l.truncated {
 			break
 		}
 		l.leases = append(l.leases, lease{&record, time.Now()})
@@ -103,7 +103,7 @@ func (c *Console) leasesPage(q query, from *reading, err error) *leasesPage {
 	if err == nil {
 		err = from.err
 	}
-	p.Cut, p.AsOf = from.cut, from.at
+	p.Cut, p.AsOf = from.truncated, from.at
 	if p.Unsupported = errors.Is(err, leasing.ErrUnsupported); !p.Unsupported {
 		p.Error = err
 	}
@@ -156,7 +156,7 @@ func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.T
 	if ctx.Err() != nil {
 		return nil, time.Time{}
 	}
-	key := partKey{template: "leases-live", what: string(q.Link()), from: from}
+	key := partKey{template: "leases-live", subject: string(q.Link()), reading: from}
 	if err != nil {
 		key.problem = err.Error()
 	}
@@ -176,7 +176,7 @@ func (c *Console) serveLeases(w http.ResponseWriter, r *http.Request) {
 	}
 	shared, ok := part.data.(*leasesPage)
 	if !ok || part.html == "" {
-		notMade(w)
+		failRender(w)
 		return
 	}
 	p := *shared

@@ -19,7 +19,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(conte
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	leave, ok := c.streams.begin(viewerOf(r), cancel)
+	leave, ok := c.streams.add(viewerOf(r), cancel)
 	if !ok {
 		w.Header().Set("Retry-After", "10")
 		fail(w, http.StatusServiceUnavailable, "Too many live pages are open.")

@@ -66,7 +66,7 @@ func (c *Console) page(user, title string) page {
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var html bytes.Buffer
 	if err := pages.ExecuteTemplate(&html, name, data); err != nil {
-		notMade(w)
+		failRender(w)
 		return
 	}
 	setWriteDeadline(w)
@@ -75,7 +75,7 @@ func render(w http.ResponseWriter, status int, name string, data any) {
 	_, _ = w.Write(html.Bytes()) // fails only if the browser has gone
 }
 
-func notMade(w http.ResponseWriter) {
+func failRender(w http.ResponseWriter) {
 	http.Error(w, "the page could not be made", http.StatusInternalServerError)
 }
 

@@ -37,7 +37,7 @@ func (a *App) provider(ctx context.Context) (leasing.Provider, error) {
 		return nil, err
 	}
 	if open.Scheme(where) == "sqlite" {
-		if err := roomForSqlite(); err != nil {
+		if err := checkAddressSpace(); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasi
 		if limit >= 0 {
 			pause = min(pause, limit-time.Since(begin))
 		}
-		if err == nil || !Passes(err) || pause <= 0 {
+		if err == nil || !IsTemporary(err) || pause <= 0 {
 			return b, err
 		}
 		a.Warn("%s", output.OneLine(err))
@@ -97,8 +97,8 @@ func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasi
 	}
 }
 
-// Passes reports whether an error may be temporary.
-func Passes(err error) bool {
+// IsTemporary reports whether an error may be temporary.
+func IsTemporary(err error) bool {
 	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }
 
