@@ -301,7 +301,7 @@ func TestCloseReportsCleanUpsItDropped(t *testing.T) {
 		require.Error(t, l.Release(ctx)) // "leaves the rest to the background"
 		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		require.Error(t, m.Close(ctx), "the name stays held for ever and nobody hears of it")
+		require.Error(t, m.Close(ctx), "the name stays held for ever without an error")
 	})
 }
 

@@ -98,7 +98,7 @@ func TestTrap_T260_AShorterTTLBoundsTrustFromItsSending(t *testing.T) {
 	})
 }
 
-// ignoresContext is a provider whose renewals hang although it says that it heeds their contexts.
+// ignoresContext is a provider whose renewals hang although it declares HeedsContext.
 type ignoresContext struct{ *leasingtest.Provider }
 
 func (ignoresContext) Capabilities() leasing.Capabilities {

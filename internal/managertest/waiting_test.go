@@ -281,7 +281,7 @@ func TestTrap_T60_NextWaiterSeesNoClaimOfTheHeadThatLeft(t *testing.T) {
 		synctest.Wait()
 		next := acquire(t, m, nil)
 		require.ErrorIs(t, <-gone, context.DeadlineExceeded)
-		require.Less(t, next.AcquiredAt().Sub(p.Calls()[0].At), 1100*time.Millisecond, "not after the orphan's TTL")
+		require.Less(t, next.AcquiredAt().Sub(p.Calls()[0].At), 1100*time.Millisecond, "not after the ambiguous claim's TTL")
 		require.Len(t, callIDs(p.Calls(), leasingtest.Acquire), 2, "it asked once, when the way was clear")
 	})
 }

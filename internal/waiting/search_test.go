@@ -322,7 +322,7 @@ func (w *world) waiterSteps(i, n int) (list []step) {
 			})
 		}
 	case asking:
-		add("is heard by the backend", func(w *world, _ *process, _ *waiter) { w.ask(i, n) })
+		add("reaches the backend", func(w *world, _ *process, _ *waiter) { w.ask(i, n) })
 	case answered:
 		add("is answered", func(w *world, _ *process, x *waiter) {
 			if x.granted {
@@ -338,7 +338,7 @@ func (w *world) waiterSteps(i, n int) (list []step) {
 	case subscribing:
 		add("is registered", func(_ *world, _ *process, x *waiter) { x.phase, x.registered = subscribed, true })
 	case subscribed:
-		add("hears of its registration", func(w *world, _ *process, x *waiter) { w.takeStep(i, n, x.head.Subscribed(true, 0)) })
+		add("gets the answer to its registration", func(w *world, _ *process, x *waiter) { w.takeStep(i, n, x.head.Subscribed(true, 0)) })
 	case paused:
 		if x.wake && !x.ignoresWakeups {
 			add("is woken", func(w *world, _ *process, x *waiter) {
@@ -363,7 +363,7 @@ func (w *world) waiterSteps(i, n int) (list []step) {
 			w.free()
 		})
 	case released:
-		add("hears of its release", func(w *world, _ *process, _ *waiter) { w.endLease(i, n) })
+		add("gets the answer to its release", func(w *world, _ *process, _ *waiter) { w.endLease(i, n) })
 	}
 	return list
 }

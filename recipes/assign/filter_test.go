@@ -91,7 +91,7 @@ func TestAFilterHasAllNamesOfItsList(t *testing.T) {
 		}
 	}
 	require.Less(t, wrong, 100)
-	require.True(t, filter(nil).contains("p"), "a worker that tells nothing is taken to have all")
+	require.True(t, filter(nil).contains("p"), "a worker that publishes nothing is assumed to have all")
 
 	full := map[string]string{"a": strings.Repeat("x", leasing.MaxMetadataBytes-30)}
 	require.Nil(t, newFilter(list, full), "what the application stores comes first")

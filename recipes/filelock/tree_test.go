@@ -252,7 +252,7 @@ func TestCaseIsFoldedWhereTheOptionsSaySo(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, one, other)
 		}
-		require.False(t, foldsCase(c.root), "this file system tells them apart")
+		require.False(t, foldsCase(c.root), "this file system distinguishes them")
 	})
 }
 

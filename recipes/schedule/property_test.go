@@ -198,12 +198,12 @@ func (w *world) after() {
 	if record := w.record(name); record.Held {
 		w.violation("still held: %+v", record)
 	}
-	time.Sleep(time.Hour) // for requests that did not heed their context
+	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
-// fail, and don't heed their context: no tick is started twice (except with
+// fail, and ignore their context: no tick is started twice (except with
 // AtLeastOnce), no two runs hold their lease at a time, tokens rise, and after all
 // faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {

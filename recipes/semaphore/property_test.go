@@ -192,7 +192,7 @@ func (w *world) end() {
 	for _, s := range w.processes {
 		_ = s.manager.Close(context.Background())
 	}
-	time.Sleep(time.Hour) // for requests that did not heed their context
+	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
 // comeBack checks that all permits, and no more, can be acquired once more.

@@ -35,7 +35,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Equal(t, 3, full.Permits)
 		var held *leasing.HeldError
-		require.ErrorAs(t, err, &held, "it tells of the one that another process has")
+		require.ErrorAs(t, err, &held, "it describes the holder in another process")
 		require.Equal(t, "b", held.Holder.Owner)
 
 		release(t, second)
@@ -233,7 +233,7 @@ func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
 		leasingtest.Lose(t, s.provider, paused, leasing.LostTaken)
 		successor := s.take(b)
 		require.Equal(t, paused.Slot(), successor.Slot())
-		require.NoError(t, write(paused), "before its successor was seen nobody can tell")
+		require.NoError(t, write(paused), "before its successor was seen no fence can refuse it")
 		require.NoError(t, write(successor))
 		require.ErrorIs(t, write(paused), leasing.ErrStale)
 		require.NoError(t, write(other), "another slot's tokens say nothing of it")
