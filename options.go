@@ -231,7 +231,7 @@ func (o *Options) config(c Capabilities, settings *engine.Settings) engine.Confi
 		Scope:          o.Scope,
 
 		Settings: func(optionsType string, a AcquireOptions, name string) (*engine.Settings, error) {
-			if o.TTLPolicy == nil && noOptions(&a) {
+			if o.TTLPolicy == nil && isDefault(&a) {
 				return settings, nil
 			}
 			return o.settings(optionsType, &a, c, name)
@@ -240,8 +240,8 @@ func (o *Options) config(c Capabilities, settings *engine.Settings) engine.Confi
 	}
 }
 
-// noOptions reports whether all options of an acquire are the defaults.
-func noOptions(a *AcquireOptions) bool {
+// isDefault reports whether all options of an acquire are the defaults.
+func isDefault(a *AcquireOptions) bool {
 	return a.TTL == 0 && a.RenewFraction == 0 && a.RenewCadence == 0 && !a.NoAutoRenew && a.MaxRenewals == 0 &&
 		a.WaitLimit == 0 && a.AtLeast == 0 && a.Metadata == nil && a.Observer == nil
 }

@@ -67,7 +67,7 @@ func TestBenchMeasures_sqlite(t *testing.T) {
 	code, out, problems = p.run("bench", "--for", "300ms", "--clients", "2", "-o", "json")
 	require.Zero(t, code, problems)
 	for line := range strings.Lines(out) {
-		var m measured
+		var m measurement
 		require.NoError(t, json.Unmarshal([]byte(line), &m))
 		require.Positive(t, m.Cycles)
 		require.Positive(t, m.Median)

@@ -66,7 +66,7 @@ func TestTortureFindsTwoHolders(t *testing.T) {
 		at := slices.IndexFunc(broken.All(), func(d broken.Defect) bool { return d.Trap == "T18" })
 		f := &tortureFlags{plan: "none", history: history}
 		f.For, f.Seed, f.Names = 10*time.Second, 7, 1
-		f.Open, f.Command = torture.Share(broken.All()[at].Wrap(memlease.New(memlease.Options{}))), f.again()
+		f.Open, f.Command = torture.Share(broken.All()[at].Wrap(memlease.New(memlease.Options{}))), f.repeatCommand()
 		report, err := torture.Run(t.Context(), f.Options)
 		require.NoError(t, err)
 		require.NoError(t, f.write(f.Plan, report.WriteHTML, report.WriteHistory))

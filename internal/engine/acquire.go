@@ -130,10 +130,10 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	var err error
 	if l.adopted {
 		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.Metadata}
-		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Renew, req, nil)
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.overdueAcquires, m.provider, abstractions.Provider.Renew, req, nil)
 	} else {
 		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.config.Owner, TTL: ttl, Metadata: l.trace.With(l.settings.Metadata)}
-		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Acquire, req, l)
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.overdueAcquires, m.provider, abstractions.Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
 	if err == nil {
@@ -211,7 +211,7 @@ func (m *Manager) abandon(l *lease, settled func()) {
 	c := l.life.Abandon()
 	l.mu.Unlock()
 	if !m.cleanUp(l.cleanupOf(&c), settled) { // the manager has ended
-		_ = m.sendRelease(context.Background(), &l.releases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
+		_ = m.sendRelease(context.Background(), &l.overdueReleases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
 	}
 }
 
@@ -224,7 +224,7 @@ func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	c := l.cleanupOf(l.life.RepliedLate(now, applied))
 	l.mu.Unlock()
 	if abandoned && c != nil && m.running.Err() != nil { // no loop is left to retry the release
-		_ = m.sendRelease(context.Background(), &l.releases, m.config.RequestTimeout, l.releaseRequest())
+		_ = m.sendRelease(context.Background(), &l.overdueReleases, m.config.RequestTimeout, l.releaseRequest())
 		return
 	}
 	m.cleanUp(c, nil)

@@ -46,7 +46,7 @@ func (m *Manager) renewBatch(leases []*lease, divisor time.Duration) {
 	}
 	ctx, span := m.telemetry.StartBatch(b, traces)
 	defer span.End()
-	results, err := dispatch.Send(ctx, m.requests, &m.batches, m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
+	results, err := dispatch.Send(ctx, m.requests, &m.overdueBatches, m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
 	if errors.Is(err, dispatch.ErrOverdue) {
 		for _, l := range live {
 			l.inBatches.Add(1)

@@ -23,7 +23,7 @@ func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 			return abstractions.Handover{}, l.endedError("hand over")
 		}
 		ready := l.life.CanHandOver(began)
-		if ready && l.overdue.Count()+int(l.inBatches.Load()) > 0 {
+		if ready && l.overdueRenewals.Count()+int(l.inBatches.Load()) > 0 {
 			l.mu.Unlock()
 			return abstractions.Handover{}, l.m.wrap("hand over", l.name, l.id, dispatch.ErrOverdue)
 		}

@@ -49,12 +49,12 @@ type lease struct {
 	handle     *handle              // until the first renewal
 	weakHandle weak.Pointer[handle] // from the first renewal until the handle was collected
 
-	acquires  dispatch.Overdue // requests before the grant
-	overdue   dispatch.Overdue // renewals outside batches
-	releases  dispatch.Overdue
-	inBatches atomic.Int32 // overdue batches that include the lease
-	slot      int32        // in manager.leases, under manager.mu
-	older     *lease       // the next older lease of the name, or nil; under manager.mu
+	overdueAcquires dispatch.Overdue // requests before the grant
+	overdueRenewals dispatch.Overdue // renewals outside batches
+	overdueReleases dispatch.Overdue
+	inBatches       atomic.Int32 // overdue batches that include the lease
+	slot            int32        // in manager.leases, under manager.mu
+	older           *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
 // Inputs to life and calls of apply are made under the lock. So they call

@@ -61,11 +61,11 @@ type Manager struct {
 
 	giveUpAt trust.Instant // when Close stops waiting for unanswered clean-ups; set before closing
 
-	overdue       dispatch.Overdue // of requests that belong to no claim
-	batches       dispatch.Overdue // of batches; each lease counts its own renewals
-	outage        outage
-	wakeupsFailed atomic.Bool // the failure of wake-ups was logged
-	failing       atomic.Int64
+	overdueCalls   dispatch.Overdue // of requests that belong to no claim
+	overdueBatches dispatch.Overdue // of batches; each lease counts its own renewals
+	outage         outage
+	wakeupsFailed  atomic.Bool // the failure of wake-ups was logged
+	failing        atomic.Int64
 }
 
 // maxOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
@@ -76,15 +76,15 @@ const maxOverdue = 256
 func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config) *Manager {
 	clock := trust.New()
 	m := &Manager{
-		provider:  provider,
-		caps:      caps,
-		config:    config,
-		clock:     clock,
-		timetable: timetable.New(clock),
-		byName:    map[string]*lease{},
-		done:      make(chan struct{}),
-		overdue:   dispatch.Overdue{Limit: maxOverdue},
-		batches:   dispatch.Overdue{Limit: maxOverdue},
+		provider:       provider,
+		caps:           caps,
+		config:         config,
+		clock:          clock,
+		timetable:      timetable.New(clock),
+		byName:         map[string]*lease{},
+		done:           make(chan struct{}),
+		overdueCalls:   dispatch.Overdue{Limit: maxOverdue},
+		overdueBatches: dispatch.Overdue{Limit: maxOverdue},
 	}
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
@@ -248,7 +248,7 @@ func call[P, Req, Reply any](ctx context.Context, m *Manager, op, name string, i
 	}
 	b := dispatch.WithBound(orBackground(ctx), m.config.RequestTimeout)
 	defer b.Cancel()
-	reply, err := dispatch.Send(b, m.requests, &m.overdue, p, send, req, nil)
+	reply, err := dispatch.Send(b, m.requests, &m.overdueCalls, p, send, req, nil)
 	return reply, m.wrap(op, name, "", err)
 }
 

@@ -159,14 +159,14 @@ func (l *lease) releaseOrShorten(ctx context.Context, bound time.Duration) error
 	l.mu.Unlock()
 	switch step {
 	case lifecycle.SendRelease:
-		return m.sendRelease(ctx, &l.releases, bound, l.releaseRequest())
+		return m.sendRelease(ctx, &l.overdueReleases, bound, l.releaseRequest())
 	case lifecycle.RunOut:
 		return nil
 	}
 	b := dispatch.WithBound(ctx, bound)
 	defer b.Cancel()
 	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, State: l.life.State()}
-	_, err := dispatch.Send(b, m.requests, &l.releases, m.provider, abstractions.Provider.Renew, req, nil)
+	_, err := dispatch.Send(b, m.requests, &l.overdueReleases, m.provider, abstractions.Provider.Renew, req, nil)
 	if err != nil && dispatch.CutOff(b, err) {
 		return lifecycle.NoAnswer(err)
 	}

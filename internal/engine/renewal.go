@@ -52,7 +52,7 @@ func (l *lease) renewAlone(ctx context.Context, divisor time.Duration) error {
 	if span.IsRecording() {
 		attempts = l.renewalAttempts()
 	}
-	grant, err := dispatch.Send(ctx, l.m.requests, &l.overdue, l.m.provider, abstractions.Provider.Renew, req, l)
+	grant, err := dispatch.Send(ctx, l.m.requests, &l.overdueRenewals, l.m.provider, abstractions.Provider.Renew, req, l)
 	if err != nil && dispatch.CutOff(ctx, err) {
 		err = lifecycle.NoAnswer(err)
 	}

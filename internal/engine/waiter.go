@@ -15,15 +15,15 @@ import (
 // waiter is an acquire in the queue of a name.
 type waiter struct {
 	waiting.Head
-	m           *Manager
-	l           *lease
-	q           *queue
-	wake        chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
-	limit       <-chan time.Time   // receives a value when the wait limit has passed
-	since       time.Time          // when it began to wait; zero before
-	wakeups     <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
-	unsubscribe context.CancelFunc // ends the registration behind wakeups
-	waits       dispatch.Overdue   // registrations, which do not count against the requests of the claim
+	m            *Manager
+	l            *lease
+	q            *queue
+	wake         chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
+	limit        <-chan time.Time   // receives a value when the wait limit has passed
+	since        time.Time          // when it began to wait; zero before
+	wakeups      <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
+	unsubscribe  context.CancelFunc // ends the registration behind wakeups
+	overdueWaits dispatch.Overdue   // registrations, which do not count against the requests of the claim
 }
 
 // run waits for the waiter's turn, and then asks until it has the name, the wait ends, or a retry can't help.
@@ -172,7 +172,7 @@ func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(w.m.config.RequestTimeout, w.m.config.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: w.l.name, ID: w.l.id, Owner: w.m.config.Owner}
-	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.waits, w.m.waiter, abstractions.Waiter.Wait, req, nil)
+	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.overdueWaits, w.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if err != nil && ctx.Err() == nil && !w.m.wakeupsFailed.Swap(true) { // logged once until a subscription succeeds
 		w.m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
 	}

@@ -27,14 +27,14 @@ func TestTimetableIsASortedList(t *testing.T) {
 			all[i] = &appointment{}
 		}
 		var in []*appointment
-		moment := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
+		instant := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.IntRange(0, 50).Draw(t, "due"))
 		}), rapid.Just(trust.Forever))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
 			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "makeDueNow"}).Draw(t, "do") {
 			case "set":
-				a.due, a.early = moment.Draw(t, "due"), time.Duration(0)
+				a.due, a.early = instant.Draw(t, "due"), time.Duration(0)
 				s.Set(a, a.due, a.early)
 				if !slices.Contains(in, a) {
 					in = append(in, a)

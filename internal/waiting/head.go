@@ -39,7 +39,7 @@ type Answer struct {
 // Head is the first waiter of a queue, which alone asks the backend. Its methods are the inputs, and return the next step.
 type Head struct {
 	rules        *Rules
-	asked        time.Time // when the last request ended; zero before the first
+	askedAt      time.Time // when the last request ended; zero before the first
 	last         Answer    // the obstacle that the backend last named
 	lateAnswers  int       // answers in a row after the lease should have run out
 	backoff      int       // of the back-off: each step doubles the pause
@@ -52,7 +52,7 @@ type Head struct {
 
 // Subscribed is the input that a registration for wake-ups was made, or failed. A release just before the registration sent no wake-up.
 func (h *Head) Subscribed(isNew bool, random float64) Step {
-	if h.subscribed = isNew; isNew || h.asked.IsZero() {
+	if h.subscribed = isNew; isNew || h.askedAt.IsZero() {
 		return Step{Ask: true}
 	}
 	return h.pause(random)
@@ -66,7 +66,7 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 	case refused:
 		return Step{Stop: true, End: fmt.Errorf("%w; the backend has given no other answer for %v", a.Err, h.rules.RefusalTimeout)}
 	}
-	h.asked, h.last = now, *a
+	h.askedAt, h.last = now, *a
 	h.failures++
 	if a.Held != nil {
 		h.failures = 0
@@ -132,7 +132,7 @@ func (h *Head) Woken(wakeupsEnded bool) Step {
 
 // LimitPassed is the input that the wait limit has passed in a pause. The name may be free by now, unless the last answer is fresh.
 func (h *Head) LimitPassed(now time.Time) Step {
-	if h.last.Throttled || now.Sub(h.asked) < h.rules.MinPoll {
+	if h.last.Throttled || now.Sub(h.askedAt) < h.rules.MinPoll {
 		return Step{Stop: true, Last: h.last.Err}
 	}
 	h.limitPassed = true

@@ -516,7 +516,7 @@ func (w *world) key(b []byte) []byte {
 				continue
 			}
 			flags(x.wake, x.wakeup, x.registered, x.ambiguous, x.granted, x.ignoresWakeups, x.missed, x.lost)
-			flags(h.subscribed, h.wakeupsEnded, h.limitPassed, h.asked.IsZero(), w.now.Sub(h.asked) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
+			flags(h.subscribed, h.wakeupsEnded, h.limitPassed, h.askedAt.IsZero(), w.now.Sub(h.askedAt) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
 			b = append(b, byte(h.lateAnswers), byte(h.backoff), byte(w.token-h.token), byte(min(h.failures, 1)))
 			switch x.phase {
 			case paused:
