@@ -134,7 +134,7 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // lease: give a Handover to one process only. After HandOver no process trusts the lease any
 // more. In every other case make sure that the former holder is dead.
 // While it lives, both processes trust the lease under one token, so that no
-// fence can distinguish them. If the adopter's TTL is the shorter one, a third
+// fence can distinguish the processes. If the adopter's TTL is the shorter one, a third
 // process may even get the name while the former holder still trusts its lease.
 //
 // Adopt with a TTL no longer than the shortest of the former holder's. A delayed renewal of the

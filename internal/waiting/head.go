@@ -42,7 +42,7 @@ type Head struct {
 	askedAt      time.Time // when the last request ended; zero before the first
 	last         Answer    // the obstacle that the backend last named
 	lateAnswers  int       // answers in a row after the lease should have run out
-	backoff      int       // of the back-off: each step doubles the pause
+	backoff      int       // each step doubles the pause
 	token        int64     // of the holder, as the backend last answered
 	failures     int       // requests in a row that the backend did not answer
 	subscribed   bool      // wake-ups may come

@@ -63,7 +63,7 @@ func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []str
 			a.Warn("%s", output.OneLine(problem))
 		}
 		w.runOnLost(lease, onLost, code)
-		if ends, code := w.ends(code, term == terms); ends {
+		if ends, code := w.candidacyEnd(code, term == terms); ends {
 			if code == 0 {
 				return nil
 			}
@@ -77,7 +77,7 @@ func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []str
 
 // candidacyEnd reports whether the candidacy ends after a term that ended with this code, and returns the candidacy's own
 // code. To a service manager 0 means that the work is done, so only the last term ends the candidacy with 0.
-func (w *runner) ends(code int, last bool) (ends bool, exitCode int) {
+func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	switch {
 	case w.EndedBy != nil:
 		return true, exit.Signal + int(w.EndedBy.(syscall.Signal))

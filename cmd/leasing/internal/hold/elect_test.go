@@ -15,7 +15,7 @@ import (
 // A candidacy ends with 0 only after the last of its terms.
 func TestTrap_T222_AnElectionThatEndsReportsIt(t *testing.T) {
 	for _, c := range []struct {
-		work     runner
+		runner   runner
 		code     int
 		last     bool
 		ends     bool
@@ -33,7 +33,7 @@ func TestTrap_T222_AnElectionThatEndsReportsIt(t *testing.T) {
 		{runner{Command: supervise.Command{EndedBy: unix.SIGTERM}}, 0, true, true, 128 + 15},
 		{runner{Command: supervise.Command{EndedBy: unix.SIGINT}}, 0, false, true, 128 + 2},
 	} {
-		ends, exitCode := c.work.ends(c.code, c.last)
+		ends, exitCode := c.runner.candidacyEnd(c.code, c.last)
 		require.Equal(t, c.ends, ends, "%+v", c)
 		if ends {
 			require.Equal(t, c.exitCode, exitCode, "%+v", c)
