@@ -41,12 +41,12 @@ type Options struct {
 
 // Recorder records the events of managers. It is safe for concurrent use.
 type Recorder struct {
-	writer   Writer
-	options  Options
-	wakeup   chan struct{} // something is pending, or closing has begun
-	done     chan struct{} // closed after the last write
-	writeCtx context.Context
-	giveUp   context.CancelFunc
+	writer       Writer
+	options      Options
+	wakeup       chan struct{} // something is pending, or closing has begun
+	done         chan struct{} // closed after the last write
+	writeCtx     context.Context
+	cancelWrites context.CancelFunc
 
 	mu      sync.Mutex
 	pending []abstractions.NamedEntry
@@ -67,7 +67,7 @@ func New(writer Writer, options Options) (*Recorder, error) {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Recorder{writer: writer, options: options, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
-	r.writeCtx, r.giveUp = context.WithCancel(context.Background())
+	r.writeCtx, r.cancelWrites = context.WithCancel(context.Background())
 	go r.work()
 	return r, nil
 }
@@ -115,7 +115,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	case <-r.done:
 	case <-ctx.Done():
 	}
-	r.giveUp()
+	r.cancelWrites()
 	r.mu.Lock()
 	left := len(r.pending)
 	r.dropped += int64(left)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ttl = 12 * time.Second
 
-var errDisconnected = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
+var errDisconnected = fmt.Errorf("%w: disconnected", leasing.ErrUnavailable)
 
 // connection connects a process with the backend. Disconnected, the process looks dead to others.
 type connection struct {
