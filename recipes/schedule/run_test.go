@@ -98,7 +98,7 @@ func TestErrorsOfTheJobAreReportedAndTheScheduleGoesOn(t *testing.T) {
 		var panicked *PanicError
 		require.ErrorAs(t, p.lastError(), &panicked)
 		require.Equal(t, "a nil map, say", panicked.Value)
-		require.Contains(t, string(panicked.Stack), "TestErrorsOfTheJobAreTold")
+		require.Contains(t, string(panicked.Stack), "TestErrorsOfTheJobAreReported")
 		require.EqualError(t, panicked, "schedule: the job panicked: a nil map, say")
 		require.False(t, s.record(name).Held)
 		s.sleepUntil(181 * time.Minute)
