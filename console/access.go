@@ -68,7 +68,7 @@ func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	return func(_ http.ResponseWriter, r *http.Request) (string, bool) {
 		peer := peerOf(r)
 		users := r.Header.Values(header)
-		ours := overUnix(r) || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
+		ours := isOverUnix(r) || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
 		if !ours || len(users) != 1 || !isUser(users[0]) {
 			return "", false
 		}
@@ -76,8 +76,8 @@ func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	}, nil
 }
 
-// overUnix reports whether a request came over a Unix socket.
-func overUnix(r *http.Request) bool {
+// isOverUnix reports whether a request came over a Unix socket.
+func isOverUnix(r *http.Request) bool {
 	_, is := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
 	return is
 }
@@ -99,7 +99,7 @@ func (c *Console) localOnly(_ http.ResponseWriter, r *http.Request) (string, boo
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
 	ours := err != nil || address.Unmap().IsLoopback() || c.isListed(host)
-	return "", ours && (peerOf(r).IsLoopback() || overUnix(r)) && !isForwarded(r)
+	return "", ours && (peerOf(r).IsLoopback() || isOverUnix(r)) && !isForwarded(r)
 }
 
 // proxyHeader matches the names of headers that proxies add. Some servers treat "_" as

@@ -86,7 +86,7 @@ func (l lease) HeldFor() string {
 	if l.AcquiredAt.IsZero() || l.Now.IsZero() {
 		return ""
 	}
-	return duration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.readAt)))
+	return formatDuration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.readAt)))
 }
 
 // historyPage is the number of entries of a name's history on a page.

@@ -146,8 +146,8 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// partAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
-const partAge = time.Second
+// maxPartAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
+const maxPartAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if
 // ctx ends before it has the part.
@@ -161,7 +161,7 @@ func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.T
 		key.problem = err.Error()
 	}
 	p = c.parts.get(ctx, key, func(any) (func() any, time.Time) {
-		return func() any { return c.leasesPage(q, from, err) }, time.Now().Add(partAge)
+		return func() any { return c.leasesPage(q, from, err) }, time.Now().Add(maxPartAge)
 	})
 	if from == nil {
 		return p, time.Now().Add(c.options.Refresh)

@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// closeTime bounds the wait for the backend after a measurement.
-const closeTime = 5 * time.Second
+// closeTimeout bounds the wait for the backend after a measurement.
+const closeTimeout = 5 * time.Second
 
 func (a *app) benchCommand() *cobra.Command {
 	length, clients := 3*time.Second, 8
@@ -95,7 +95,7 @@ func (a *app) measure(ctx context.Context, where string, length time.Duration, c
 	var all []*leasing.Manager
 	var closers []func(context.Context) error
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		for _, c := range slices.Backward(closers) {
 			err = cmp.Or(err, c(ctx))

@@ -221,7 +221,7 @@ func (t *Telemetry) Scope(name string) *Scope {
 		} {
 			add(t.lostCount, 0, s.withAttr(reasonKey, string(reason)))
 		}
-		add(t.renewalFailure, 0, s.failed(abstractions.ErrUnavailable))
+		add(t.renewalFailure, 0, s.errorAttrs(abstractions.ErrUnavailable))
 	}
 	return s
 }
@@ -262,15 +262,15 @@ func (s *Scope) withAttr(key attribute.Key, value string) *attrs {
 	return a.(*attrs)
 }
 
-// outcome returns the scope's attributes, with the kind of err unless err is nil.
-func (s *Scope) outcome(err error) *attrs {
+// outcomeAttrs returns the scope's attributes, with the kind of err unless err is nil.
+func (s *Scope) outcomeAttrs(err error) *attrs {
 	if err == nil {
 		return &s.base
 	}
-	return s.failed(err)
+	return s.errorAttrs(err)
 }
 
-func (s *Scope) failed(err error) *attrs { return s.withAttr(errorKey, errorType(err)) }
+func (s *Scope) errorAttrs(err error) *attrs { return s.withAttr(errorKey, errorType(err)) }
 
 const (
 	errorKey  = attribute.Key("error.type")
@@ -299,16 +299,16 @@ func record(h metric.Float64Histogram, d time.Duration, a *attrs) {
 
 // Acquired counts an acquire that has ended.
 func (t *Telemetry) Acquired(s *Scope, took time.Duration, err error) {
-	record(t.acquireDuration, took, s.outcome(err))
+	record(t.acquireDuration, took, s.outcomeAttrs(err))
 	if err == nil {
 		add(t.acquireSuccess, 1, &s.base)
 	} else {
-		add(t.acquireFailure, 1, s.failed(err))
+		add(t.acquireFailure, 1, s.errorAttrs(err))
 	}
 }
 
 // AttemptFailed counts a request of a waiting acquire that the backend did not answer.
-func (t *Telemetry) AttemptFailed(s *Scope, err error) { add(t.attemptFailure, 1, s.failed(err)) }
+func (t *Telemetry) AttemptFailed(s *Scope, err error) { add(t.attemptFailure, 1, s.errorAttrs(err)) }
 
 // Waiting adds n to the number of acquires that wait.
 func (t *Telemetry) Waiting(s *Scope, n int64) { add(t.waiterCount, n, &s.base) }
@@ -354,8 +354,8 @@ func (t *Telemetry) Renewals(s *Scope, took time.Duration, r Renewed) {
 
 // RenewalFailed counts an attempt to renew that failed.
 func (t *Telemetry) RenewalFailed(s *Scope, took time.Duration, err error) {
-	record(t.renewalDuration, took, s.failed(err))
-	add(t.renewalFailure, 1, s.failed(err))
+	record(t.renewalDuration, took, s.errorAttrs(err))
+	add(t.renewalFailure, 1, s.errorAttrs(err))
 }
 
 // Lost counts a loss.
@@ -365,7 +365,7 @@ func (t *Telemetry) Lost(s *Scope, reason abstractions.LostReason) {
 
 // Released measures a release that has ended.
 func (t *Telemetry) Released(s *Scope, took time.Duration, err error) {
-	record(t.releaseDuration, took, s.outcome(err))
+	record(t.releaseDuration, took, s.outcomeAttrs(err))
 }
 
 // Broken describes and counts a break. Actor and reason are for people: they are in the span, not

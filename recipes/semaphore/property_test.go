@@ -238,7 +238,7 @@ func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.watch = watch
+				s.watchedSlots = watch
 				w.processes = append(w.processes, s)
 			}
 			for i, s := range steps {

@@ -118,8 +118,8 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 
 // waitForSlot waits for a slot, for a limited time. The manager decides which errors end the wait.
 func (s *Semaphore) waitForSlot(r *search, slot int) {
-	limit := sweep + rand.N(sweep)
-	if s.options.Permits <= s.watch {
+	limit := sweepPeriod + rand.N(sweepPeriod)
+	if s.options.Permits <= s.watchedSlots {
 		limit = leasing.Infinite // there is no other slot
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, errOtherSlot)
@@ -182,7 +182,7 @@ func (s *Semaphore) watchOnce(r *search, n int) time.Duration {
 	if s.search != r {
 		return 0
 	}
-	for r.waiting < s.watch { // before the probe, which may want the same slot
+	for r.waiting < s.watchedSlots { // before the probe, which may want the same slot
 		slot, ok := s.takeSlot()
 		if !ok {
 			break

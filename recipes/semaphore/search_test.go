@@ -72,7 +72,7 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 			withFixture(t, func(t *testing.T, s *fixture) {
 				theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 				ours := s.process("ours", Options{Permits: permits})
-				ours.watch = 1
+				ours.watchedSlots = 1
 				w := s.acquireAsync(t.Context(), ours)
 				time.Sleep(3 * time.Minute)
 				require.False(t, w.isOver())
@@ -106,7 +106,7 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 		const permits = 12
 		s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 		ours := s.process("ours", Options{Permits: permits})
-		ours.watch = 1
+		ours.watchedSlots = 1
 		w := s.acquireAsync(t.Context(), ours)
 		time.Sleep(time.Hour)
 		waited := map[string]bool{}

@@ -15,10 +15,10 @@ import (
 // Semaphore hands out permits. It is safe for concurrent use. It needs no
 // Close: it is idle while there are no waiters, and ends with its manager.
 type Semaphore struct {
-	manager *leasing.Manager
-	options Options
-	lease   leasing.AcquireOptions // for each slot: without a wait limit
-	watch   int                    // the constant watch, unless a test sets it
+	manager      *leasing.Manager
+	options      Options
+	lease        leasing.AcquireOptions // for each slot: without a wait limit
+	watchedSlots int                    // the constant watchedSlots, unless a test sets it
 
 	mu sync.Mutex
 	// free are the slots that this process neither holds nor requests. The slot
@@ -41,7 +41,7 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if err := options.validate(manager.Capabilities()); err != nil {
 		return nil, err
 	}
-	s := &Semaphore{manager: manager, options: options, lease: options.Lease, watch: watch, free: rand.Perm(options.Permits), handOverSince: map[int]time.Time{}}
+	s := &Semaphore{manager: manager, options: options, lease: options.Lease, watchedSlots: watchedSlots, free: rand.Perm(options.Permits), handOverSince: map[int]time.Time{}}
 	s.lease.WaitLimit = 0
 	return s, nil
 }

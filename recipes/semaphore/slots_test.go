@@ -80,8 +80,8 @@ func TestPausesStayWithinTheirBounds(t *testing.T) {
 		if pause < time.Millisecond/2 || pause > longestPause {
 			t.Fatalf("pause %v", pause)
 		}
-		if pause > max(time.Millisecond, sweep/time.Duration(max(1, slots))) {
-			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, sweep)
+		if pause > max(time.Millisecond, sweepPeriod/time.Duration(max(1, slots))) {
+			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, sweepPeriod)
 		}
 		if next := pauseAfter(n+1, slots, random); next < pause {
 			t.Fatalf("%v after %v", next, pause)

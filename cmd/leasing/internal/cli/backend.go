@@ -56,8 +56,8 @@ type Backend struct {
 	Provider leasing.Provider
 }
 
-// CloseTime bounds the time for which a command that is done waits for the backend.
-const CloseTime = 5 * time.Second
+// CloseTimeout bounds the time for which a command that is done waits for the backend.
+const CloseTimeout = 5 * time.Second
 
 // Open opens the backend with options to which the global flags are added.
 func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, error) {
@@ -104,7 +104,7 @@ func IsTemporary(err error) bool {
 
 // CloseBoth closes the manager and the provider.
 func (b *Backend) CloseBoth() error {
-	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 	defer cancel()
 	return errors.Join(b.Close(ctx), b.Provider.Close())
 }

@@ -87,15 +87,15 @@ func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	return last || code == exit.NotExecutable || code == exit.NotFound || code == exit.Failed, code
 }
 
-// hookTime bounds the time of the command of --on-lost.
-const hookTime = time.Minute
+// hookTimeout bounds the time of the command of --on-lost.
+const hookTimeout = time.Minute
 
 // runOnLost runs the command of --on-lost.
 func (w *runner) runOnLost(lease *leasing.Lease, command string, code int) {
 	if strings.TrimSpace(command) == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
 	defer cancel()
 	hook := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	hook.Env = append(w.environ(lease), fmt.Sprintf("LEASING_EXIT=%d", code))

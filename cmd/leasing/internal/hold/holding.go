@@ -143,7 +143,7 @@ func (w *runner) release(lease *leasing.Lease) {
 	if w.ProcessesLeft {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cli.CloseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 	defer cancel()
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
 		w.app.Warn("%s: the lease could not be released, and runs out: %s", lease.Name(), output.OneLine(err))

@@ -324,7 +324,7 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 		s.killed, s.killAt = true, now
 		s.extend()
 		s.kill()
-		s.killAt = now + groupTime
+		s.killAt = now + killTimeout
 		return
 	}
 	s.killAt = min(s.killAt, now+s.Grace)
@@ -349,16 +349,16 @@ func (s *supervisor) onLost() {
 	}
 }
 
-// groupTime bounds the wait for the death of the command's processes. A longer wait
+// killTimeout bounds the wait for the death of the command's processes. A longer wait
 // means a fault: a dead disk, or another user's process.
-const groupTime = 5 * time.Second
+const killTimeout = 5 * time.Second
 
 // finish ends the guards and all that is left of the command, and waits until no process is left: the lease
 // is not released earlier. It returns the status of the outer guard.
 func (s *supervisor) finish() (guard unix.WaitStatus) {
 	defer descendants.AdoptOrphans(false)
 	_ = s.closeDeadlines() // the guards end when they have ended all other processes
-	limit, alive := time.Now().Add(groupTime), true
+	limit, alive := time.Now().Add(killTimeout), true
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if alive {
 			s.kill()
