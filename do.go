@@ -13,7 +13,7 @@ import (
 //
 // The context that fn gets ends when the lease is lost, when the manager is
 // closed, when Release is called on the lease, or when ctx ends; context.Cause
-// tells which. Unless it is lost, the lease is renewed until fn has returned,
+// says which. Unless it is lost, the lease is renewed until fn has returned,
 // so that no other process gets the name while fn still cleans up: fn should return
 // soon after its context ends.
 //
@@ -45,10 +45,10 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, lease *Le
 	if err != nil {
 		return err
 	}
-	inside := leaseInDo{Lease: lease}
-	inside.ctx, inside.end = context.WithCancelCause(lease.Context())
-	defer inside.end(nil)
-	work, cancel := context.WithCancelCause(inside.ctx)
+	leaseInside := leaseInDo{Lease: lease}
+	leaseInside.ctx, leaseInside.end = context.WithCancelCause(lease.Context())
+	defer leaseInside.end(nil)
+	work, cancel := context.WithCancelCause(leaseInside.ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
@@ -58,7 +58,7 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, lease *Le
 			err = errors.Join(err, released)
 		}
 	}()
-	return fn(work, &Lease{&inside})
+	return fn(work, &Lease{&leaseInside})
 }
 
 // leaseInDo is the lease as the function in a Do sees it: it can end the work,

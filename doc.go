@@ -79,7 +79,7 @@
 //
 // # The life of a lease
 //
-//	            Acquire                     Release: told the backend
+//	            Acquire                     Release
 //	free ──────────────────► held ────────────────────────────────────► released
 //	                          │  ▲                                        ▲
 //	               renewal    │  │ renewal                                │

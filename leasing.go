@@ -108,7 +108,7 @@ func (w withOptions) TryAcquire(ctx context.Context, name string, options Acquir
 // ErrReleased, ErrUnsupported and ErrClosed end the wait. ErrDenied ends the
 // wait once it has been the only answer for Options.RefusalTimeout.
 func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
-	return handOut(m.impl.Acquire(ctx, name, AcquireOptions{}))
+	return wrapLease(m.impl.Acquire(ctx, name, AcquireOptions{}))
 }
 
 // TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free. If it matches ErrUnavailable
@@ -119,7 +119,7 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 // waiters. A backend that keeps a queue of waiters may refuse the request in favour of
 // the head of that queue.
 func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
-	return handOut(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
+	return wrapLease(m.impl.TryAcquire(ctx, name, AcquireOptions{}))
 }
 
 // Adopt continues another process's lease, under its ID and token. The other
@@ -134,14 +134,14 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // lease: give a Handover to one process only. After HandOver no process trusts the lease any
 // more. In every other case make sure that the former holder is dead.
 // While it lives, both processes trust the lease under one token, so that no
-// fence can tell them apart. If the adopter's TTL is the shorter one, a third
+// fence can distinguish the processes. If the adopter's TTL is the shorter one, a third
 // process may even get the name while the former holder still trusts its lease.
 //
 // Adopt with a TTL no longer than the shortest of the former holder's. A delayed renewal of the
 // former holder, or of an Adopt that failed, restarts its own, shorter TTL on
 // arrival, and would cut a longer one short.
 func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOptions) (*Lease, error) {
-	return handOut(m.impl.Adopt(ctx, handover, options))
+	return wrapLease(m.impl.Adopt(ctx, handover, options))
 }
 
 // Inspect returns the backend's record of a name, and changes nothing.
@@ -236,7 +236,7 @@ func LeaseOf(implementation abstractions.Lease) *Lease {
 	return &Lease{implementation}
 }
 
-func handOut(l abstractions.Lease, err error) (*Lease, error) {
+func wrapLease(l abstractions.Lease, err error) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (l *Lease) Context() context.Context { return l.impl.Context() }
 // Done returns Context().Done().
 func (l *Lease) Done() <-chan struct{} { return l.impl.Context().Done() }
 
-// Err returns nil while the lease is held. Afterwards it tells how the lease ended. The error
+// Err returns nil while the lease is held. Afterwards it says how the lease ended. The error
 // matches exactly one of these:
 //
 //	ErrReleased    Release was called

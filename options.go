@@ -230,28 +230,28 @@ func (o *Options) config(c Capabilities, settings *engine.Settings) engine.Confi
 		TracerProvider: o.TracerProvider,
 		Scope:          o.Scope,
 
-		Settings: func(of string, a AcquireOptions, name string) (*engine.Settings, error) {
-			if o.TTLPolicy == nil && noOptions(&a) {
+		Settings: func(optionsType string, a AcquireOptions, name string) (*engine.Settings, error) {
+			if o.TTLPolicy == nil && isDefault(&a) {
 				return settings, nil
 			}
-			return o.settings(of, &a, c, name)
+			return o.settings(optionsType, &a, c, name)
 		},
 		ChangeTTL: func(s *engine.Settings, ttl time.Duration) (*engine.Settings, error) { return o.withTTL(s, ttl, c) },
 	}
 }
 
-// noOptions reports whether all options of an acquire are the defaults.
-func noOptions(a *AcquireOptions) bool {
+// isDefault reports whether all options of an acquire are the defaults.
+func isDefault(a *AcquireOptions) bool {
 	return a.TTL == 0 && a.RenewFraction == 0 && a.RenewCadence == 0 && !a.NoAutoRenew && a.MaxRenewals == 0 &&
 		a.WaitLimit == 0 && a.AtLeast == 0 && a.Metadata == nil && a.Observer == nil
 }
 
 // settings resolves the options of an acquire. Its errors name fields as the
-// caller wrote them: of names the struct, "Options" or "AcquireOptions". The
+// caller wrote them: optionsType names the struct, "Options" or "AcquireOptions". The
 // policy chooses the TTL of the name, unless the name is "".
-func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name string) (*engine.Settings, error) {
-	at := of
-	if of == "Options" {
+func (o *Options) settings(optionsType string, a *AcquireOptions, c Capabilities, name string) (*engine.Settings, error) {
+	at := optionsType
+	if optionsType == "Options" {
 		at = "AcquireOptions"
 	}
 	p := &engine.Settings{
@@ -274,7 +274,7 @@ func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name st
 		return nil, err
 	}
 	manual := o.NoAutoRenew || a.NoAutoRenew
-	field, ttl, fallback := of+".TTL", a.TTL, time.Duration(0)
+	field, ttl, fallback := optionsType+".TTL", a.TTL, time.Duration(0)
 	if a.TTL == 0 || a.TTL == Infinite {
 		field, ttl, fallback = "Options.TTL", o.TTL, max(defaultTTL, c.MinTTL)
 	}
@@ -291,18 +291,18 @@ func (o *Options) settings(of string, a *AcquireOptions, c Capabilities, name st
 		if a.MaxRenewals > 0 {
 			return nil, &InvalidError{Field: at + ".MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
 		}
-		if err := c.ValidateTTL(of+".TTL", Infinite); err != nil {
+		if err := c.ValidateTTL(optionsType+".TTL", Infinite); err != nil {
 			return nil, err
 		}
 		if manual {
-			return nil, &InvalidError{Field: of + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
+			return nil, &InvalidError{Field: optionsType + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
 		}
 		p.TTL = Infinite
 	}
-	if p.Cadence, err = o.cadence(of, a, p); err != nil {
+	if p.Cadence, err = o.cadence(optionsType, a, p); err != nil {
 		return nil, err
 	}
-	p.FirstTTL = max(p.FirstTTL, lifecycle.Whole(a.AtLeast, c.Granularity)) // the cadence of renewals does not change
+	p.FirstTTL = max(p.FirstTTL, lifecycle.RoundUp(a.AtLeast, c.Granularity)) // the cadence of renewals does not change
 	return p, nil
 }
 
@@ -340,7 +340,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	if o.RaiseToMinTTL && ttl > 0 {
 		ttl = max(ttl, c.MinTTL)
 	}
-	ttl = lifecycle.Whole(ttl, c.Granularity)
+	ttl = lifecycle.RoundUp(ttl, c.Granularity)
 	if err := c.ValidateTTL(field, ttl); err != nil {
 		invalid := (*InvalidError)(nil)
 		switch {
@@ -361,21 +361,21 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 // nearestTTL returns the TTL nearest to a policy's that the backend grants, and that leaves
 // time for renewals at the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
-	most := trust.Forever / 2
+	limit := trust.Forever / 2
 	if c.MaxTTL > 0 {
-		most = c.MaxTTL
+		limit = c.MaxTTL
 	}
-	return lifecycle.Whole(min(max(ttl, c.MinTTL, o.leastTTL()), most), c.Granularity)
+	return lifecycle.RoundUp(min(max(ttl, c.MinTTL, o.minRenewableTTL()), limit), c.Granularity)
 }
 
 // cadence is the time from one renewal to the next.
-func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (time.Duration, error) {
+func (o *Options) cadence(optionsType string, a *AcquireOptions, p *engine.Settings) (time.Duration, error) {
 	fraction, every, source := o.RenewFraction, o.RenewCadence, "Options"
 	if a.RenewFraction != 0 || a.RenewCadence != 0 {
-		fraction, every, source = a.RenewFraction, a.RenewCadence, of
+		fraction, every, source = a.RenewFraction, a.RenewCadence, optionsType
 	}
 	switch {
-	case (fraction != 0 || every != 0) && (o.NoAutoRenew || a.NoAutoRenew && source == of):
+	case (fraction != 0 || every != 0) && (o.NoAutoRenew || a.NoAutoRenew && source == optionsType):
 		invalid := &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 with NoAutoRenew, which leaves renewal to Lease.Renew"}
 		if fraction == 0 {
 			invalid.Field, invalid.Value = source+".RenewCadence", every
@@ -403,7 +403,7 @@ func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (tim
 	if every >= minCadence && every < window {
 		return every, nil
 	}
-	if err := o.tooShort(of, a, p.FirstTTL); err != nil {
+	if err := o.tooShortError(optionsType, a, p.FirstTTL); err != nil {
 		return 0, err
 	}
 	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
@@ -414,35 +414,37 @@ func (o *Options) cadence(of string, a *AcquireOptions, p *engine.Settings) (tim
 	return 0, invalid
 }
 
-// tooShort returns the error for a TTL that leaves no time for a renewal at the default
+// tooShortError returns the error for a TTL that leaves no time for a renewal at the default
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
-func (o *Options) tooShort(of string, a *AcquireOptions, ttl time.Duration) error {
-	if o.room() <= 0 {
+func (o *Options) tooShortError(optionsType string, a *AcquireOptions, ttl time.Duration) error {
+	if o.renewableFraction() <= 0 {
 		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-lifecycle.DefaultFraction)}
 	}
-	least := o.leastTTL()
-	if ttl >= least {
+	shortest := o.minRenewableTTL()
+	if ttl >= shortest {
 		return nil
 	}
 	field := "Options.TTL"
 	if a.TTL != 0 && a.TTL != Infinite {
-		field = of + ".TTL"
+		field = optionsType + ".TTL"
 	}
-	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Tuning.DriftFactor and DriftFloor", least)}
+	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Tuning.DriftFactor and DriftFloor", shortest)}
 }
 
-// room returns the fraction of the TTL that DriftFactor and the default RenewFraction
+// renewableFraction returns the fraction of the TTL that DriftFactor and the default RenewFraction
 // leave. DriftFloor must fit into that part of the TTL.
-func (o *Options) room() float64 { return 1 - o.Tuning.DriftFactor - lifecycle.DefaultFraction }
+func (o *Options) renewableFraction() float64 {
+	return 1 - o.Tuning.DriftFactor - lifecycle.DefaultFraction
+}
 
-// leastTTL is the shortest TTL that leaves time for a renewal at the default fraction,
-// if there is room at all.
-func (o *Options) leastTTL() time.Duration {
-	least := 2 * minCadence
-	if room := o.room(); room > 0 {
-		least = max(least, time.Duration(float64(o.Tuning.DriftFloor)/room))
+// minRenewableTTL is the shortest TTL that leaves time for a renewal at the default fraction,
+// if renewableFraction is positive.
+func (o *Options) minRenewableTTL() time.Duration {
+	shortest := 2 * minCadence
+	if fraction := o.renewableFraction(); fraction > 0 {
+		shortest = max(shortest, time.Duration(float64(o.Tuning.DriftFloor)/fraction))
 	}
-	return (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
+	return (shortest + 100*time.Microsecond).Truncate(100 * time.Microsecond)
 }
 
 // minCadence is the shortest time from one renewal to the next.

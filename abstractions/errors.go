@@ -67,13 +67,13 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (%s)", e.Provider)
 	}
 	b.WriteString(": ")
-	b.WriteString(once(fmt.Sprint(e.Err)))
+	b.WriteString(dropRepeatedClass(fmt.Sprint(e.Err)))
 	return b.String()
 }
 
-// once removes repetitions of the class from the text of an error. Each layer that wraps an error adds the class,
+// dropRepeatedClass removes repetitions of the class from the text of an error. Each layer that wraps an error adds the class,
 // since it can't know whether the layer below has added the class.
-func once(text string) string {
+func dropRepeatedClass(text string) string {
 	for _, class := range [...]error{ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp} {
 		head := class.Error() + ": "
 		if rest, leads := strings.CutPrefix(text, head); leads {
@@ -252,7 +252,7 @@ type CloseError struct {
 func (e *CloseError) Error() string {
 	text := fmt.Sprint(e.Err)
 	if len(e.InUse) > 0 {
-		text += fmt.Sprintf(": still in use and left to run out (%d): %s", len(e.InUse), listed(e.InUse))
+		text += fmt.Sprintf(": still in use and left to run out (%d): %s", len(e.InUse), summarizeNames(e.InUse))
 	}
 	if e.Unreleased > 0 {
 		text += fmt.Sprintf(": claims that the backend has not released: %d", e.Unreleased)
@@ -262,11 +262,11 @@ func (e *CloseError) Error() string {
 
 func (e *CloseError) Unwrap() error { return e.Err }
 
-// listed returns the first few of many names.
-func listed(names []string) string {
-	const most = 10
-	if len(names) <= most {
+// summarizeNames returns the first few of many names.
+func summarizeNames(names []string) string {
+	const limit = 10
+	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }

@@ -107,11 +107,11 @@ func validateClaim(name, id string, c Capabilities) error {
 		return err
 	}
 	if id == "" || len(id) > MaxIDBytes {
-		return &InvalidError{Field: "ID", Value: shownID(id), Want: fmt.Sprintf("1 to %d letters, digits or hyphens, not %d: see NewID", MaxIDBytes, len(id))}
+		return &InvalidError{Field: "ID", Value: redactID(id), Want: fmt.Sprintf("1 to %d letters, digits or hyphens, not %d: see NewID", MaxIDBytes, len(id))}
 	}
 	for i := range len(id) {
 		if !idByte[id[i]] {
-			return &InvalidError{Field: "ID", Value: shownID(id), Want: "letters, digits and hyphens only: see NewID"}
+			return &InvalidError{Field: "ID", Value: redactID(id), Want: "letters, digits and hyphens only: see NewID"}
 		}
 	}
 	return nil

@@ -11,52 +11,52 @@ import (
 
 func (r AcquireRequest) Format(s fmt.State, verb rune) {
 	type shown AcquireRequest
-	r.ID = shownID(r.ID)
+	r.ID = redactID(r.ID)
 	format(s, verb, shown(r))
 }
 
 func (r RenewRequest) Format(s fmt.State, verb rune) {
 	type shown RenewRequest
-	r.ID, r.State = shownID(r.ID), shownState(r.State)
+	r.ID, r.State = redactID(r.ID), redactState(r.State)
 	format(s, verb, shown(r))
 }
 
 func (r ReleaseRequest) Format(s fmt.State, verb rune) {
 	type shown ReleaseRequest
-	r.ID, r.State = shownID(r.ID), shownState(r.State)
+	r.ID, r.State = redactID(r.ID), redactState(r.State)
 	format(s, verb, shown(r))
 }
 
 func (r WaitRequest) Format(s fmt.State, verb rune) {
 	type shown WaitRequest
-	r.ID = shownID(r.ID)
+	r.ID = redactID(r.ID)
 	format(s, verb, shown(r))
 }
 
 func (g Grant) Format(s fmt.State, verb rune) {
 	type shown Grant
-	g.ID, g.State = shownID(g.ID), shownState(g.State)
+	g.ID, g.State = redactID(g.ID), redactState(g.State)
 	format(s, verb, shown(g))
 }
 
 func (h Handover) Format(s fmt.State, verb rune) {
 	type shown Handover
-	h.ID = shownID(h.ID)
+	h.ID = redactID(h.ID)
 	format(s, verb, shown(h))
 }
 
-func (r AcquireRequest) LogValue() slog.Value { return logged(r) }
-func (r RenewRequest) LogValue() slog.Value   { return logged(r) }
-func (r ReleaseRequest) LogValue() slog.Value { return logged(r) }
-func (r WaitRequest) LogValue() slog.Value    { return logged(r) }
-func (g Grant) LogValue() slog.Value          { return logged(g) }
-func (h Handover) LogValue() slog.Value       { return logged(h) }
+func (r AcquireRequest) LogValue() slog.Value { return logValue(r) }
+func (r RenewRequest) LogValue() slog.Value   { return logValue(r) }
+func (r ReleaseRequest) LogValue() slog.Value { return logValue(r) }
+func (r WaitRequest) LogValue() slog.Value    { return logValue(r) }
+func (g Grant) LogValue() slog.Value          { return logValue(g) }
+func (h Handover) LogValue() slog.Value       { return logValue(h) }
 
-func shownID(id string) string { return FingerprintOf(id).String() }
+func redactID(id string) string { return FingerprintOf(id).String() }
 
-// shownState returns the printed form of a provider's state. It shows only the type, since the state is opaque and may contain
+// redactState returns the printed form of a provider's state. It shows only the type, since the state is opaque and may contain
 // the ID.
-func shownState(state any) any {
+func redactState(state any) any {
 	if state == nil {
 		return nil
 	}
@@ -66,4 +66,4 @@ func shownState(state any) any {
 // format prints a value that has no Format of its own, in the form of package fmt.
 func format(s fmt.State, verb rune, value any) { fmt.Fprintf(s, fmt.FormatString(s, verb), value) }
 
-func logged(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }
+func logValue(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }

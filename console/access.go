@@ -36,7 +36,7 @@ func Token(secret string) (Access, error) {
 		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
 	}
 	want := sha256.Sum256([]byte(secret))
-	var guessed guesses
+	var guessed wrongTokens
 	return func(w http.ResponseWriter, r *http.Request) (string, bool) {
 		user, password, is := r.BasicAuth()
 		got := sha256.Sum256([]byte(password))
@@ -45,7 +45,7 @@ func Token(secret string) (Access, error) {
 		case right && isUser(user):
 			return user, true
 		case is && !right:
-			guessed.wrong(r, user)
+			guessed.delayAnswer(r, user)
 		}
 		w.Header().Set("WWW-Authenticate", `Basic realm="leases: your name, and the token as password", charset="UTF-8"`)
 		return "", false
@@ -68,7 +68,7 @@ func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	return func(_ http.ResponseWriter, r *http.Request) (string, bool) {
 		peer := peerOf(r)
 		users := r.Header.Values(header)
-		ours := overUnix(r) || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
+		ours := isOverUnix(r) || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
 		if !ours || len(users) != 1 || !isUser(users[0]) {
 			return "", false
 		}
@@ -76,8 +76,8 @@ func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	}, nil
 }
 
-// overUnix reports whether a request came over a Unix socket.
-func overUnix(r *http.Request) bool {
+// isOverUnix reports whether a request came over a Unix socket.
+func isOverUnix(r *http.Request) bool {
 	_, is := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
 	return is
 }
@@ -93,13 +93,13 @@ func peerOf(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
-// thisMachine is the Access of the zero Options: it accepts requests that come from a loopback
+// localOnly is the Access of the zero Options: it accepts requests that come from a loopback
 // address or over a Unix socket, that no proxy has passed on, and that name this machine.
-func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
+func (c *Console) localOnly(_ http.ResponseWriter, r *http.Request) (string, bool) {
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
 	ours := err != nil || address.Unmap().IsLoopback() || c.isListed(host)
-	return "", ours && (peerOf(r).IsLoopback() || overUnix(r)) && !isPassedOn(r)
+	return "", ours && (peerOf(r).IsLoopback() || isOverUnix(r)) && !isForwarded(r)
 }
 
 // proxyHeader matches the names of headers that proxies add. Some servers treat "_" as
@@ -109,11 +109,11 @@ func (c *Console) thisMachine(_ http.ResponseWriter, r *http.Request) (string, b
 var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|^front[-_]end[-_]https$|^x[-_](original|proxy|envoy|amzn|host|scheme)|` +
 	`(real|remote|client|cluster|connecting|source)[-_]?(ip|addr|port|host|user)`)
 
-// isPassedOn reports whether a request came through a proxy. The presence of a header
+// isForwarded reports whether a request came through a proxy. The presence of a header
 // decides, not its value: a proxy leaves a client's empty header in front of its own.
 // nginx before 1.29.7 sends HTTP/1.0 unless configured otherwise, and adds no header:
 // https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
-func isPassedOn(r *http.Request) bool {
+func isForwarded(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return true
 	}
@@ -133,11 +133,11 @@ func userOf(r *http.Request) string {
 	return user
 }
 
-// guard passes on the requests that name one of our hosts and come from a user.
-func (c *Console) guard(next http.Handler) http.Handler {
+// authorize passes on the requests that name one of our hosts and come from a user.
+func (c *Console) authorize(next http.Handler) http.Handler {
 	access := c.options.Access
 	if access == nil {
-		access = c.thisMachine
+		access = c.localOnly
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.isHost(r.Host) {
@@ -180,8 +180,8 @@ func hostOf(hostport string) string {
 	return strings.Trim(strings.TrimSuffix(host, "."), "[]")
 }
 
-// breaking passes on the requests of users who may end leases.
-func (c *Console) breaking(next http.HandlerFunc) http.HandlerFunc {
+// requireBreak passes on the requests of users who may end leases.
+func (c *Console) requireBreak(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !c.options.AllowBreak:

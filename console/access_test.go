@@ -22,7 +22,7 @@ import (
 )
 
 // from sends a request with a given peer address, without a network.
-func (w *world) from(address string, change ...func(*http.Request)) int {
+func (w *fixture) from(address string, change ...func(*http.Request)) int {
 	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 	req.RemoteAddr = address
 	for _, change := range change {
@@ -34,7 +34,7 @@ func (w *world) from(address string, change ...func(*http.Request)) int {
 }
 
 func TestOnlyThisMachineMayLook(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	require.Equal(t, http.StatusOK, w.from("127.0.0.1:1"))
 	require.Equal(t, http.StatusOK, w.from("[::1]:1"))
 	require.Equal(t, http.StatusOK, w.from("[::ffff:127.0.0.1]:1"))
@@ -46,8 +46,8 @@ func TestOnlyThisMachineMayLook(t *testing.T) {
 	}
 }
 
-// passedOn sends the lines of a request unchanged over a connection from this machine, and returns the status.
-func (w *world) passedOn(lines ...string) string {
+// forwarded sends the lines of a request unchanged over a connection from this machine, and returns the status.
+func (w *fixture) forwarded(lines ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -65,25 +65,25 @@ func (w *world) passedOn(lines ...string) string {
 // Without Access, a request that a proxy of this machine has passed on is refused. The
 // presence of a proxy's header decides, in any spelling and with any value.
 func TestTrap_T130_AnEmptyHeaderOfAProxyIsAHeader(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	get, at := "GET /leases/ HTTP/1.1", "Host: 127.0.0.1"
-	require.Equal(t, "200", w.passedOn(get, at))
-	require.Equal(t, "200", w.passedOn(get, at, "User-Agent: x", "Sec-Fetch-Site: none", "Upgrade-Insecure-Requests: 1"))
+	require.Equal(t, "200", w.forwarded(get, at))
+	require.Equal(t, "200", w.forwarded(get, at, "User-Agent: x", "Sec-Fetch-Site: none", "Upgrade-Insecure-Requests: 1"))
 	for _, name := range []string{
 		"X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR", "X_Forwarded_For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded", "X-Forwarded-Client-Cert",
 		"Forwarded", "forwarded", "Forwarded-For", "Via", "VIA", "X-Real-IP", "X-Real-Ip", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP",
 		"X-Original-URL", "X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Amzn-Trace-Id", "CDN-Loop", "Remote-User", "X-Azure-ClientIP",
 	} {
-		require.Equal(t, "403", w.passedOn(get, at, name+":"), name)
-		require.Equal(t, "403", w.passedOn(get, at, name+": 10.0.0.1"), name)
-		require.Equal(t, "403", w.passedOn(get, at, name+":", name+": 10.0.0.1"), name)
+		require.Equal(t, "403", w.forwarded(get, at, name+":"), name)
+		require.Equal(t, "403", w.forwarded(get, at, name+": 10.0.0.1"), name)
+		require.Equal(t, "403", w.forwarded(get, at, name+":", name+": 10.0.0.1"), name)
 		raw := func(r *http.Request) { r.Header[name] = nil }
 		require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", raw), name)
 	}
-	require.Equal(t, "403", w.passedOn("GET /leases/ HTTP/1.0", at))
-	require.Equal(t, "403", w.passedOn("GET /leases/ HTTP/1.0", at, "Connection: keep-alive"))
+	require.Equal(t, "403", w.forwarded("GET /leases/ HTTP/1.0", at))
+	require.Equal(t, "403", w.forwarded("GET /leases/ HTTP/1.0", at, "Connection: keep-alive"))
 	for _, host := range []string{"10.0.0.1", "10.0.0.1:8420", "[2001:db8::1]", "0.0.0.0"} {
-		require.Equal(t, "403", w.passedOn(get, "Host: "+host), "a proxy passed on the name that its client used")
+		require.Equal(t, "403", w.forwarded(get, "Host: "+host), "a proxy passed on the name that its client used")
 	}
 	two := func(r *http.Request) { r.ProtoMajor, r.ProtoMinor = 2, 0 }
 	require.Equal(t, http.StatusOK, w.from("127.0.0.1:1", two))
@@ -93,7 +93,7 @@ func TestTrap_T130_AnEmptyHeaderOfAProxyIsAHeader(t *testing.T) {
 func TestTheZeroOptionsAreReadOnly(t *testing.T) {
 	for name, options := range map[string]console.Options{"nobody signs in": {}, "somebody does": {Access: token(t)}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, options)
+			w := newFixture(t, options)
 			lease := w.hold("jobs/report", nil)
 			status, _ := w.get("break?name=jobs%2Freport", signedIn)
 			require.Equal(t, http.StatusForbidden, status)
@@ -107,7 +107,7 @@ func TestTheZeroOptionsAreReadOnly(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	for name, who := range map[string]func(*http.Request){
 		"nobody":          func(*http.Request) {},
@@ -137,7 +137,7 @@ func TestToken(t *testing.T) {
 func TestTheUserOfAProxy(t *testing.T) {
 	access, err := console.ProxyUser("X-Forwarded-User", netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("::1/128"))
 	require.NoError(t, err)
-	w := newWorld(t, console.Options{Access: access})
+	w := newFixture(t, console.Options{Access: access})
 	user := header("X-Forwarded-User", "alice")
 	require.Equal(t, http.StatusOK, w.from("10.1.2.3:1", user))
 	require.Equal(t, http.StatusOK, w.from("[::ffff:10.1.2.3]:1", user))
@@ -158,12 +158,12 @@ func TestTheUserOfAProxy(t *testing.T) {
 
 // A name that an attacker points at this machine is refused.
 func TestTheHostIsChecked(t *testing.T) {
-	w := newWorld(t, console.Options{Hosts: []string{"ops.example.com"}})
+	w := newFixture(t, console.Options{Hosts: []string{"ops.example.com"}})
 	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {
 		status, _ := w.get("", host(name))
 		require.Equal(t, http.StatusOK, status, name)
 	}
-	elsewhere := newWorld(t, console.Options{Access: token(t)})
+	elsewhere := newFixture(t, console.Options{Access: token(t)})
 	status, _ := elsewhere.get("", host("10.0.0.1"), signedIn)
 	require.Equal(t, http.StatusOK, status)
 	for _, name := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "x.ops.example.com", "example.com"} {
@@ -180,7 +180,7 @@ func breaking(lease *leasing.Lease) url.Values {
 }
 
 func TestBreak(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	page := w.page("lease?name=jobs%2Freport", signedIn)
 	require.Contains(t, page, `href="break?name=jobs%2freport"`)
@@ -232,7 +232,7 @@ func TestBreak(t *testing.T) {
 
 // Without a user from Access no lease can be broken.
 func TestBreakByNobody(t *testing.T) {
-	w := newWorld(t, console.Options{Access: func(http.ResponseWriter, *http.Request) (string, bool) { return "", true }, AllowBreak: true})
+	w := newFixture(t, console.Options{Access: func(http.ResponseWriter, *http.Request) (string, bool) { return "", true }, AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	reply, _ := w.do(http.MethodPost, "break", breaking(lease))
 	require.Equal(t, http.StatusForbidden, reply.StatusCode)
@@ -241,7 +241,7 @@ func TestBreakByNobody(t *testing.T) {
 
 // A page of another site can't end a lease, although the browser has the token.
 func TestAnotherOriginCantBreak(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	for _, change := range []func(*http.Request){
 		header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Site", "same-site"), header("Origin", "http://evil.example"), header("Origin", "null"),
@@ -256,7 +256,7 @@ func TestAnotherOriginCantBreak(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	listen := func(address string) net.Listener {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 //
 //	go test -C console -run='^$' -bench=.
 func BenchmarkList(b *testing.B) {
-	w := newWorld(b, console.Options{Refresh: time.Hour})
+	w := newFixture(b, console.Options{Refresh: time.Hour})
 	for i := range 10_000 {
 		w.hold(fmt.Sprintf("jobs/%05d", i), &leasing.AcquireOptions{TTL: time.Hour})
 	}
@@ -37,7 +37,7 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkViewers(b *testing.B) {
 	for _, viewers := range []int{0, 200} {
 		b.Run(fmt.Sprint(viewers), func(b *testing.B) {
-			w := newWorld(b, console.Options{})
+			w := newFixture(b, console.Options{})
 			for i := range 10_000 {
 				w.hold(fmt.Sprintf("jobs/%05d", i), &leasing.AcquireOptions{TTL: time.Hour})
 			}

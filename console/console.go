@@ -15,11 +15,11 @@ import (
 // lists, with a note. The page of every name can still be opened.
 const MaxNames = 50_000
 
-// maxBody bounds the body of a request, in bytes. bodyTime bounds the time in which the body must
+// maxBody bounds the body of a request, in bytes. bodyTimeout bounds the time in which the body must
 // arrive.
 const (
-	maxBody  = 64 << 10
-	bodyTime = 10 * time.Second
+	maxBody     = 64 << 10
+	bodyTimeout = 10 * time.Second
 )
 
 // Options configure a Console. The zero value is read-only, for this machine alone.
@@ -87,8 +87,8 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	mux.HandleFunc("GET /live/leases", c.streamLeases)
 	mux.HandleFunc("GET /live/lease", c.streamLease)
 	mux.HandleFunc("GET /live/health", c.streamHealth)
-	mux.HandleFunc("GET /break", c.breaking(c.serveBreak))
-	mux.HandleFunc("POST /break", c.breaking(c.doBreak))
+	mux.HandleFunc("GET /break", c.requireBreak(c.serveBreak))
+	mux.HandleFunc("POST /break", c.requireBreak(c.doBreak))
 	for name := range assets {
 		mux.HandleFunc("GET /"+name, serveAsset)
 	}
@@ -99,7 +99,7 @@ func New(manager *leasing.Manager, options Options) (*Console, error) {
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, "This request came from a page of another origin. Nothing was done.")
 	}))
-	c.handler = protection.Handler(c.guard(mux))
+	c.handler = protection.Handler(c.authorize(mux))
 	return c, nil
 }
 
@@ -131,7 +131,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A server reads the rest of a body that a handler has not read. The deadline also ends these reads.
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // if this fails, the server's own deadline applies
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // if this fails, the server's own deadline applies
 	}
 	switch {
 	case r.ContentLength > maxBody:

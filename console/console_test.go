@@ -20,7 +20,7 @@ import (
 )
 
 func TestTheListShowsWhoHoldsWhat(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	require.Contains(t, w.page(""), "No lease is held.")
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: time.Hour})
 	w = w.fresh(t)
@@ -33,7 +33,7 @@ func TestTheListShowsWhoHoldsWhat(t *testing.T) {
 }
 
 // fresh returns the same world with a console that has not read the list yet.
-func (w *world) fresh(t *testing.T) *world {
+func (w *fixture) fresh(t *testing.T) *fixture {
 	t.Helper()
 	other := *w
 	var err error
@@ -47,7 +47,7 @@ func (w *world) fresh(t *testing.T) *world {
 }
 
 func TestTheListPagesFiltersAndOrders(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	const n = 10_000
 	for i := range n {
 		w.hold(fmt.Sprintf("jobs/%05d", i), &leasing.AcquireOptions{TTL: time.Hour + time.Duration(n-i)*time.Minute})
@@ -94,7 +94,7 @@ func TestTheListPagesFiltersAndOrders(t *testing.T) {
 }
 
 func TestALeaseThatNobodyRenewsRunsLow(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/late", &leasing.AcquireOptions{TTL: 5 * time.Second, NoAutoRenew: true})
 	w.hold("jobs/fine", &leasing.AcquireOptions{TTL: time.Hour})
 	next, _ := w.events("leases?show=low")
@@ -106,7 +106,7 @@ func TestALeaseThatNobodyRenewsRunsLow(t *testing.T) {
 
 // All viewers share one list. It is read at a bounded rate, and not at all without viewers.
 func TestTheListIsShared(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: time.Hour})
+	w := newFixture(t, console.Options{Refresh: time.Hour})
 	require.Zero(t, w.provider.lists.Load())
 	for range 3 {
 		next, _ := w.events("leases")
@@ -118,7 +118,7 @@ func TestTheListIsShared(t *testing.T) {
 
 // While the backend does not answer, the page shows the last known list and says that it is old.
 func TestAListThatFails(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
 	next, _ := w.events("leases")
 	require.Contains(t, next(), "jobs/report")
@@ -137,7 +137,7 @@ func TestAListThatFails(t *testing.T) {
 
 // A list that was never read is not shown as empty.
 func TestAListThatFailsFromTheBeginning(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
 	w.provider.fail.Store(&leasing.ErrUnavailable)
 	page := w.page("")
@@ -151,7 +151,7 @@ func TestAListThatFailsFromTheBeginning(t *testing.T) {
 
 // A backend that hangs does not delay a page for long, and the page reports the missing answer.
 func TestAListThatHangs(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	hang := make(chan struct{})
 	defer close(hang)
 	w.provider.hang.Store(&hang)
@@ -161,7 +161,7 @@ func TestAListThatHangs(t *testing.T) {
 }
 
 func TestOneName(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: time.Hour, Metadata: map[string]string{"host": "a1"}})
 	page := w.page("lease?name=jobs%2Freport")
 	for _, want := range []string{"worker-1", fmt.Sprint(lease.Token()), leasing.FingerprintOf(lease.ID()).String(), ">host<", ">a1<", `<span class="kind acquired">`, "59 min"} {
@@ -181,7 +181,7 @@ func TestOneName(t *testing.T) {
 
 // A page of a history has its newest entries, and leads to the older ones.
 func TestALongHistoryIsPaged(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	var tokens []int64
 	for range 40 {
 		lease := w.hold("busy", nil)
@@ -225,7 +225,7 @@ func TestALongHistoryIsPaged(t *testing.T) {
 
 // A history that was not read is not shown as empty.
 func TestAHistoryThatFails(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	require.NoError(t, w.hold("jobs/report", nil).Release(t.Context()))
 	w.provider.fail.Store(&leasing.ErrDenied)
 	page := w.page("lease?name=jobs%2Freport")
@@ -236,7 +236,7 @@ func TestAHistoryThatFails(t *testing.T) {
 // The health page answers an operator's first question: does the backend answer, and if not, since
 // when.
 func TestHealth(t *testing.T) {
-	w := newWorld(t, console.Options{Prefix: "jobs/", Refresh: 100 * time.Millisecond, Access: token(t), AllowBreak: true, Hosts: []string{"ops.example.com"}})
+	w := newFixture(t, console.Options{Prefix: "jobs/", Refresh: 100 * time.Millisecond, Access: token(t), AllowBreak: true, Hosts: []string{"ops.example.com"}})
 	w.hold("jobs/report", nil)
 	require.Contains(t, w.page("", signedIn), `href="health"`)
 	page := w.page("health", signedIn)
@@ -261,7 +261,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestOnlyNamesWithThePrefix(t *testing.T) {
-	w := newWorld(t, console.Options{Prefix: "mine/", Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Prefix: "mine/", Access: token(t), AllowBreak: true})
 	w.hold("mine/a", nil)
 	w.hold("other/a", nil)
 	page := w.page("", signedIn)
@@ -279,7 +279,7 @@ func TestOnlyNamesWithThePrefix(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const script = `<script>alert(1)</script>`
 	const evil = `"'><img src=x onerror=alert(1)>{{.}}` + "\u202e\u200b&amp;"
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	manager, err := leasing.NewManager(w.provider, leasing.Options{Owner: script + evil})
 	require.NoError(t, err)
 	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Hour, Metadata: map[string]string{evil: script + "\n\x1b[31m"}}).TryAcquire(t.Context(), evil+script)
@@ -308,7 +308,7 @@ func ignoring(err, ignored error) error {
 }
 
 func TestHeaders(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	for _, path := range []string{"", "lease?name=a", "health", "style.css", "console.js", "nothing"} {
 		reply, body := w.do(http.MethodGet, path, nil)
 		require.Contains(t, reply.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';", path)
@@ -323,7 +323,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestOptionsThatCantWork(t *testing.T) {
-	w := newWorld(t, console.Options{})
+	w := newFixture(t, console.Options{})
 	for field, options := range map[string]console.Options{
 		"Options.Refresh":    {Refresh: time.Millisecond},
 		"Options.AllowBreak": {AllowBreak: true},
@@ -342,4 +342,4 @@ func TestOptionsThatCantWork(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 }
 
-var _ abstractions.Lister = (*counting)(nil)
+var _ abstractions.Lister = (*countingProvider)(nil)

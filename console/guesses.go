@@ -8,32 +8,32 @@ import (
 )
 
 const (
-	// guessTime is the time between two answers to wrong tokens.
-	guessTime = 200 * time.Millisecond
-	// longestDelay bounds the delay of an answer to a wrong token.
-	longestDelay = 10 * time.Second
-	// logTime is the least time between two log lines about wrong tokens.
-	logTime = time.Second
+	// guessDelay is the time between two answers to wrong tokens.
+	guessDelay = 200 * time.Millisecond
+	// maxDelay bounds the delay of an answer to a wrong token.
+	maxDelay = 10 * time.Second
+	// logInterval is the least time between two log lines about wrong tokens.
+	logInterval = time.Second
 )
 
-// guesses delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
+// wrongTokens delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
 // lock out no user.
-type guesses struct {
+type wrongTokens struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer
 	logged   time.Time
 	unlogged int
 }
 
-// wrong logs that a request had a wrong token, and returns when the request may be answered, or has ended.
-func (g *guesses) wrong(r *http.Request, user string) {
+// delayAnswer logs that a request had a wrong token, and returns when the request may be answered, or has ended.
+func (g *wrongTokens) delayAnswer(r *http.Request, user string) {
 	g.mu.Lock()
 	now := time.Now()
-	delay := min(max(g.next.Sub(now), 0), longestDelay)
-	g.next = now.Add(delay + guessTime)
+	delay := min(max(g.next.Sub(now), 0), maxDelay)
+	g.next = now.Add(delay + guessDelay)
 	g.unlogged++
 	count := g.unlogged
-	log := now.Sub(g.logged) >= logTime
+	log := now.Sub(g.logged) >= logInterval
 	if log {
 		g.logged, g.unlogged = now, 0
 	}

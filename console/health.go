@@ -32,7 +32,7 @@ func (p *healthPage) Late() time.Duration { return p.Backend.Lateness.After(time
 // Longest returns the longest TTL, or "" if it is a year or more.
 func (p *healthPage) Longest() string {
 	if longest := p.Backend.MaxTTL; longest > 0 && longest < 365*24*time.Hour {
-		return duration(longest)
+		return formatDuration(longest)
 	}
 	return ""
 }

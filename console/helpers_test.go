@@ -27,25 +27,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "a-token-of-enough-bytes"
 
-// world is a console over memory, and a browser without JavaScript.
-type world struct {
+// fixture is a console over memory, and a browser without JavaScript.
+type fixture struct {
 	t        testing.TB
-	provider *counting
+	provider *countingProvider
 	manager  *leasing.Manager
 	console  *console.Console
 	server   *httptest.Server
 	client   *http.Client
 }
 
-// counting counts the requested pages of lists, and can fail.
-type counting struct {
+// countingProvider counts the requested pages of lists, and can fail.
+type countingProvider struct {
 	leasing.Provider
 	lists atomic.Int64
 	fail  atomic.Pointer[error]
 	hang  atomic.Pointer[chan struct{}] // until it is closed
 }
 
-func (c *counting) As(target any) bool {
+func (c *countingProvider) As(target any) bool {
 	switch target := target.(type) {
 	case *abstractions.Lister:
 		*target = c
@@ -63,14 +63,14 @@ func (c *counting) As(target any) bool {
 	return true
 }
 
-func (c *counting) Ping(context.Context) error {
+func (c *countingProvider) Ping(context.Context) error {
 	if err := c.fail.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-func (c *counting) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+func (c *countingProvider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	if err := c.fail.Load(); err != nil {
 		return abstractions.HistoryResult{}, *err
 	}
@@ -78,7 +78,7 @@ func (c *counting) History(ctx context.Context, req abstractions.HistoryRequest)
 	return reader.History(ctx, req)
 }
 
-func (c *counting) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+func (c *countingProvider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	c.lists.Add(1)
 	if hang := c.hang.Load(); hang != nil {
 		select {
@@ -94,9 +94,9 @@ func (c *counting) List(ctx context.Context, req abstractions.ListRequest) (abst
 	return lister.List(ctx, req)
 }
 
-func newWorld(t testing.TB, options console.Options) *world {
+func newFixture(t testing.TB, options console.Options) *fixture {
 	t.Helper()
-	w := &world{t: t, provider: &counting{Provider: memlease.New(memlease.Options{History: 100})}}
+	w := &fixture{t: t, provider: &countingProvider{Provider: memlease.New(memlease.Options{History: 100})}}
 	var err error
 	w.manager, err = leasing.NewManager(w.provider, leasing.Options{Owner: "worker-1"})
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func newWorld(t testing.TB, options console.Options) *world {
 }
 
 // hold acquires a name.
-func (w *world) hold(name string, options *leasing.AcquireOptions) *leasing.Lease {
+func (w *fixture) hold(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	w.t.Helper()
 	m := w.manager
 	if options != nil {
@@ -138,7 +138,7 @@ type answer struct {
 }
 
 // do sends a request, changed by change, and returns the answer and the page.
-func (w *world) do(method, path string, form url.Values, change ...func(*http.Request)) (answer, string) {
+func (w *fixture) do(method, path string, form url.Values, change ...func(*http.Request)) (answer, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -158,14 +158,14 @@ func (w *world) do(method, path string, form url.Values, change ...func(*http.Re
 	return answer{reply.StatusCode, reply.Header}, string(body)
 }
 
-func (w *world) get(path string, change ...func(*http.Request)) (int, string) {
+func (w *fixture) get(path string, change ...func(*http.Request)) (int, string) {
 	w.t.Helper()
 	reply, body := w.do(http.MethodGet, path, nil, change...)
 	return reply.StatusCode, body
 }
 
 // page gets an existing page.
-func (w *world) page(path string, change ...func(*http.Request)) string {
+func (w *fixture) page(path string, change ...func(*http.Request)) string {
 	w.t.Helper()
 	status, body := w.get(path, change...)
 	require.Equal(w.t, http.StatusOK, status, body)
@@ -188,7 +188,7 @@ func token(t *testing.T) console.Access {
 }
 
 // events reads the events of a stream; leave closes the stream.
-func (w *world) events(path string, change ...func(*http.Request)) (next func() string, leave func()) {
+func (w *fixture) events(path string, change ...func(*http.Request)) (next func() string, leave func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+"/leases/live/"+path, nil)

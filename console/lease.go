@@ -16,7 +16,7 @@ import (
 // this process's clock; of the times by the backend's clock only differences are used.
 type lease struct {
 	*leasing.Record
-	read time.Time
+	readAt time.Time
 }
 
 // The states of a lease on the pages. A low lease has a late holder: with the default renewal at
@@ -56,7 +56,7 @@ func (l lease) Known() bool {
 // Left returns the time left, if known, under the assumption that the lease was not renewed since.
 func (l lease) Left() time.Duration {
 	left, _ := l.Remaining()
-	return max(0, left-time.Since(l.read))
+	return max(0, left-time.Since(l.readAt))
 }
 
 // left is the sort key for the time left. Leases without a known time come last.
@@ -86,7 +86,7 @@ func (l lease) HeldFor() string {
 	if l.AcquiredAt.IsZero() || l.Now.IsZero() {
 		return ""
 	}
-	return duration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.read)))
+	return formatDuration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.readAt)))
 }
 
 // historyPage is the number of entries of a name's history on a page.
@@ -106,13 +106,13 @@ type leasePage struct {
 	AllowBreak bool
 }
 
-// look reads the state of a name. If the backend does not answer, it returns the last known state.
-func (c *Console) look(ctx context.Context, user, name, before string, last *leasePage) *leasePage {
+// readLease reads the state of a name. If the backend does not answer, it returns the last known state.
+func (c *Console) readLease(ctx context.Context, user, name, before string, last *leasePage) *leasePage {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	p := &leasePage{page: c.page(user, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil, Before: before}
 	p.Live = true
-	asked := time.Now()
+	began := time.Now()
 	record, err := c.manager.Inspect(ctx, name)
 	if err != nil {
 		if last != nil {
@@ -121,7 +121,7 @@ func (c *Console) look(ctx context.Context, user, name, before string, last *lea
 		p.Error = err
 		return p
 	}
-	p.AsOf, p.Lease = asked, lease{&record, asked}
+	p.AsOf, p.Lease = began, lease{&record, began}
 	p.Waiters, err = c.manager.Waiters(ctx, name)
 	if p.Queue = !errors.Is(err, leasing.ErrUnsupported); p.Queue {
 		p.Error = err
@@ -145,7 +145,7 @@ func (c *Console) nameOf(w http.ResponseWriter, r *http.Request) (string, bool) 
 
 func (c *Console) serveLease(w http.ResponseWriter, r *http.Request) {
 	if name, ok := c.nameOf(w, r); ok {
-		render(w, http.StatusOK, "lease.html", c.look(r.Context(), userOf(r), name, r.FormValue("before"), nil))
+		render(w, http.StatusOK, "lease.html", c.readLease(r.Context(), userOf(r), name, r.FormValue("before"), nil))
 	}
 }
 
@@ -155,8 +155,8 @@ func (c *Console) streamLease(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before := r.FormValue("before")
-	c.streamShared(w, r, partKey{template: "lease-live", what: strconv.Quote(name) + before}, func(ctx context.Context, last any) any {
+	c.streamShared(w, r, partKey{template: "lease-live", subject: strconv.Quote(name) + before}, func(ctx context.Context, last any) any {
 		lastPage, _ := last.(*leasePage)
-		return c.look(ctx, "", name, before, lastPage)
+		return c.readLease(ctx, "", name, before, lastPage)
 	})
 }

@@ -20,8 +20,8 @@ const pageSize = 100
 
 // listing holds the held leases, by name.
 type listing struct {
-	leases []lease
-	cut    bool // there are more than MaxNames
+	leases    []lease
+	truncated bool // there are more than MaxNames
 }
 
 func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
@@ -29,7 +29,7 @@ func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
 		if err != nil {
 			return listing{}, err
 		}
-		if l.cut = len(l.leases) == MaxNames; l.cut {
+		if l.truncated = len(l.leases) == MaxNames; l.truncated {
 			break
 		}
 		l.leases = append(l.leases, lease{&record, time.Now()})
@@ -103,7 +103,7 @@ func (c *Console) leasesPage(q query, from *reading, err error) *leasesPage {
 	if err == nil {
 		err = from.err
 	}
-	p.Cut, p.AsOf = from.cut, from.at
+	p.Cut, p.AsOf = from.truncated, from.at
 	if p.Unsupported = errors.Is(err, leasing.ErrUnsupported); !p.Unsupported {
 		p.Error = err
 	}
@@ -146,8 +146,8 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// partAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
-const partAge = time.Second
+// maxPartAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
+const maxPartAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if
 // ctx ends before it has the part.
@@ -156,12 +156,12 @@ func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.T
 	if ctx.Err() != nil {
 		return nil, time.Time{}
 	}
-	key := partKey{template: "leases-live", what: string(q.Link()), from: from}
+	key := partKey{template: "leases-live", subject: string(q.Link()), reading: from}
 	if err != nil {
 		key.problem = err.Error()
 	}
 	p = c.parts.get(ctx, key, func(any) (func() any, time.Time) {
-		return func() any { return c.leasesPage(q, from, err) }, time.Now().Add(partAge)
+		return func() any { return c.leasesPage(q, from, err) }, time.Now().Add(maxPartAge)
 	})
 	if from == nil {
 		return p, time.Now().Add(c.options.Refresh)
@@ -176,7 +176,7 @@ func (c *Console) serveLeases(w http.ResponseWriter, r *http.Request) {
 	}
 	shared, ok := part.data.(*leasesPage)
 	if !ok || part.html == "" {
-		notMade(w)
+		failRender(w)
 		return
 	}
 	p := *shared

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// writeTime is the time after which the connection of a browser that reads nothing is closed.
-const writeTime = 20 * time.Second
+// writeTimeout is the time after which the connection of a browser that reads nothing is closed.
+const writeTimeout = 20 * time.Second
 
 // stream sends a part of a page as server-sent events, when it is ready and then at the times that
 // next returns, until the browser leaves or the console is closed.
@@ -19,7 +19,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, next func(conte
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	leave, ok := c.streams.begin(viewerOf(r), cancel)
+	leave, ok := c.streams.add(viewerOf(r), cancel)
 	if !ok {
 		w.Header().Set("Retry-After", "10")
 		fail(w, http.StatusServiceUnavailable, "Too many live pages are open.")

@@ -14,7 +14,7 @@ import (
 )
 
 func TestEventsFollowALease(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	leases, _ := w.events("leases")
 	one, _ := w.events("lease?name=jobs%2Freport")
 	require.Contains(t, leases(), "No lease is held.")
@@ -39,7 +39,7 @@ func streaming() int {
 }
 
 func TestAStreamEndsWithItsBrowser(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: time.Hour})
+	w := newFixture(t, console.Options{Refresh: time.Hour})
 	before := streaming()
 	var leave []func()
 	for range 20 {
@@ -55,7 +55,7 @@ func TestAStreamEndsWithItsBrowser(t *testing.T) {
 }
 
 func TestCloseEndsStreams(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: time.Hour})
+	w := newFixture(t, console.Options{Refresh: time.Hour})
 	next, _ := w.events("leases")
 	next()
 	w.console.Close()
@@ -64,7 +64,7 @@ func TestCloseEndsStreams(t *testing.T) {
 }
 
 func TestTooManyStreams(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: time.Hour})
+	w := newFixture(t, console.Options{Refresh: time.Hour})
 	var last func()
 	for range 200 {
 		_, last = w.events("leases")
@@ -84,8 +84,8 @@ func TestTooManyStreams(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-func TestTheHolderHearsWhoBrokeIt(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
+func TestTheLossNamesTheUserWhoBrokeTheLease(t *testing.T) {
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lost := make(chan leasing.Event, 1)
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: time.Second, Observer: func(e leasing.Event) {
 		if e.Kind == leasing.EventLost {

@@ -27,7 +27,7 @@ import (
 )
 
 // send opens a connection and sends lines of a request.
-func (w *world) send(lines ...string) net.Conn {
+func (w *fixture) send(lines ...string) net.Conn {
 	w.t.Helper()
 	conn, err := new(net.Dialer).DialContext(w.t.Context(), "tcp", w.server.Listener.Addr().String())
 	require.NoError(w.t, err)
@@ -50,7 +50,7 @@ func drip(conn net.Conn) {
 // T237: clients that send or read slowly don't make the process lose a lease, and don't take the streams of other
 // users.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})
 	as := func(user string) string {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -92,7 +92,7 @@ func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 }
 
 func TestTrap_T239_UsersShareTheStreams(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), Refresh: time.Hour})
+	w := newFixture(t, console.Options{Access: token(t), Refresh: time.Hour})
 	as := func(user string) func(*http.Request) {
 		return func(r *http.Request) { r.SetBasicAuth(user, secret) }
 	}
@@ -133,7 +133,7 @@ func TestTrap_T242_ViewersShareAReadingAndARendering(t *testing.T) {
 	require.NoError(t, err)
 	page, err := console.New(manager, console.Options{Refresh: time.Hour})
 	require.NoError(t, err)
-	w := &world{t: t, manager: manager, console: page}
+	w := &fixture{t: t, manager: manager, console: page}
 	w.server = httptest.NewServer(http.StripPrefix("/leases", page))
 	w.client = w.server.Client()
 	t.Cleanup(func() {
@@ -168,7 +168,7 @@ func TestTrap_T240_WrongTokensAreSlowAndLogged(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
 	defer slog.SetDefault(before)
-	w := newWorld(t, console.Options{Access: token(t)})
+	w := newFixture(t, console.Options{Access: token(t)})
 	guess := func(r *http.Request) { r.SetBasicAuth("mallory", "a-guess-of-enough-bytes") }
 	began := time.Now()
 	for range 6 {
@@ -213,7 +213,7 @@ func TestTrap_T241_TheUserOfAProxyOverAUnixSocket(t *testing.T) {
 	require.NoError(t, err)
 	for what, access := range map[string]console.Access{"a proxy's user": proxied, "this machine": nil} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, console.Options{})
+			w := newFixture(t, console.Options{})
 			folder, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir() may be longer than the path of a socket can be
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
@@ -258,14 +258,14 @@ func TestTrap_T241_TheUserOfAProxyOverAUnixSocket(t *testing.T) {
 			require.NoError(t, <-served)
 		})
 	}
-	w := newWorld(t, console.Options{Access: proxied})
+	w := newFixture(t, console.Options{Access: proxied})
 	require.Equal(t, http.StatusForbidden, w.from("127.0.0.1:1", header("X-User", "alice")), "no address is a proxy's")
 	_, err = console.ProxyUser("X-User", netip.Prefix{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 }
 
 func TestTrap_T244_AProbeNeedsNoSignIn(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t)})
+	w := newFixture(t, console.Options{Access: token(t)})
 	status, body := w.get("healthz", host("10.0.0.1"))
 	require.Equal(t, []any{http.StatusOK, "ok\n"}, []any{status, body})
 	status, _ = w.get("health")
@@ -277,8 +277,8 @@ func TestTrap_T244_AProbeNeedsNoSignIn(t *testing.T) {
 	require.Equal(t, []any{http.StatusServiceUnavailable, "closed\n"}, []any{status, body})
 }
 
-func TestTrap_T243_ABodyThatIsTooBigIsToldSo(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+func TestTrap_T243_ABodyThatIsTooBigIsRefusedAsSuch(t *testing.T) {
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	form := breaking(lease)
 	form.Set("reason", strings.Repeat("x", 70_000))
@@ -296,7 +296,7 @@ func TestTrap_T243_ABodyThatIsTooBigIsToldSo(t *testing.T) {
 }
 
 func TestTrap_T245_ALeaseThatIsBreakingOffersNoEnd(t *testing.T) {
-	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
+	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold("jobs/report", nil)
 	require.Contains(t, w.page("lease?name=jobs%2Freport", signedIn), "End this lease")
 	reply, _ := w.do(http.MethodPost, "break", breaking(lease), signedIn)

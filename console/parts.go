@@ -15,25 +15,25 @@ import (
 type parts struct {
 	slots chan struct{} // has an element for each rendering under way
 
-	mu sync.Mutex
-	of map[partKey]*part
+	mu    sync.Mutex
+	byKey map[partKey]*part
 }
 
 // partKey identifies a part: by its template, by its query or name, and for parts of the list by the answer of
 // the backend.
 type partKey struct {
-	template, what string
-	from           *reading // nil for parts with their own read of the backend
-	problem        string
+	template, subject string
+	reading           *reading // nil for parts with their own read of the backend
+	problem           string
 }
 
 // part is a rendered part of a page. It is not changed after made is closed.
 type part struct {
-	made  chan struct{}
-	data  any           // shown by the template
-	html  template.HTML // "" if the template failed
-	event []byte        // the HTML as a server-sent event
-	until time.Time     // when the part is out of date
+	rendered chan struct{}
+	data     any           // shown by the template
+	html     template.HTML // "" if the template failed
+	event    []byte        // the HTML as a server-sent event
+	until    time.Time     // when the part is out of date
 }
 
 // lastKept bounds the time for which the data of a part are kept without a viewer. The next part shows these data if the backend
@@ -41,7 +41,7 @@ type part struct {
 const lastKept = time.Minute
 
 func newParts() *parts {
-	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), of: map[partKey]*part{}}
+	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), byKey: map[partKey]*part{}}
 }
 
 // get returns a part that is up to date, or nil if ctx ends before the part is made. Of concurrent callers only
@@ -51,21 +51,21 @@ func newParts() *parts {
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()
 	now := time.Now()
-	p, last := s.of[key], any(nil)
-	if p != nil && isClosed(p.made) && !now.Before(p.until) {
+	p, last := s.byKey[key], any(nil)
+	if p != nil && isClosed(p.rendered) && !now.Before(p.until) {
 		p, last = nil, p.data
 	}
 	if p == nil {
-		maps.DeleteFunc(s.of, func(key partKey, p *part) bool { return isClosed(p.made) && p.isForgotten(key, now) })
-		p = &part{made: make(chan struct{})}
-		s.of[key] = p
+		maps.DeleteFunc(s.byKey, func(key partKey, p *part) bool { return isClosed(p.rendered) && p.isForgotten(key, now) })
+		p = &part{rendered: make(chan struct{})}
+		s.byKey[key] = p
 		s.mu.Unlock()
 		s.render(p, key.template, last, gather)
 		return p
 	}
 	s.mu.Unlock()
 	select {
-	case <-p.made:
+	case <-p.rendered:
 		return p
 	case <-ctx.Done():
 		return nil
@@ -73,14 +73,14 @@ func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (dat
 }
 
 func (p *part) isForgotten(key partKey, now time.Time) bool {
-	if key.from == nil {
+	if key.reading == nil {
 		now = now.Add(-lastKept)
 	}
 	return !now.Before(p.until)
 }
 
 func (s *parts) render(p *part, name string, last any, gather func(last any) (data func() any, until time.Time)) {
-	defer close(p.made) // even after a panic of the provider's code
+	defer close(p.rendered) // even after a panic of the provider's code
 	data, until := gather(last)
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()

@@ -24,9 +24,9 @@ var assets = map[string]string{"console.js": "text/javascript", "style.css": "te
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"inert":    providerkit.Visible,
-	"duration": duration,
+	"duration": formatDuration,
 	"exact":    func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
-	"count":    count,
+	"count":    formatCount,
 	"add":      func(a, b int) int { return a + b },
 	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"instant":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
@@ -66,7 +66,7 @@ func (c *Console) page(user, title string) page {
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var html bytes.Buffer
 	if err := pages.ExecuteTemplate(&html, name, data); err != nil {
-		notMade(w)
+		failRender(w)
 		return
 	}
 	setWriteDeadline(w)
@@ -75,14 +75,14 @@ func render(w http.ResponseWriter, status int, name string, data any) {
 	_, _ = w.Write(html.Bytes()) // fails only if the browser has gone
 }
 
-func notMade(w http.ResponseWriter) {
+func failRender(w http.ResponseWriter) {
 	http.Error(w, "the page could not be made", http.StatusInternalServerError)
 }
 
 // setWriteDeadline bounds the time for which a browser may read nothing, if the server supports such
 // deadlines.
 func setWriteDeadline(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // fail answers a request with an error.
@@ -93,8 +93,8 @@ func fail(w http.ResponseWriter, status int, message string) {
 	}{http.StatusText(status), message, status})
 }
 
-// duration formats a time for people, with at most two units.
-func duration(d time.Duration) string {
+// formatDuration formats a time for people, with at most two units.
+func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < 10*time.Second:
@@ -109,8 +109,8 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 }
 
-// count formats a number for people.
-func count(n int) string {
+// formatCount formats a number for people.
+func formatCount(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// readTime bounds one list of the backend, and requestTimeout is the least time that a page waits for an
+// readTimeout bounds one list of the backend, and requestTimeout is the least time that a page waits for an
 // answer.
 const (
-	readTime       = time.Minute
+	readTimeout    = time.Minute
 	requestTimeout = 5 * time.Second
 )
 
@@ -75,7 +75,7 @@ func (s *shared) get(ctx context.Context) (*reading, error) {
 
 // fetch reads the list even if the first caller has left, since others may wait for the result.
 func (s *shared) fetch() {
-	ctx, cancel := context.WithTimeout(s.end, readTime)
+	ctx, cancel := context.WithTimeout(s.end, readTimeout)
 	defer cancel()
 	begun := time.Now()
 	list, err := s.read(ctx)

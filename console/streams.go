@@ -13,61 +13,61 @@ const maxStreams = 200
 // streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream of a
 // user with fewer streams than another replaces the oldest stream of the user with the most.
 type streams struct {
-	mu  sync.Mutex
-	of  map[string][]*running // by user, the oldest first
-	all int
+	mu     sync.Mutex
+	byUser map[string][]*stream // by user, the oldest first
+	total  int
 }
 
-// running is one page that is kept up to date.
-type running struct{ end context.CancelFunc }
+// stream is one page that is kept up to date.
+type stream struct{ end context.CancelFunc }
 
-// begin adds a stream of a user; end ends the stream. ok is false if the user can have no further stream.
-func (s *streams) begin(user string, end context.CancelFunc) (leave func(), ok bool) {
+// add adds a stream of a user; end ends the stream. ok is false if the user can have no further stream.
+func (s *streams) add(user string, end context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxStreams && !s.makeRoom(len(s.of[user])+1) {
+	if s.total >= maxStreams && !s.makeRoom(len(s.byUser[user])+1) {
 		return nil, false
 	}
-	one := &running{end: end}
-	if s.of == nil {
-		s.of = map[string][]*running{}
+	added := &stream{end: end}
+	if s.byUser == nil {
+		s.byUser = map[string][]*stream{}
 	}
-	s.of[user] = append(s.of[user], one)
-	s.all++
+	s.byUser[user] = append(s.byUser[user], added)
+	s.total++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.remove(user, one)
+		s.remove(user, added)
 	}, true
 }
 
 // makeRoom ends the oldest stream of the user with the most streams, if that user has more than number. Caller
 // holds mu.
 func (s *streams) makeRoom(number int) bool {
-	greediest := ""
-	for user, theirs := range s.of {
-		if len(theirs) > number {
-			greediest, number = user, len(theirs)
+	heaviest := ""
+	for user, list := range s.byUser {
+		if len(list) > number {
+			heaviest, number = user, len(list)
 		}
 	}
-	theirs := s.of[greediest]
-	if len(theirs) != number {
+	list := s.byUser[heaviest]
+	if len(list) != number {
 		return false
 	}
-	theirs[0].end()
-	s.remove(greediest, theirs[0])
+	list[0].end()
+	s.remove(heaviest, list[0])
 	return true
 }
 
 // remove removes a stream unless it is already removed. Caller holds mu.
-func (s *streams) remove(user string, one *running) {
-	theirs := s.of[user]
-	i := slices.Index(theirs, one)
+func (s *streams) remove(user string, removed *stream) {
+	list := s.byUser[user]
+	i := slices.Index(list, removed)
 	if i < 0 {
 		return
 	}
-	s.all--
-	if s.of[user] = slices.Delete(theirs, i, i+1); len(s.of[user]) == 0 {
-		delete(s.of, user)
+	s.total--
+	if s.byUser[user] = slices.Delete(list, i, i+1); len(s.byUser[user]) == 0 {
+		delete(s.byUser, user)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestOneNameShowsWhoWaits(t *testing.T) {
-	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
 	next, _ := w.events("lease?name=jobs%2Freport")
 	ctx, stop := context.WithCancel(t.Context())

@@ -16,18 +16,18 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-func nothing(context.Context) error { return nil }
+func noop(context.Context) error { return nil }
 
 func TestGatesKeepsResourcesApart(t *testing.T) {
 	var gates fencing.Gates
 	require.Zero(t, gates.Seen("a"))
-	require.NoError(t, gates.Do(t.Context(), "a", 7, nothing))
-	require.NoError(t, gates.Do(t.Context(), "b", 6, nothing))
-	require.Equal(t, &fencing.StaleError{Resource: "a", Token: 6, Seen: 7}, gates.Do(t.Context(), "a", 6, nothing))
+	require.NoError(t, gates.Do(t.Context(), "a", 7, noop))
+	require.NoError(t, gates.Do(t.Context(), "b", 6, noop))
+	require.Equal(t, &fencing.StaleError{Resource: "a", Token: 6, Seen: 7}, gates.Do(t.Context(), "a", 6, noop))
 	require.EqualValues(t, 7, gates.Seen("a"))
 	require.EqualValues(t, 6, gates.Seen("b"))
 	for _, token := range fencingtest.BadTokens {
-		require.ErrorIs(t, gates.Do(t.Context(), "a", token, nothing), leasing.ErrInvalid)
+		require.ErrorIs(t, gates.Do(t.Context(), "a", token, noop), leasing.ErrInvalid)
 	}
 }
 

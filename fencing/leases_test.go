@@ -30,10 +30,10 @@ func TestTrap_T22_ARenewedLeaseIsAdmittedWithTheTokenItHasShown(t *testing.T) {
 	var gate fencing.Gate
 	lease := acquire(t, newManager(t))
 	shown := lease.Token()
-	require.NoError(t, gate.Do(t.Context(), shown, nothing))
+	require.NoError(t, gate.Do(t.Context(), shown, noop))
 	require.NoError(t, lease.Renew(t.Context()))
-	require.NoError(t, gate.Do(t.Context(), lease.Token(), nothing))
-	require.NoError(t, gate.Do(t.Context(), shown, nothing), "a request that was under way during the renewal")
+	require.NoError(t, gate.Do(t.Context(), lease.Token(), noop))
+	require.NoError(t, gate.Do(t.Context(), shown, noop), "a request that was under way during the renewal")
 	require.NoError(t, lease.Release(t.Context()))
 }
 
@@ -46,9 +46,9 @@ func TestTrap_T23_AFormerHolderIsRefusedThoughTheNameIsHeld(t *testing.T) {
 	_, err := manager.Break(t.Context(), "reports/daily", leasing.BreakOptions{Immediate: true})
 	require.NoError(t, err)
 	present := acquire(t, manager)
-	require.NoError(t, gate.Do(t.Context(), present.Token(), nothing))
+	require.NoError(t, gate.Do(t.Context(), present.Token(), noop))
 	require.Equal(t, &fencing.StaleError{Token: former.Token(), Seen: present.Token()},
-		gate.Do(t.Context(), former.Token(), nothing))
+		gate.Do(t.Context(), former.Token(), noop))
 	_ = former.Release(t.Context()) // says that it was lost
 	require.NoError(t, present.Release(t.Context()))
 }
@@ -60,7 +60,7 @@ func TestTrap_T21_TheNextHolderIsAdmitted(t *testing.T) {
 	for range 3 {
 		lease := acquire(t, manager)
 		require.Greater(t, lease.Token(), gate.Seen())
-		require.NoError(t, gate.Do(t.Context(), lease.Token(), nothing))
+		require.NoError(t, gate.Do(t.Context(), lease.Token(), noop))
 		require.NoError(t, lease.Release(t.Context()))
 		_, err := manager.Break(t.Context(), "reports/daily", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)

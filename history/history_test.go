@@ -41,23 +41,23 @@ func (w *writer) WriteHistory(_ context.Context, entries []abstractions.NamedEnt
 	return nil
 }
 
-type panics struct{ *writer }
+type panickingWriter struct{ *writer }
 
-func (w panics) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
+func (w panickingWriter) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
 	if w.calls++; w.calls == 1 {
 		panic("a bug")
 	}
 	return w.writer.WriteHistory(ctx, entries)
 }
 
-func open(t *testing.T, w history.Writer, options history.Options) *history.Recorder {
+func newRecorder(t *testing.T, w history.Writer, options history.Options) *history.Recorder {
 	t.Helper()
 	r, err := history.New(w, options)
 	require.NoError(t, err)
 	return r
 }
 
-func manage(t *testing.T, provider leasing.Provider, owner string, observers ...leasing.Observer) *leasing.Manager {
+func newManager(t *testing.T, provider leasing.Provider, owner string, observers ...leasing.Observer) *leasing.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(provider, leasing.Options{Owner: owner, TTL: 10 * time.Second})
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func manage(t *testing.T, provider leasing.Provider, owner string, observers ...
 	return m
 }
 
-func acquired(token int64) leasing.Event {
+func acquiredEvent(token int64) leasing.Event {
 	return leasing.Event{Kind: leasing.EventAcquired, Name: "n", Token: token, Time: time.Now()}
 }
 
@@ -79,12 +79,12 @@ func tokens(entries []abstractions.NamedEntry) (all []int64) {
 }
 
 // The lines show the history of some leases.
-func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
+func TestLinesShowHoldersAndBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		r := open(t, history.JSONLines(&text), history.Options{})
+		r := newRecorder(t, history.JSONLines(&text), history.Options{})
 		provider := memlease.New(memlease.Options{})
-		holder, operator := manage(t, provider, "w1", r.Observe), manage(t, provider, "ada", r.Observe)
+		holder, operator := newManager(t, provider, "w1", r.Observe), newManager(t, provider, "ada", r.Observe)
 
 		released, err := holder.Acquire(t.Context(), "released")
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
 
 		require.NoError(t, errors.Join(holder.Close(t.Context()), operator.Close(t.Context()), r.Close(t.Context())))
 		require.Zero(t, r.Dropped())
-		told := map[string][]string{}
+		events := map[string][]string{}
 		for lines := json.NewDecoder(&text); ; {
 			var e abstractions.NamedEntry
 			if err := lines.Decode(&e); errors.Is(err, io.EOF) {
@@ -111,11 +111,11 @@ func TestLinesTellWhoHadWhatAndWhoBrokeIt(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, e.Token)
 			require.False(t, e.Time.IsZero())
-			told[e.Name] = append(told[e.Name], strings.TrimSpace(fmt.Sprintln(e.Kind, e.Owner, e.Actor, e.Reason)))
+			events[e.Name] = append(events[e.Name], strings.TrimSpace(fmt.Sprintln(e.Kind, e.Owner, e.Actor, e.Reason)))
 		}
-		require.Equal(t, []string{"acquired w1", "released w1"}, trimmed(told["released"]))
-		require.ElementsMatch(t, []string{"acquired w1", "broken ada stuck", "lost w1 ada broken: stuck"}, trimmed(told["broken"]))
-		require.Equal(t, []string{"acquired w1", "lost w1 expired"}, trimmed(told["expired"]))
+		require.Equal(t, []string{"acquired w1", "released w1"}, trimmed(events["released"]))
+		require.ElementsMatch(t, []string{"acquired w1", "broken ada stuck", "lost w1 ada broken: stuck"}, trimmed(events["broken"]))
+		require.Equal(t, []string{"acquired w1", "lost w1 expired"}, trimmed(events["expired"]))
 	})
 }
 
@@ -131,8 +131,8 @@ func TestAHangingWriterBlocksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{hangs: make(chan struct{})}
 		var log bytes.Buffer
-		r := open(t, w, history.Options{Buffer: 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		m := manage(t, memlease.New(memlease.Options{}), "w1", r.Observe)
+		r := newRecorder(t, w, history.Options{Buffer: 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		m := newManager(t, memlease.New(memlease.Options{}), "w1", r.Observe)
 		began := time.Now()
 		for range 20 {
 			l, err := m.Acquire(t.Context(), "n")
@@ -156,9 +156,9 @@ func TestAFailingWriterIsTriedAgain(t *testing.T) {
 		down := errors.New("down")
 		var log bytes.Buffer
 		w := &writer{answers: []error{down, down, down}}
-		r := open(t, w, history.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := newRecorder(t, w, history.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for token := range int64(1000) {
-			r.Observe(acquired(token))
+			r.Observe(acquiredEvent(token))
 		}
 		synctest.Wait()
 		require.NoError(t, r.Close(t.Context()))
@@ -177,10 +177,10 @@ func TestRefusedEntriesAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		w := &writer{answers: []error{leasing.ErrInvalid}}
-		r := open(t, w, history.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		r.Observe(acquired(1))
+		r := newRecorder(t, w, history.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r.Observe(acquiredEvent(1))
 		synctest.Wait()
-		r.Observe(acquired(2))
+		r.Observe(acquiredEvent(2))
 		require.NoError(t, r.Close(t.Context()))
 		require.Equal(t, []int64{2}, tokens(w.written))
 		require.EqualValues(t, 1, r.Dropped())
@@ -190,9 +190,9 @@ func TestRefusedEntriesAreDroppedAndCounted(t *testing.T) {
 
 func TestAPanicOfTheWriterIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := panics{&writer{}}
-		r := open(t, w, history.Options{})
-		r.Observe(acquired(1))
+		w := panickingWriter{&writer{}}
+		r := newRecorder(t, w, history.Options{})
+		r.Observe(acquiredEvent(1))
 		require.NoError(t, r.Close(t.Context()))
 		require.Equal(t, []int64{1}, tokens(w.written))
 	})
@@ -204,9 +204,9 @@ func TestWhichEventsAreHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for renewals, want := range map[bool][]int64{false: {1}, true: {1, 2}} {
 			w := &writer{}
-			r := open(t, w, history.Options{Renewals: renewals})
+			r := newRecorder(t, w, history.Options{Renewals: renewals})
 			for _, e := range []leasing.Event{
-				acquired(1), {Kind: leasing.EventRenewed, Token: 2}, {Kind: leasing.EventRenewalFailed, Token: 3}, {Kind: leasing.EventAcquireFailed},
+				acquiredEvent(1), {Kind: leasing.EventRenewed, Token: 2}, {Kind: leasing.EventRenewalFailed, Token: 3}, {Kind: leasing.EventAcquireFailed},
 				{Kind: leasing.EventHandedOver, Token: 4}, {Kind: leasing.EventDropped, Coalesced: 7}, {Kind: "new in a later version"},
 			} {
 				r.Observe(e)
@@ -214,7 +214,7 @@ func TestWhichEventsAreHistory(t *testing.T) {
 			require.NoError(t, r.Close(t.Context()))
 			require.Equal(t, want, tokens(w.written))
 			require.EqualValues(t, 7, r.Dropped())
-			r.Observe(acquired(5))
+			r.Observe(acquiredEvent(5))
 			require.EqualValues(t, 8, r.Dropped(), "after Close")
 			require.NoError(t, r.Close(t.Context()), "again")
 		}
@@ -225,7 +225,7 @@ func TestWhichEventsAreHistory(t *testing.T) {
 func TestReasonsAreText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &writer{}
-		r := open(t, w, history.Options{})
+		r := newRecorder(t, w, history.Options{})
 		r.Observe(leasing.Event{Kind: leasing.EventReleased, Err: errors.New("no\x00 \xff")})
 		require.NoError(t, r.Close(t.Context()))
 		require.Equal(t, "the backend has not confirmed the release: no\uFFFD \uFFFD", w.written[0].Reason)
@@ -234,12 +234,12 @@ func TestReasonsAreText(t *testing.T) {
 
 func TestObserveIsConcurrentSafe(t *testing.T) {
 	w := &writer{}
-	r := open(t, w, history.Options{})
+	r := newRecorder(t, w, history.Options{})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for token := range int64(500) {
-				r.Observe(acquired(token))
+				r.Observe(acquiredEvent(token))
 			}
 		})
 	}

@@ -17,13 +17,13 @@ import (
 func JSONLines(w io.Writer) Writer { return &lines{w: w} }
 
 type lines struct {
-	w    io.Writer
-	torn bool // the last Write may have stopped within a line
+	w          io.Writer
+	unfinished bool // the last Write may have stopped within a line
 }
 
 func (l *lines) WriteHistory(_ context.Context, entries []abstractions.NamedEntry) error {
 	var text bytes.Buffer
-	if l.torn {
+	if l.unfinished {
 		text.WriteByte('\n')
 	}
 	for _, entry := range entries {
@@ -32,7 +32,7 @@ func (l *lines) WriteHistory(_ context.Context, entries []abstractions.NamedEntr
 		}
 	}
 	n, err := l.w.Write(text.Bytes())
-	l.torn = n > 0 && n < text.Len() || l.torn && n == 0
+	l.unfinished = n > 0 && n < text.Len() || l.unfinished && n == 0
 	if err == nil && n < text.Len() {
 		err = io.ErrShortWrite
 	}

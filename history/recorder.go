@@ -41,12 +41,12 @@ type Options struct {
 
 // Recorder records the events of managers. It is safe for concurrent use.
 type Recorder struct {
-	writer  Writer
-	options Options
-	more    chan struct{} // something is pending, or closing has begun
-	done    chan struct{} // closed after the last write
-	writing context.Context
-	giveUp  context.CancelFunc
+	writer       Writer
+	options      Options
+	wakeup       chan struct{} // something is pending, or closing has begun
+	done         chan struct{} // closed after the last write
+	writeCtx     context.Context
+	cancelWrites context.CancelFunc
 
 	mu      sync.Mutex
 	pending []abstractions.NamedEntry
@@ -66,8 +66,8 @@ func New(writer Writer, options Options) (*Recorder, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Recorder{writer: writer, options: options, more: make(chan struct{}, 1), done: make(chan struct{})}
-	r.writing, r.giveUp = context.WithCancel(context.Background())
+	r := &Recorder{writer: writer, options: options, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
+	r.writeCtx, r.cancelWrites = context.WithCancel(context.Background())
 	go r.work()
 	return r, nil
 }
@@ -115,7 +115,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	case <-r.done:
 	case <-ctx.Done():
 	}
-	r.giveUp()
+	r.cancelWrites()
 	r.mu.Lock()
 	left := len(r.pending)
 	r.dropped += int64(left)
@@ -131,7 +131,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 // wake wakes the goroutine. Caller holds mu.
 func (r *Recorder) wake() {
 	select {
-	case r.more <- struct{}{}:
+	case r.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -144,10 +144,10 @@ func (r *Recorder) work() {
 		batch, closing := r.pending[:min(len(r.pending), batchSize)], r.closing
 		r.mu.Unlock()
 		switch {
-		case r.writing.Err() != nil || len(batch) == 0 && closing:
+		case r.writeCtx.Err() != nil || len(batch) == 0 && closing:
 			return
 		case len(batch) == 0:
-			<-r.more
+			<-r.wakeup
 		default:
 			r.write(batch)
 		}
@@ -157,25 +157,25 @@ func (r *Recorder) work() {
 // write writes a batch, and removes it from the pending entries.
 func (r *Recorder) write(batch []abstractions.NamedEntry) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := r.try(batch)
+		err := r.writeOnce(batch)
 		if err == nil || errors.Is(err, leasing.ErrInvalid) {
-			r.wrote(len(batch), err)
+			r.finishBatch(len(batch), err)
 			return
 		}
 		if pause == firstPause {
-			r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history can't be written; retrying", slog.String("error", err.Error()))
+			r.options.Logger.LogAttrs(r.writeCtx, slog.LevelWarn, "leasing: history can't be written; retrying", slog.String("error", err.Error()))
 		}
 		select {
-		case <-r.writing.Done():
+		case <-r.writeCtx.Done():
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-// try writes a batch once. A panic of the writer becomes an error.
-func (r *Recorder) try(batch []abstractions.NamedEntry) (err error) {
-	ctx, cancel := context.WithTimeout(r.writing, writeTimeout)
+// writeOnce writes a batch once. A panic of the writer becomes an error.
+func (r *Recorder) writeOnce(batch []abstractions.NamedEntry) (err error) {
+	ctx, cancel := context.WithTimeout(r.writeCtx, writeTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -185,8 +185,8 @@ func (r *Recorder) try(batch []abstractions.NamedEntry) (err error) {
 	return r.writer.WriteHistory(ctx, batch)
 }
 
-// wrote removes entries that were written, or refused for good, from the pending entries.
-func (r *Recorder) wrote(n int, refused error) {
+// finishBatch removes entries that were written, or refused for good, from the pending entries.
+func (r *Recorder) finishBatch(n int, refused error) {
 	r.mu.Lock()
 	if len(r.pending) > 0 { // otherwise Close has given up
 		r.pending = r.pending[n:]
@@ -196,7 +196,7 @@ func (r *Recorder) wrote(n int, refused error) {
 	}
 	r.mu.Unlock()
 	if refused != nil {
-		r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history was refused", slog.String("error", refused.Error()))
+		r.options.Logger.LogAttrs(r.writeCtx, slog.LevelWarn, "leasing: history was refused", slog.String("error", refused.Error()))
 	}
 	r.logDropped()
 }

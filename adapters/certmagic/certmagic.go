@@ -60,14 +60,14 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.keep(ctx, name, lease)
+	return s.store(ctx, name, lease)
 }
 
 // TryLock tries once. It returns false and no error if another holder has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.manager.TryAcquire(ctx, s.prefix+name)
 	if err == nil {
-		err = s.keep(ctx, name, lease)
+		err = s.store(ctx, name, lease)
 	}
 	if errors.Is(err, leasing.ErrHeld) {
 		return false, nil
@@ -83,7 +83,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	delete(s.leases, name)
 	s.mu.Unlock()
 	if lease == nil {
-		return notLocked(name)
+		return errNotLocked(name)
 	}
 	return lease.Release(ctx)
 }
@@ -97,7 +97,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	lease := s.leases[name]
 	s.mu.Unlock()
 	if lease == nil {
-		return notLocked(name)
+		return errNotLocked(name)
 	}
 	err := lease.Renew(ctx)
 	if !errors.Is(err, leasing.ErrLost) {
@@ -114,24 +114,26 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	}
 	s.mu.Unlock()
 	if !locked {
-		return errors.Join(notLocked(name), next.Release(ctx))
+		return errors.Join(errNotLocked(name), next.Release(ctx))
 	}
 	return nil
 }
 
-// keep stores a lease. If the lock already has a lease, that lease is lost, but its work continues,
+// store stores a lease. If the lock already has a lease, that lease is lost, but its work continues,
 // and the Unlock of that work would release the new lease.
-func (s *Storage) keep(ctx context.Context, name string, lease *leasing.Lease) error {
+func (s *Storage) store(ctx context.Context, name string, lease *leasing.Lease) error {
 	s.mu.Lock()
-	before := s.leases[name]
-	if before == nil {
+	existing := s.leases[name]
+	if existing == nil {
 		s.leases[name] = lease
 	}
 	s.mu.Unlock()
-	if before == nil {
+	if existing == nil {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("certmagiclease: %q lost its lease and is not unlocked yet: %w", name, leasing.ErrHeld), lease.Release(ctx))
 }
 
-func notLocked(name string) error { return fmt.Errorf("certmagiclease: %q is not locked here", name) }
+func errNotLocked(name string) error {
+	return fmt.Errorf("certmagiclease: %q is not locked here", name)
+}

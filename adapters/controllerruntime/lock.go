@@ -41,11 +41,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// prompt bounds a request to acquire or renew: client-go's loop counts from the reply.
-const prompt = 2 * time.Second
+// updateTimeout bounds a request to acquire or renew: client-go's loop counts from the reply.
+const updateTimeout = 2 * time.Second
 
-// key is the metadata key of the lease under which client-go's record is stored.
-const key = "resourcelock"
+// metadataKey is the metadata key of the lease under which client-go's record is stored.
+const metadataKey = "resourcelock"
 
 // Lock is a resourcelock.Interface. It is for one candidate.
 type Lock struct {
@@ -87,7 +87,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	var record resourcelock.LeaderElectionRecord
 	if found.Held {
-		_ = json.Unmarshal([]byte(found.Metadata[key]), &record) // fails for a holder that is not a candidate
+		_ = json.Unmarshal([]byte(found.Metadata[metadataKey]), &record) // fails for a holder that is not a candidate
 		record.HolderIdentity = cmp.Or(record.HolderIdentity, found.Fingerprint.String())
 	}
 	raw, err := json.Marshal(record)
@@ -111,8 +111,8 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if err != nil {
 		return err
 	}
-	metadata := map[string]string{key: string(text)}
-	ctx, cancel := context.WithTimeout(ctx, prompt)
+	metadata := map[string]string{metadataKey: string(text)}
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if l.lease != nil && (l.leading || l.lease.Err() == nil) {
 		return l.lease.SetMetadata(ctx, metadata)

@@ -41,9 +41,9 @@ type Locker struct {
 	manager *leasing.Manager
 	name    string
 
-	mu    sync.Mutex
-	lease *leasing.Lease // nil unless locked
-	lost  map[*context.CancelCauseFunc]context.CancelCauseFunc
+	mu      sync.Mutex
+	lease   *leasing.Lease // nil unless locked
+	cancels map[*context.CancelCauseFunc]context.CancelCauseFunc
 }
 
 var _ lock.Locker = (*Locker)(nil)
@@ -52,20 +52,20 @@ var _ lock.Locker = (*Locker)(nil)
 // WaitLimit Lock gives up after that time, with an error that matches
 // leasing.ErrHeld.
 func New(manager *leasing.Manager, name string) *Locker {
-	return &Locker{manager: manager, name: name, lost: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
+	return &Locker{manager: manager, name: name, cancels: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
 }
 
 // Context returns a context that ends with ctx, or if a lease of the locker is lost, with
 // that *leasing.LostError as its cause. Call stop when it is no longer needed.
-func (l *Locker) Context(ctx context.Context) (of context.Context, stop func()) {
-	of, cancel := context.WithCancelCause(ctx)
+func (l *Locker) Context(ctx context.Context) (leaseCtx context.Context, stop func()) {
+	leaseCtx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lost[&cancel] = cancel
-	return of, func() {
+	l.cancels[&cancel] = cancel
+	return leaseCtx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.lost, &cancel)
+		delete(l.cancels, &cancel)
 		cancel(nil)
 	}
 }
@@ -86,7 +86,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	context.AfterFunc(lease.Context(), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, cancel := range l.lost {
+		for _, cancel := range l.cancels {
 			if errors.Is(lease.Err(), leasing.ErrLost) {
 				cancel(lease.Err())
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// closeTime bounds the wait for the backend after a measurement.
-const closeTime = 5 * time.Second
+// closeTimeout bounds the wait for the backend after a measurement.
+const closeTimeout = 5 * time.Second
 
 func (a *app) benchCommand() *cobra.Command {
 	length, clients := 3*time.Second, 8
@@ -40,8 +40,8 @@ of their own, and by several that hand one name to each other.`,
 	return cmd
 }
 
-// measured is a line of the result. Times are in seconds.
-type measured struct {
+// measurement is a line of the result. Times are in seconds.
+type measurement struct {
 	What    string  `json:"what"`
 	Clients int     `json:"clients"`
 	Cycles  int     `json:"cycles"`
@@ -51,11 +51,11 @@ type measured struct {
 }
 
 func (a *app) bench(ctx context.Context, length time.Duration, clients int) error {
-	where, err := a.where()
+	where, err := a.backendURL()
 	if err != nil {
 		return err
 	}
-	var results []measured
+	var results []measurement
 	for _, c := range []struct {
 		what    string
 		clients int
@@ -90,12 +90,12 @@ func rounded(seconds float64) time.Duration {
 }
 
 // measure makes clients acquire and release for a while, each at least once.
-func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measured, err error) {
+func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measurement, err error) {
 	prefix := "leasing/bench/" + rand.Text()[:8]
 	var all []*leasing.Manager
 	var closers []func(context.Context) error
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		for _, c := range slices.Backward(closers) {
 			err = cmp.Or(err, c(ctx))
@@ -137,7 +137,7 @@ func (a *app) measure(ctx context.Context, where string, length time.Duration, c
 		return m, err
 	}
 	took, sorted := time.Since(begin), slices.Sorted(slices.Values(slices.Concat(cycles...)))
-	return measured{
+	return measurement{
 		Clients: clients, Cycles: len(sorted), Rate: float64(len(sorted)) / took.Seconds(),
 		Median: sorted[len(sorted)/2].Seconds(), P99: sorted[len(sorted)*99/100].Seconds(),
 	}, nil

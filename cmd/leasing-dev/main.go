@@ -45,8 +45,8 @@ const (
 	exitFailed = 125 // leasing-dev itself failed
 )
 
-// errBroken ends the program with exitNo, after a report that shows the reason.
-var errBroken = errors.New("a promise was broken")
+// errPromiseBroken ends the program with exitNo, after a report that shows the reason.
+var errPromiseBroken = errors.New("a promise was broken")
 
 func main() {
 	logging.Disable() // otherwise each failed attempt to connect prints a line
@@ -69,13 +69,13 @@ func execute(args []string, out, problems io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(problems)
 	cmd, err := root.ExecuteContextC(context.Background())
-	if err != nil && err != errBroken { //nolint:errorlint // errBroken has been reported already
-		fmt.Fprintln(problems, "leasing-dev:", providerkit.Visible(strings.Join(strings.Fields(inFlags(cmd, err)), " ")))
+	if err != nil && err != errPromiseBroken { //nolint:errorlint // errPromiseBroken has been reported already
+		fmt.Fprintln(problems, "leasing-dev:", providerkit.Visible(strings.Join(strings.Fields(withFlagNames(cmd, err)), " ")))
 	}
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errBroken):
+	case errors.Is(err, errPromiseBroken):
 		return exitNo
 	}
 	return exitFailed
@@ -117,8 +117,8 @@ Exit codes: 0 done; 1 a promise was broken; 125 leasing-dev failed.`,
 	return root
 }
 
-// where returns the URL of the backend.
-func (a *app) where() (string, error) {
+// backendURL returns the URL of the backend.
+func (a *app) backendURL() (string, error) {
 	where := cmp.Or(a.url, os.Getenv("LEASING_URL"))
 	if where == "" {
 		return "", errors.New("no backend: name one with --url or LEASING_URL")
@@ -144,8 +144,8 @@ func openers() []abstractions.Opener {
 	}
 }
 
-// inFlags returns the text of a command's error, with flags in place of the options that they set.
-func inFlags(cmd *cobra.Command, err error) string {
+// withFlagNames returns the text of a command's error, with flags in place of the options that they set.
+func withFlagNames(cmd *cobra.Command, err error) string {
 	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "leasing: "), ": leasing: ", ": ")
 	invalid := (*leasing.InvalidError)(nil)
 	if !errors.As(err, &invalid) {

@@ -25,18 +25,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is a folder with an SQLite file, in which commands run.
-type place struct {
+// testEnv is a folder with an SQLite file, in which commands run.
+type testEnv struct {
 	t      *testing.T
 	folder string
 }
 
-// names matches the names that differ from run to run.
-var names = regexp.MustCompile(`"(leasing/bench|torture)/[^"]+"`)
+// varyingNames matches the names that differ from run to run.
+var varyingNames = regexp.MustCompile(`"(leasing/bench|torture)/[^"]+"`)
 
-func newPlace(t *testing.T) place { return place{t, t.TempDir()} }
+func newTestEnv(t *testing.T) testEnv { return testEnv{t, t.TempDir()} }
 
-func (p place) command(args ...string) *exec.Cmd {
+func (p testEnv) command(args ...string) *exec.Cmd {
 	p.t.Helper()
 	program, err := os.Executable()
 	require.NoError(p.t, err)
@@ -48,7 +48,7 @@ func (p place) command(args ...string) *exec.Cmd {
 }
 
 // run runs the command to its end.
-func (p place) run(args ...string) (code int, out, problems string) {
+func (p testEnv) run(args ...string) (code int, out, problems string) {
 	p.t.Helper()
 	cmd := p.command(args...)
 	var stdout, stderr bytes.Buffer
@@ -59,7 +59,7 @@ func (p place) run(args ...string) (code int, out, problems string) {
 
 func TestBenchMeasures_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, problems := p.run("bench", "--for", "300ms", "--clients", "2")
 	require.Zero(t, code, problems)
 	require.Equal(t, 4, strings.Count(out, "\n"), out)
@@ -67,7 +67,7 @@ func TestBenchMeasures_sqlite(t *testing.T) {
 	code, out, problems = p.run("bench", "--for", "300ms", "--clients", "2", "-o", "json")
 	require.Zero(t, code, problems)
 	for line := range strings.Lines(out) {
-		var m measured
+		var m measurement
 		require.NoError(t, json.Unmarshal([]byte(line), &m))
 		require.Positive(t, m.Cycles)
 		require.Positive(t, m.Median)
@@ -76,7 +76,7 @@ func TestBenchMeasures_sqlite(t *testing.T) {
 
 func TestTortureWithProcesses_sqlite(t *testing.T) {
 	t.Parallel()
-	code, out, problems := newPlace(t).run("torture", "--plan", "none", "--for", "1s", "--processes", "--workers", "2", "--names", "1", "--patience", "30s")
+	code, out, problems := newTestEnv(t).run("torture", "--plan", "none", "--for", "1s", "--processes", "--workers", "2", "--names", "1", "--patience", "30s")
 	require.Zero(t, code, out+problems)
 	require.Contains(t, out, "no violation")
 }
@@ -84,7 +84,7 @@ func TestTortureWithProcesses_sqlite(t *testing.T) {
 // The program reports each failure once, in one line, in terms of its flags.
 func TestFailuresAreOneLine(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "strange.json"), []byte(`{"uri": "x"}`), 0o600))
 	for line, want := range map[string]string{
 		"nonsense":          `unknown command "nonsense" for "leasing-dev"`,
@@ -108,7 +108,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		require.Empty(t, out, line)
 		require.Equal(t, 1, strings.Count(problems, "\n"), problems)
 		require.NotContains(t, problems, "secret")
-		require.True(t, strings.HasPrefix(names.ReplaceAllString(problems, `"$1/NAME"`), "leasing-dev: "+want), "%s: %s", line, problems)
+		require.True(t, strings.HasPrefix(varyingNames.ReplaceAllString(problems, `"$1/NAME"`), "leasing-dev: "+want), "%s: %s", line, problems)
 	}
 	cmd := p.command("bench")
 	cmd.Env = append(os.Environ(), "LEASING_TEST_AS_COMMAND=1")
@@ -126,7 +126,7 @@ func TestExamples_sqlite(t *testing.T) {
 		}
 		t.Run(c.Name(), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			program := p.command("help")
 			require.NoError(t, os.Symlink(program.Path, filepath.Join(p.folder, "leasing-dev")))
 			script := exec.CommandContext(t.Context(), "sh", "-e", "-c", c.Example)

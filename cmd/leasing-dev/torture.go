@@ -75,7 +75,7 @@ Plans: ` + strings.Join(chaos.Names(), ", ") + `.
 }
 
 func (a *app) torture(ctx context.Context, f *tortureFlags) error {
-	where, err := a.where()
+	where, err := a.backendURL()
 	if err != nil {
 		return err
 	}
@@ -109,12 +109,12 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 	var broken error
 	for _, plan := range plans {
 		f.Plan, f.Progress = plan, a.progress(plan.Name)
-		f.Command = f.again()
+		f.Command = f.repeatCommand()
 		report, err := torture.Run(ctx, f.Options)
 		if err != nil {
 			return errors.Join(broken, err)
 		}
-		if err := a.verdict(report); errors.Is(err, errBroken) {
+		if err := a.verdict(report); errors.Is(err, errPromiseBroken) {
 			broken = err
 		} else if err != nil {
 			return err
@@ -149,8 +149,8 @@ func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	return list, nil
 }
 
-// again returns the command line that repeats the run of one plan, without the URL.
-func (f *tortureFlags) again() string {
+// repeatCommand returns the command line that repeats the run of one plan, without the URL.
+func (f *tortureFlags) repeatCommand() string {
 	plan := f.plan
 	if plan == everyPlan {
 		plan = f.Plan.Name
@@ -170,7 +170,7 @@ func (a *app) progress(plan string) func(torture.Progress) {
 	}
 }
 
-// verdict prints a report. It returns errBroken if a promise was broken.
+// verdict prints a report. It returns errPromiseBroken if a promise was broken.
 func (a *app) verdict(r *torture.Report) (err error) {
 	if a.output == "json" {
 		err = providerkit.WriteJSON(a.out, map[string]any{
@@ -181,7 +181,7 @@ func (a *app) verdict(r *torture.Report) (err error) {
 		_, err = fmt.Fprintln(a.out, r)
 	}
 	if err == nil && !r.OK() {
-		return errBroken
+		return errPromiseBroken
 	}
 	return err
 }

@@ -30,7 +30,7 @@ import (
 func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, problems := p.run("torture", "--plan", "all", "--for", "3s", "--workers", "4", "--names", "2", "--ttl", "500ms", "--operations", "5000", "--patience", "30s",
 		"--seed", "7", "--html", "run.html", "--history", "run.json")
 	require.Equal(t, strings.Contains(out, "FAILED"), code == exitNo, out+problems)
@@ -48,7 +48,7 @@ func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
 
 func TestTortureUnderAPlanInAFileOnSQLite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	plan, err := json.Marshal(chaos.LostReplies(chaos.LostRepliesOptions{Probability: 0.5}))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "mine.json"), plan, 0o600))
@@ -66,12 +66,12 @@ func TestTortureFindsTwoHolders(t *testing.T) {
 		at := slices.IndexFunc(broken.All(), func(d broken.Defect) bool { return d.Trap == "T18" })
 		f := &tortureFlags{plan: "none", history: history}
 		f.For, f.Seed, f.Names = 10*time.Second, 7, 1
-		f.Open, f.Command = torture.Share(broken.All()[at].Wrap(memlease.New(memlease.Options{}))), f.again()
+		f.Open, f.Command = torture.Share(broken.All()[at].Wrap(memlease.New(memlease.Options{}))), f.repeatCommand()
 		report, err := torture.Run(t.Context(), f.Options)
 		require.NoError(t, err)
 		require.NoError(t, f.write(f.Plan, report.WriteHTML, report.WriteHistory))
 	})
-	code, out, problems := newPlace(t).run("torture", "--verify", history)
+	code, out, problems := newTestEnv(t).run("torture", "--verify", history)
 	require.Equal(t, exitNo, code, problems)
 	require.Contains(t, out, "overlap")
 	require.Contains(t, out, "again: leasing-dev torture --plan none --for 10s --seed 7 ")
@@ -81,7 +81,7 @@ func TestTortureFindsTwoHolders(t *testing.T) {
 // A run that was interrupted has no verdict.
 func TestTortureInterruptedOnSQLite(t *testing.T) {
 	t.Parallel()
-	cmd := newPlace(t).command("torture", "--for", "1h")
+	cmd := newTestEnv(t).command("torture", "--for", "1h")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	progress, err := cmd.StderrPipe()

@@ -40,7 +40,7 @@ const (
 // journalMain is "journal FILE LASTS [stubborn]". A line is the token, the process, its group, and the run. All
 // processes append to one file, so the order of the lines is that of the writes.
 func journalMain(args []string) {
-	lasts, err := time.ParseDuration(args[1])
+	duration, err := time.ParseDuration(args[1])
 	if err != nil {
 		panic(err)
 	}
@@ -53,14 +53,14 @@ func journalMain(args []string) {
 		panic(err)
 	}
 	if os.Getenv("LEASING_TEST_LEAF") == "" {
-		leaf := exec.Command("/proc/self/exe", append([]string{journalName, args[0], "1h"}, args[2:]...)...)
-		leaf.Env, leaf.Stderr = append(os.Environ(), "LEASING_TEST_LEAF=1"), os.Stderr
-		if err := leaf.Start(); err != nil {
+		child := exec.Command("/proc/self/exe", append([]string{journalName, args[0], "1h"}, args[2:]...)...)
+		child.Env, child.Stderr = append(os.Environ(), "LEASING_TEST_LEAF=1"), os.Stderr
+		if err := child.Start(); err != nil {
 			panic(err)
 		}
 	}
 	line := fmt.Appendf(nil, "%s %d %d %s\n", os.Getenv("LEASING_TOKEN"), os.Getpid(), unix.Getpgrp(), os.Getenv("LEASING_TEST_RUN"))
-	end := time.After(lasts)
+	end := time.After(duration)
 	for {
 		if _, err := file.Write(line); err != nil {
 			panic(err)
@@ -73,18 +73,18 @@ func journalMain(args []string) {
 	}
 }
 
-// written is a line of the journal.
-type written struct {
+// journalLine is a line of the journal.
+type journalLine struct {
 	token      int64
 	pid, group int
 	run        string
 }
 
-func readJournal(t *testing.T, path string) (lines []written) {
+func readJournal(t *testing.T, path string) (lines []journalLine) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
-		var w written
+		var w journalLine
 		_, err := fmt.Sscanf(line, "%d %d %d %s", &w.token, &w.pid, &w.group, &w.run)
 		require.NoError(t, err, line)
 		lines = append(lines, w)
@@ -104,7 +104,7 @@ func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
 type attack struct {
 	name string
 	// do receives the processes of the run, and returns at the end of the attack.
-	do func(a *arena, p processes)
+	do func(a *contest, p processes)
 	// codes are the exit codes that may follow, in addition to those of a run that has ended
 	// before, or that has lost its lease by a server's fault.
 	codes []int
@@ -114,38 +114,38 @@ type attack struct {
 type processes struct{ leasing, outer, inner, command int }
 
 var attacks = []attack{
-	{"nothing", func(*arena, processes) {}, nil},
-	{"leasing is killed", func(_ *arena, p processes) { kill(p.leasing, unix.SIGKILL) }, []int{-1}},
-	{"leasing is stopped", func(a *arena, p processes) { a.stop(p.leasing, between(500, 3000)) }, nil},
-	{"leasing is stopped and killed", func(a *arena, p processes) {
+	{"nothing", func(*contest, processes) {}, nil},
+	{"leasing is killed", func(_ *contest, p processes) { kill(p.leasing, unix.SIGKILL) }, []int{-1}},
+	{"leasing is stopped", func(a *contest, p processes) { a.stop(p.leasing, between(500, 3000)) }, nil},
+	{"leasing is stopped and killed", func(a *contest, p processes) {
 		kill(p.leasing, unix.SIGSTOP)
 		a.sleep(between(0, 1500))
 		kill(p.leasing, unix.SIGKILL)
 	}, []int{-1}},
-	{"leasing gets TERM", func(_ *arena, p processes) { kill(p.leasing, unix.SIGTERM) }, []int{128 + 15}},
-	{"leasing gets TSTP", func(a *arena, p processes) {
+	{"leasing gets TERM", func(_ *contest, p processes) { kill(p.leasing, unix.SIGTERM) }, []int{128 + 15}},
+	{"leasing gets TSTP", func(a *contest, p processes) {
 		kill(p.leasing, unix.SIGTSTP)
 		a.sleep(between(0, 2500))
 		kill(p.leasing, unix.SIGCONT)
 	}, nil},
-	{"the command is killed", func(_ *arena, p processes) { kill(p.command, unix.SIGKILL) }, []int{128 + 9}},
-	{"the command is stopped", func(a *arena, p processes) { a.stop(p.command, between(500, 3000)) }, nil},
-	{"the inner guard is killed", func(_ *arena, p processes) { kill(p.inner, unix.SIGKILL) }, []int{128 + 9}},
-	{"the outer guard is killed", func(_ *arena, p processes) { kill(p.outer, unix.SIGKILL) }, []int{128 + 9}},
-	{"the inner guard is stopped", func(a *arena, p processes) { a.stop(p.inner, between(500, 3000)) }, nil},
-	{"the outer guard is stopped", func(a *arena, p processes) { a.stop(p.outer, between(500, 3000)) }, nil},
-	{"the group is stopped", func(a *arena, p processes) {
+	{"the command is killed", func(_ *contest, p processes) { kill(p.command, unix.SIGKILL) }, []int{128 + 9}},
+	{"the command is stopped", func(a *contest, p processes) { a.stop(p.command, between(500, 3000)) }, nil},
+	{"the inner guard is killed", func(_ *contest, p processes) { kill(p.inner, unix.SIGKILL) }, []int{128 + 9}},
+	{"the outer guard is killed", func(_ *contest, p processes) { kill(p.outer, unix.SIGKILL) }, []int{128 + 9}},
+	{"the inner guard is stopped", func(a *contest, p processes) { a.stop(p.inner, between(500, 3000)) }, nil},
+	{"the outer guard is stopped", func(a *contest, p processes) { a.stop(p.outer, between(500, 3000)) }, nil},
+	{"the group is stopped", func(a *contest, p processes) {
 		if p.inner > 0 {
 			a.stop(-p.inner, between(500, 3000))
 		}
 	}, nil},
-	{"leasing is stopped, and the inner guard killed", func(a *arena, p processes) {
+	{"leasing is stopped, and the inner guard killed", func(a *contest, p processes) {
 		kill(p.leasing, unix.SIGSTOP)
 		kill(p.inner, unix.SIGKILL)
 		a.sleep(between(500, 3000))
 		kill(p.leasing, unix.SIGCONT)
 	}, []int{128 + 9}},
-	{"leasing is stopped, and the outer guard killed", func(a *arena, p processes) {
+	{"leasing is stopped, and the outer guard killed", func(a *contest, p processes) {
 		kill(p.leasing, unix.SIGSTOP)
 		kill(p.outer, unix.SIGKILL)
 		a.sleep(between(500, 3000))
@@ -154,13 +154,13 @@ var attacks = []attack{
 }
 
 // between returns a random duration, in whole milliseconds.
-func between(least, most int) time.Duration {
-	return time.Duration(least+rand.IntN(most-least)) * time.Millisecond
+func between(lower, upper int) time.Duration {
+	return time.Duration(lower+rand.IntN(upper-lower)) * time.Millisecond
 }
 
-// disguises start the job $J in ways that take it out of the command's group, or from its parent, and end with its
-// code and a last line: see arena.run.
-var disguises = []string{
+// escapes start the job $J in ways that take it out of the command's group, or from its parent, and end with its
+// code and a last line: see contest.run.
+var escapes = []string{
 	`timeout 1h $J`,
 	`setsid --wait $J`,
 	`setsid -f sh -c "$J; echo \$? > $CODE"; await`,
@@ -170,8 +170,8 @@ var disguises = []string{
 	`(exec setsid --wait timeout 1h $J)`,
 }
 
-// disguise is the script around one of the disguises.
-const disguise = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
+// escapeScript is the script around one of the escapes.
+const escapeScript = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
 exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
 %s
 code=$?
@@ -192,15 +192,15 @@ func firstChild(pid int) int {
 	return 0
 }
 
-// arena is a backend, one name, and the journal of all holders of the name.
-type arena struct {
+// contest is a backend, one name, and the journal of all holders of the name.
+type contest struct {
 	t       *testing.T
 	url     string
 	journal string
 	faults  []fault // of the server, in turn
-	// disguised says that the jobs leave the command's group, and that every other run is below a subreaper that
+	// escaping says that the jobs leave the command's group, and that every other run is below a subreaper that
 	// reaps no orphans.
-	disguised bool
+	escaping bool
 }
 
 // fault is something that goes wrong with a server for a while.
@@ -209,9 +209,9 @@ type fault struct {
 	do   func(during time.Duration)
 }
 
-func (a *arena) sleep(d time.Duration) { <-time.After(d) }
+func (a *contest) sleep(d time.Duration) { <-time.After(d) }
 
-func (a *arena) stop(pid int, during time.Duration) {
+func (a *contest) stop(pid int, during time.Duration) {
 	if pid == 0 {
 		return
 	}
@@ -220,8 +220,8 @@ func (a *arena) stop(pid int, during time.Duration) {
 	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
-// fight makes a number of runs by four contenders, and attacks each run once, while the server has faults.
-func (a *arena) fight(runs int) {
+// contend makes a number of runs by four contenders, and attacks each run once, while the server has faults.
+func (a *contest) contend(runs int) {
 	t := a.t
 	jobs := make(chan int)
 	var contenders, chaos sync.WaitGroup
@@ -233,17 +233,17 @@ func (a *arena) fight(runs int) {
 			}
 		})
 	}
-	over := make(chan struct{})
-	happened := map[string]int{}
+	done := make(chan struct{})
+	faultCounts := map[string]int{}
 	chaos.Go(func() {
 		for i := 0; ; i++ {
 			select {
-			case <-over:
+			case <-done:
 				return
 			case <-time.After(time.Duration(2000+rand.IntN(3000)) * time.Millisecond):
 				f := a.faults[i%len(a.faults)]
 				f.do(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
-				happened[f.name]++
+				faultCounts[f.name]++
 			}
 		}
 	})
@@ -252,11 +252,11 @@ func (a *arena) fight(runs int) {
 	}
 	close(jobs)
 	contenders.Wait()
-	close(over)
+	close(done)
 	chaos.Wait()
 
 	lines := readJournal(t, a.journal)
-	var latest written
+	var latest journalLine
 	pids, tokens, started := map[int]bool{}, map[int64]string{}, map[string]bool{}
 	for i, w := range lines {
 		if w.token < latest.token {
@@ -275,37 +275,37 @@ func (a *arena) fight(runs int) {
 	}
 	counts := map[int]int{}
 	codes.Range(func(_, code any) bool { counts[code.(int)]++; return true })
-	t.Logf("%d runs, %d of them had the lease, %d lines; exit codes: %v; faults: %v", runs, len(started), len(lines), counts, happened)
+	t.Logf("%d runs, %d of them had the lease, %d lines; exit codes: %v; faults: %v", runs, len(started), len(lines), counts, faultCounts)
 	require.GreaterOrEqual(t, len(started), runs/3, "on a very slow machine, too")
-	require.Len(t, happened, len(a.faults))
+	require.Len(t, faultCounts, len(a.faults))
 }
 
 // run makes one run, attacks it some time after it has begun to work, and returns its exit code: -1 if it was
 // killed.
-func (a *arena) run(id string, at attack, job int) int {
-	lasts := between(300, 2300)
-	work := []string{"/proc/self/exe", journalName, a.journal, lasts.String()}
+func (a *contest) run(id string, at attack, job int) int {
+	duration := between(300, 2300)
+	work := []string{"/proc/self/exe", journalName, a.journal, duration.String()}
 	if job%3 == 0 {
 		work = append(work, "stubborn")
 	}
 	env, out := []string{"LEASING_TEST_RUN=" + id}, filepath.Join(filepath.Dir(a.journal), "out"+id)
-	if a.disguised {
+	if a.escaping {
 		work[0] = exe(a.t)
 		env = append(env, "J="+strings.Join(work, " "), "OUT="+out, "CODE="+out+".code")
-		work = []string{"bash", "-c", fmt.Sprintf(disguise, disguises[job%len(disguises)])}
+		work = []string{"bash", "-c", fmt.Sprintf(escapeScript, escapes[job%len(escapes)])}
 	}
 	args := append([]string{"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "10m", "fight", "--"}, work...)
-	below := a.disguised && job%2 == 0
-	if below {
+	underSubreaper := a.escaping && job%2 == 0
+	if underSubreaper {
 		args = append([]string{idleName}, args...)
 	}
 	cmd := asCommand(context.Background(), env, args...)
 	// The command of leasing, and the command's child, inherit standard error, and must not outlive leasing.
-	printed, theirs, err := os.Pipe()
+	printed, writeEnd, err := os.Pipe()
 	require.NoError(a.t, err)
-	cmd.Stderr = theirs
+	cmd.Stderr = writeEnd
 	require.NoError(a.t, cmd.Start())
-	require.NoError(a.t, theirs.Close())
+	require.NoError(a.t, writeEnd.Close())
 	text := make(chan string, 1)
 	go func() {
 		all, _ := io.ReadAll(printed)
@@ -319,20 +319,20 @@ func (a *arena) run(id string, at attack, job int) int {
 	}()
 	allowed := []int{journalCode, exit.Lost}
 	leasing := func() int { return cmd.Process.Pid }
-	if below {
+	if underSubreaper {
 		leasing = func() int { return firstChild(cmd.Process.Pid) }
 	}
-	if a.attack(id, at, leasing, lasts, ended) {
+	if a.attack(id, at, leasing, duration, ended) {
 		allowed = append(allowed, at.codes...)
 	}
 	code := cmd.ProcessState.ExitCode() // -1 if it was killed
-	if below && code == 255 {
+	if underSubreaper && code == 255 {
 		code = -1
 	}
-	if a.disguised && code == journalCode {
+	if a.escaping && code == journalCode {
 		text, _ := os.ReadFile(out)
 		if string(text) != "last "+id+"\n" {
-			a.t.Errorf("run %s, %s, %s: its last line is lost: %q", id, at.name, disguises[job%len(disguises)], text)
+			a.t.Errorf("run %s, %s, %s: its last line is lost: %q", id, at.name, escapes[job%len(escapes)], text)
 		}
 	}
 	select {
@@ -340,7 +340,7 @@ func (a *arena) run(id string, at attack, job int) int {
 		if !slices.Contains(allowed, code) || code == exit.Lost && !strings.Contains(out, "lease lost") {
 			a.t.Errorf("run %s, %s: exit code %d: %s", id, at.name, code, out)
 		}
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		a.t.Errorf("run %s, %s: its command lives on", id, at.name)
 	}
 	return code
@@ -348,8 +348,8 @@ func (a *arena) run(id string, at attack, job int) int {
 
 // attack attacks a run some time after its command has begun to work, and waits for the end of the run. It returns
 // false if the run ends before the attack.
-func (a *arena) attack(id string, at attack, leasing func() int, lasts time.Duration, ended <-chan struct{}) bool {
-	for !a.works(id) {
+func (a *contest) attack(id string, at attack, leasing func() int, duration time.Duration, ended <-chan struct{}) bool {
+	for !a.hasWritten(id) {
 		select {
 		case <-ended:
 			return false
@@ -360,14 +360,14 @@ func (a *arena) attack(id string, at attack, leasing func() int, lasts time.Dura
 	p.outer = firstChild(p.leasing)
 	p.inner = firstChild(p.outer)
 	p.command = firstChild(p.inner)
-	a.sleep(time.Duration(rand.IntN(int(lasts))))
+	a.sleep(time.Duration(rand.IntN(int(duration))))
 	at.do(a, p)
 	<-ended
 	return true
 }
 
-// works looks for a line of a run at the journal's end.
-func (a *arena) works(id string) bool {
+// hasWritten looks for a line of a run at the journal's end.
+func (a *contest) hasWritten(id string) bool {
 	file, err := os.Open(a.journal)
 	if err != nil {
 		return false
@@ -396,23 +396,23 @@ func attackedRuns() int {
 	return len(attacks)
 }
 
-// disguisedRuns returns the number of disguised runs for each backend.
-func disguisedRuns() int {
+// escapingRuns returns the number of escaping runs for each backend.
+func escapingRuns() int {
 	switch {
 	case os.Getenv("LEASING_TEST_SLOW") != "":
 		return 70
 	case testing.Short():
-		return len(disguises)
+		return len(escapes)
 	}
 	return len(attacks)
 }
 
-// fightBoth makes each run plainly and once more through wrappers.
-func (a *arena) fightBoth() {
-	a.fight(attackedRuns())
-	disguised := *a
-	disguised.disguised, disguised.journal = true, filepath.Join(a.t.TempDir(), "journal")
-	disguised.fight(disguisedRuns())
+// contendBoth makes each run plainly and once more through wrappers.
+func (a *contest) contendBoth() {
+	a.contend(attackedRuns())
+	escaping := *a
+	escaping.escaping, escaping.journal = true, filepath.Join(a.t.TempDir(), "journal")
+	escaping.contend(escapingRuns())
 }
 
 func TestRunUnderAttack_sqlite(t *testing.T) {
@@ -422,7 +422,7 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 	db, err := sql.Open("sqlite3", "file:"+path)
 	require.NoError(t, err)
 	defer db.Close()
-	a := &arena{t: t, url: "sqlite://" + path + "?create=true", journal: filepath.Join(t.TempDir(), "journal")}
+	a := &contest{t: t, url: "sqlite://" + path + "?create=true", journal: filepath.Join(t.TempDir(), "journal")}
 	a.faults = []fault{{"locked", func(during time.Duration) { // by another process
 		conn, err := db.Conn(t.Context())
 		if err != nil {
@@ -434,14 +434,14 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 			_, _ = conn.ExecContext(t.Context(), "ROLLBACK")
 		}
 	}}}
-	a.fightBoth()
+	a.contendBoth()
 }
 
 func TestRunUnderAttack_redis(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	server := newRedis(t)
-	a := &arena{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
+	a := &contest{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
 	a.faults = []fault{
 		{"stopped", func(during time.Duration) {
 			server.Pause()
@@ -454,7 +454,7 @@ func TestRunUnderAttack_redis(t *testing.T) {
 			server.Restart()
 		}},
 	}
-	a.fightBoth()
+	a.contendBoth()
 }
 
 // newRedis starts a server of the test's own, which loses nothing when it is killed.
@@ -498,7 +498,7 @@ func TestRunUnderAttack_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	db := openPostgres(t, server.URL)
-	a := &arena{t: t, url: server.URL + "&create=true", journal: filepath.Join(t.TempDir(), "journal")}
+	a := &contest{t: t, url: server.URL + "&create=true", journal: filepath.Join(t.TempDir(), "journal")}
 	a.faults = []fault{
 		{"stopped", func(during time.Duration) {
 			eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, "a connection")
@@ -521,5 +521,5 @@ func TestRunUnderAttack_postgres(t *testing.T) {
 			}
 		}},
 	}
-	a.fightBoth()
+	a.contendBoth()
 }

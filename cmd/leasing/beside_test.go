@@ -14,20 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/descendants"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
-	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 )
 
-// besides are other programs that run a command, and the words to put before that command. env(1) becomes the
+// otherPrograms are other programs that run a command, and the words to put before that command. env(1) becomes the
 // command, so its result is that of the command alone.
-var besides = map[string]string{"env": "env", "flock": "flock lock", "timeout": "timeout 1h", "tini": "tini -s --"}
+var otherPrograms = map[string]string{"env": "env", "flock": "flock lock", "timeout": "timeout 1h", "tini": "tini -s --"}
 
 // Reasons for a difference.
 const (
 	flockCodes   = "flock(1) has codes of its own for a command that can't be run (sysexits.h)"
 	flockSignals = "flock(1) does not pass signals on: it ends, and the command goes on"
 	tiniCodes    = "tini does not find the command that env(1) finds, or has another code for it"
-	timeoutGroup = "timeout(1) heeds a signal only if its command's group does, and adds one to itself"
+	timeoutGroup = "timeout(1) acts on a signal only if its command's group does, and adds one to itself"
 	timeoutTrap  = "timeout(1) gives its command the default for signals"
 	goFiles      = "the Go runtime opens /dev/null where a standard file is closed, so that no other file gets its number"
 )
@@ -92,14 +92,14 @@ var comparisons = []comparison{
 		signals: []unix.Signal{unix.SIGCONT, unix.SIGTERM}, differs: map[string]string{"flock": flockSignals, "timeout": timeoutGroup}},
 }
 
-// ran is the result of a command.
-type ran struct {
+// runResult is the result of a command.
+type runResult struct {
 	code int
 	out  string
 }
 
 // compare runs a comparison with some words before the command.
-func (p *place) compare(c comparison, words string) ran {
+func (p *testEnv) compare(c comparison, words string) runResult {
 	r := p.shell(`W="` + words + `"; ` + c.script)
 	for n, sig := range c.signals {
 		eventually(p.t, func() bool { return strings.Count(r.text(r.out), "ready") > n }, "it is ready")
@@ -114,7 +114,7 @@ func (p *place) compare(c comparison, words string) ran {
 	if status.Signaled() { // as a shell reports it
 		code = exit.Signal + int(status.Signal())
 	}
-	return ran{code, r.text(r.out)}
+	return runResult{code, r.text(r.out)}
 }
 
 // anyStopped reports whether a process or one of its descendants is stopped.
@@ -126,7 +126,7 @@ func anyStopped(pid int) bool {
 		return true
 	}
 	look(pid)
-	kin.Visit(pid, 0, look)
+	descendants.Visit(pid, 0, look)
 	return found
 }
 
@@ -136,17 +136,17 @@ func TestTrap_T227_RunIsLikeOthersOfItsKind_sqlite(t *testing.T) {
 	for _, c := range comparisons {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			require.NoError(t, os.MkdirAll(filepath.Join(p.folder, "bin"), 0o755))
 			ours := p.compare(c, `$L run name --`)
-			for program, words := range besides {
+			for program, words := range otherPrograms {
 				_, err := exec.LookPath(program)
 				switch reason := c.differs[program]; {
 				case err != nil:
 				case reason == "":
-					require.Equal(t, newPlace(t).compare(c, words), ours, "beside "+program)
+					require.Equal(t, newTestEnv(t).compare(c, words), ours, "beside "+program)
 				case c.signals == nil:
-					require.NotEqual(t, newPlace(t).compare(c, words), ours, reason)
+					require.NotEqual(t, newTestEnv(t).compare(c, words), ours, reason)
 				}
 			}
 		})

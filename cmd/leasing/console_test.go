@@ -17,10 +17,10 @@ import (
 )
 
 // openConsole starts a console on a port of its own, and returns its address.
-func (p *place) openConsole(flags ...string) (page *running, at string) {
+func (p *testEnv) openConsole(flags ...string) (page *process, at string) {
 	p.t.Helper()
 	page = p.start(append([]string{"console", "--listen", "127.0.0.1:0"}, flags...)...)
-	page.printed("/\n")
+	page.awaitOutput("/\n")
 	return page, strings.TrimSpace(page.text(page.out))
 }
 
@@ -47,7 +47,7 @@ func ask(t *testing.T, at string, form url.Values, change func(*http.Request)) (
 }
 
 // tokenFile writes a file with the token "0123456789abcdef".
-func (p *place) tokenFile() string {
+func (p *testEnv) tokenFile() string {
 	file := filepath.Join(p.folder, "token")
 	require.NoError(p.t, os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600))
 	return file
@@ -56,9 +56,9 @@ func (p *place) tokenFile() string {
 // The console serves a page of the present leases to users with the token, until it is interrupted.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "jobs/a", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	page, at := p.openConsole("--token-file", p.tokenFile())
 	status, text := ask(t, at, nil, func(r *http.Request) { r.SetBasicAuth("ada", "0123456789abcdef") })
 	require.Equal(t, http.StatusOK, status)
@@ -73,9 +73,9 @@ func TestConsole(t *testing.T) {
 // user with the token, or a user that a proxy names.
 func TestConsoleEndsLeasesForThoseWhoMay(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "jobs/a", "--", "sh", "-c", "echo is $LEASING_TOKEN; sleep 1000")
-	holder.printed("\n")
+	holder.awaitOutput("\n")
 	form := url.Values{"name": {"jobs/a"}, "typed": {"jobs/a"}, "reason": {"it hangs"}, "token": {strings.TrimSpace(strings.TrimPrefix(holder.text(holder.out), "is "))}}
 	nobody := func(*http.Request) {}
 	ada := func(r *http.Request) { r.SetBasicAuth("ada", "0123456789abcdef") }
@@ -112,7 +112,7 @@ func TestConsoleEndsLeasesForThoseWhoMay(t *testing.T) {
 
 func TestConsoleRefusesWhatLetsAnybodyIn(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for flags, want := range map[string][]string{
 		"--allow-break: want":             {"--allow-break"},
 		"want a loopback address":         {"--listen", "0.0.0.0:0"},

@@ -37,8 +37,8 @@ func atoi(t *testing.T, text string) int {
 	return n
 }
 
-// steady replaces the texts that differ from run to run.
-var steady = []struct {
+// varyingTexts replaces the texts that differ from run to run.
+var varyingTexts = []struct {
 	what *regexp.Regexp
 	by   string
 }{
@@ -57,9 +57,9 @@ var steady = []struct {
 	{regexp.MustCompile(`  +`), "  "},
 }
 
-func settle(text, folder string) string {
+func normalize(text, folder string) string {
 	text = strings.ReplaceAll(text, folder, "FOLDER")
-	for _, s := range steady {
+	for _, s := range varyingTexts {
 		text = s.what.ReplaceAllString(text, s.by)
 	}
 	return text
@@ -80,9 +80,9 @@ func compare(t *testing.T, name, text string) {
 }
 
 // transcript returns a command line, its exit code and its output.
-func (p *place) transcript(args ...string) string {
+func (p *testEnv) transcript(args ...string) string {
 	code, out, problems := p.run(args...)
-	return settle(fmt.Sprintf("$ leasing %s\n%s%s[%d]\n", strings.Join(args, " "), out, problems, code), p.folder)
+	return normalize(fmt.Sprintf("$ leasing %s\n%s%s[%d]\n", strings.Join(args, " "), out, problems, code), p.folder)
 }
 
 func commands(c *cobra.Command) (all []*cobra.Command) {
@@ -106,9 +106,9 @@ func TestGoldenHelp(t *testing.T) {
 
 func TestGoldenOnSQLite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "--owner", "holder", "jobs/a", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	text := ""
 	for _, args := range [][]string{
 		{"run", "--owner", "me", "jobs/a", "--", "true"},
@@ -145,7 +145,7 @@ func TestGoldenOnSQLite(t *testing.T) {
 		text += one + "\n"
 	}
 	first := p.start("run", "--owner", "first", "jobs/d", "--", "sh", "-c", "echo ready; sleep 1000")
-	first.printed("ready")
+	first.awaitOutput("ready")
 	second := p.start("run", "--owner", "second", "--wait", "forever", "jobs/d", "--", "true")
 	p.waits("second", "jobs/d")
 	text += p.transcript("inspect", "jobs/d") + "\n" + p.transcript("inspect", "-o", "json", "jobs/d")
@@ -156,7 +156,7 @@ func TestGoldenOnSQLite(t *testing.T) {
 }
 
 // waits waits until an owner is a waiter for a name.
-func (p *place) waits(owner, name string) {
+func (p *testEnv) waits(owner, name string) {
 	eventually(p.t, func() bool {
 		_, out, _ := p.run("inspect", "-o", "json", name)
 		return strings.Contains(out, `"waiters":[{"owner":"`+owner)
@@ -165,7 +165,7 @@ func (p *place) waits(owner, name string) {
 
 func TestCompletion(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		code, out, problems := p.run("completion", shell)
 		require.Zero(t, code, problems)
@@ -181,7 +181,7 @@ func TestCompletion(t *testing.T) {
 // An error is printed in one line, and the exit code is 1 or 125.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for name, text := range map[string]string{"broken.json": "{", "strange.json": `{"uri": "x"}`, "dead.json": `{"url": "redis://127.0.0.1:1"}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o644))
 	}
@@ -237,7 +237,7 @@ var everyCommand = map[string][]string{
 // With one line every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	const badFlag, badURL = "--nonsense", "--url=oracle://me:secret@host/db"
 	dead := []string{"--url=redis://127.0.0.1:1", "--url=postgres://127.0.0.1:1/db?sslmode=disable&create=true"}
 	for _, c := range commands(rootCommand(&cli.App{})) {
@@ -272,7 +272,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 }
 
 // refused returns the output of the commands that need the permission to write, each in one line.
-func (p *place) refused(url string) (text string) {
+func (p *testEnv) refused(url string) (text string) {
 	p.t.Helper()
 	for _, name := range []string{"run", "elect", "break", "doctor"} {
 		line := append([]string{name, "--url", url}, everyCommand[name]...)
@@ -293,10 +293,10 @@ func (p *place) refused(url string) (text string) {
 	return text
 }
 
-// holds starts a holder of the name that refused uses.
-func (p *place) holds(url string) {
+// holdLease starts a holder of the name that refused uses.
+func (p *testEnv) holdLease(url string) {
 	holder := p.start("run", "--url", url, "name", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 }
 
 func TestGoldenMissingRights_postgres(t *testing.T) {
@@ -306,9 +306,9 @@ func TestGoldenMissingRights_postgres(t *testing.T) {
 	_, err := db.Exec("CREATE ROLE weak LOGIN; CREATE ROLE reader LOGIN")
 	require.NoError(t, err)
 	weak, reader := strings.Replace(server.URL, "postgres@", "weak@", 1), strings.Replace(server.URL, "postgres@", "reader@", 1)
-	p := newPlace(t)
+	p := newTestEnv(t)
 	text := p.transcript("ls", "--url", weak) + p.transcript("ls", "--url", weak+"&create=true")
-	p.holds(server.URL + "&create=true")
+	p.holdLease(server.URL + "&create=true")
 	_, err = db.Exec("GRANT USAGE ON SCHEMA leasing TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA leasing TO reader")
 	require.NoError(t, err)
 	text += p.transcript("ls", "--url", weak) + p.transcript("doctor", "--url", weak) + p.refused(reader)
@@ -318,8 +318,8 @@ func TestGoldenMissingRights_postgres(t *testing.T) {
 func TestGoldenMissingRights_redis(t *testing.T) {
 	t.Parallel()
 	server := newRedis(t, "--user", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection", "+time", "--user", "default", "on", "nopass", "~*", "&*", "+@all")
-	p := newPlace(t)
-	p.holds("redis://" + server.Addr())
+	p := newTestEnv(t)
+	p.holdLease("redis://" + server.Addr())
 	text := p.transcript("ls", "--url", "redis://reader:wrong@"+server.Addr()) + p.refused("redis://reader:secret@"+server.Addr())
 	compare(t, "rights-redis", strings.ReplaceAll(text, server.Addr(), "SERVER"))
 }
@@ -327,15 +327,15 @@ func TestGoldenMissingRights_redis(t *testing.T) {
 // The commands may read the file but not change its contents. They run as another user if this user is root.
 func TestGoldenMissingRights_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for folder := p.folder; folder != os.TempDir() && folder != "/"; folder = filepath.Dir(folder) {
 		require.NoError(t, os.Chmod(folder, 0o755))
 	}
 	url := "sqlite://" + p.folder + "/leases.db"
-	p.holds(url + "?create=true")
+	p.holdLease(url + "?create=true")
 	require.NoError(t, os.Chmod(p.folder+"/leases.db", 0o444))
 	if os.Getuid() == 0 {
-		p.as = &syscall.Credential{Uid: 65534, Gid: 65534}
+		p.credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	compare(t, "rights-sqlite", p.refused(url))
 }
@@ -350,12 +350,12 @@ func TestExamplesOnSQLite(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(c.CommandPath(), " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			require.NoError(t, os.Mkdir(filepath.Join(p.folder, "bin"), 0o755))
 			require.NoError(t, os.Symlink("/proc/"+itoa(os.Getpid())+"/exe", filepath.Join(p.folder, "bin", "leasing")))
 			if c.Name() != "run" && c.Name() != "wait" {
 				holder := p.start("run", "deploy/web", "--", "sh", "-c", "echo ready; sleep 1000")
-				holder.printed("ready")
+				holder.awaitOutput("ready")
 			}
 			script := exec.Command("sh", "-e", "-c", c.Example)
 			script.Dir, script.Env = p.folder, append(append(os.Environ(), "LEASING_TEST_AS_COMMAND=1"), p.env()...)

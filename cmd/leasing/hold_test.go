@@ -18,7 +18,7 @@ import (
 // A lease from the command acquire outlives the command, and is released by its ID.
 func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, problems := p.run("acquire", "--ttl", "forever", "--reason", "freeze for 1.4", "deploy/web")
 	require.Zero(t, code, problems)
 	id := strings.TrimSpace(out)
@@ -63,11 +63,11 @@ func TestAcquireAndReleaseOnSQLite(t *testing.T) {
 // T251: an acquire that a signal ends, or that can't print the ID, leaves no lease behind.
 func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "deploy/web", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	waiting := p.start("acquire", "--wait", "forever", "deploy/web")
-	eventually(t, func() bool { return catches(waiting.Process.Pid, unix.SIGUSR1) }, "acquire waits")
+	eventually(t, func() bool { return catchesSignal(waiting.Process.Pid, unix.SIGUSR1) }, "acquire waits")
 	waiting.signal(unix.SIGUSR1)
 	require.Equal(t, exit.Signal+int(unix.SIGUSR1), waiting.code())
 	holder.signal(unix.SIGTERM)
@@ -86,7 +86,7 @@ func TestTrap_T251_AnAcquireThatEndsEarlyLeavesNoLease_sqlite(t *testing.T) {
 
 func TestBootstrapOfARedlock(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	url := "redis://"
 	for i := range 3 {
 		url += map[bool]string{true: ","}[i > 0] + newRedis(t).Addr()
@@ -108,7 +108,7 @@ func TestBootstrapOfARedlock(t *testing.T) {
 
 func TestVersionAndManual(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, _ := p.run("version")
 	require.Zero(t, code)
 	require.Regexp(t, `\Aleasing \S+ \S+ go1\S+ linux/\S+\nbackends: .*redis://`, out)

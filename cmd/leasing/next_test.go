@@ -15,9 +15,9 @@ import (
 // A user who has nothing yet gets a command for each backend, and the first of them works.
 func TestTheDoctorGuidesTheFirstUse_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	runs := func(args ...string) (int, string) {
-		cmd := asCommand(context.Background(), append(p.bare(), "HOME="+p.folder, "XDG_STATE_HOME="+p.folder), args...)
+		cmd := asCommand(context.Background(), append(p.envWithoutURL(), "HOME="+p.folder, "XDG_STATE_HOME="+p.folder), args...)
 		out, _ := cmd.CombinedOutput()
 		return cmd.ProcessState.ExitCode(), string(out)
 	}

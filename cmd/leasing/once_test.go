@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// twice returns a part of a line that the line contains twice: a class of errors, this program's name, or a sentence.
-func twice(line string) string {
+// repeatedPart returns a part of a line that the line contains twice: a class of errors, this program's name, or a sentence.
+func repeatedPart(line string) string {
 	for _, class := range []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp} {
 		if strings.Count(line, class.Error()) > 1 {
 			return class.Error()
@@ -35,8 +35,8 @@ func twice(line string) string {
 	return ""
 }
 
-// silent returns the address of a server that accepts connections and never answers.
-func silent(t *testing.T) string {
+// silentServer returns the address of a server that accepts connections and never answers.
+func silentServer(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
@@ -54,12 +54,12 @@ func silent(t *testing.T) string {
 
 // A failure of any backend is printed once: of a server that is down, of a server that is silent, and of a
 // file that another process has locked.
-func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
+func TestTrap_T271_AFailureIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const dead = "127.0.0.1:1"
-	p := newPlace(t)
+	p := newTestEnv(t)
 	urls := map[string]string{"sqlite without a folder": "sqlite:///no/such/leases.db", "file without a folder": "file:///no/such/folder"}
-	for kind, address := range map[string]string{"dead": dead, "silent": silent(t)} {
+	for kind, address := range map[string]string{"dead": dead, "silent": silentServer(t)} {
 		for name, url := range map[string]string{
 			"redis": "redis://" + address, "redlock": "redis://" + address + "," + dead + ",127.0.0.1:2?mode=redlock&max_ttl=2h", "postgres": "postgres://" + address + "/x",
 			"postgres that is created": "postgres://" + address + "/x?create=true", "mysql": "mysql://root@" + address + "/x", "s3": "s3://a:b@bucket?path_style=true&endpoint=http://" + address,
@@ -87,11 +87,11 @@ func TestTrap_T271_AFailureIsToldOnce(t *testing.T) {
 			for _, args := range [][]string{
 				{"run", "--wait", "300ms", "n", "--", "true"}, {"acquire", "n"}, {"doctor"},
 			} {
-				p := place{t: t, folder: p.folder}
+				p := testEnv{t: t, folder: p.folder}
 				code, out, problems := p.run(append([]string{"--url", url, "--timeout", "100ms"}, args...)...)
 				require.NotZero(t, code, args)
 				for line := range strings.Lines(out + problems) {
-					require.Empty(t, twice(strings.TrimSpace(line)), "%q: %s", args, line)
+					require.Empty(t, repeatedPart(strings.TrimSpace(line)), "%q: %s", args, line)
 				}
 			}
 		})

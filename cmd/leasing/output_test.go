@@ -16,7 +16,7 @@ import (
 // in text and in JSON. The JSON still decodes to the original record.
 func TestTrap_T270_NoCommandPrintsWhatCannotBeSeen_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	const owner, reason, name = "op\u202eA\u2066", "e\u200b\U000e0041\u0301", "jobs/x\u202ey"
 	code, _, problems := p.run("acquire", "--owner", owner, "--reason", reason, name)
 	require.Zero(t, code, problems)

@@ -21,29 +21,29 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// patience bounds a wait that should be short, on a very slow machine.
-const patience = time.Minute
+// maxWait bounds a wait that should be short, on a very slow machine.
+const maxWait = time.Minute
 
-// place is a state folder of a test's own, with leases in an SQLite file.
-type place struct {
-	t      *testing.T
-	folder string
-	as     *syscall.Credential // the user of leasing; nil for this user
+// testEnv is a state folder of a test's own, with leases in an SQLite file.
+type testEnv struct {
+	t          *testing.T
+	folder     string
+	credential *syscall.Credential // the user of leasing; nil for this user
 }
 
-func newPlace(t *testing.T) *place {
-	p := &place{t: t, folder: t.TempDir()}
+func newTestEnv(t *testing.T) *testEnv {
+	p := &testEnv{t: t, folder: t.TempDir()}
 	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "leasing"), 0o755))
 	return p
 }
 
 // env sets LEASING_URL to the file that --local uses.
-func (p *place) env() []string {
-	return append(p.bare(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
+func (p *testEnv) env() []string {
+	return append(p.envWithoutURL(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
 }
 
-// bare returns an environment without LEASING_URL.
-func (p *place) bare() []string {
+// envWithoutURL returns an environment without LEASING_URL.
+func (p *testEnv) envWithoutURL() []string {
 	return []string{
 		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder,
 		"PATH=" + filepath.Join(p.folder, "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
@@ -51,47 +51,47 @@ func (p *place) bare() []string {
 }
 
 // file writes a file, and returns its path.
-func (p *place) file(text string) string {
+func (p *testEnv) file(text string) string {
 	path := filepath.Join(p.t.TempDir(), "file")
 	require.NoError(p.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-// running is a leasing process.
-type running struct {
+// process is a leasing process.
+type process struct {
 	*exec.Cmd
 	t        *testing.T
 	out, err *os.File
 }
 
 // start starts leasing.
-func (p *place) start(args ...string) *running {
+func (p *testEnv) start(args ...string) *process {
 	p.t.Helper()
 	env := p.env()
 	if slices.Contains(args, "--config") {
-		env = p.bare()
+		env = p.envWithoutURL()
 	}
-	r := &running{Cmd: asCommand(context.Background(), env, args...), t: p.t}
+	r := &process{Cmd: asCommand(context.Background(), env, args...), t: p.t}
 	var err error
 	r.out, err = os.CreateTemp(p.folder, "out")
 	require.NoError(p.t, err)
 	r.err, err = os.CreateTemp(p.folder, "err")
 	require.NoError(p.t, err)
 	r.Stdout, r.Stderr, r.Dir = r.out, r.err, p.folder
-	r.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
+	r.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
 	require.NoError(p.t, r.Start())
 	p.t.Cleanup(func() { _ = r.Process.Kill() })
 	return r
 }
 
-func (r *running) text(of *os.File) string {
+func (r *process) text(of *os.File) string {
 	text, err := os.ReadFile(of.Name())
 	require.NoError(r.t, err)
 	return string(text)
 }
 
-// printed waits until the command has printed a text.
-func (r *running) printed(text string) {
+// awaitOutput waits until the command has printed a text.
+func (r *process) awaitOutput(text string) {
 	r.t.Helper()
 	defer func() {
 		if r.t.Failed() {
@@ -104,26 +104,26 @@ func (r *running) printed(text string) {
 // eventually waits for a condition, in this goroutine.
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not in time: " + what)
 		}
 	}
 }
 
-func (r *running) signal(sig unix.Signal) { require.NoError(r.t, r.Process.Signal(sig)) }
+func (r *process) signal(sig unix.Signal) { require.NoError(r.t, r.Process.Signal(sig)) }
 
 // code waits for the end, and returns the exit code.
-func (r *running) code() int {
+func (r *process) code() int {
 	r.t.Helper()
-	timer := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	timer := time.AfterFunc(maxWait, func() { _ = r.Process.Kill() })
 	defer timer.Stop()
 	_ = r.Wait()
 	return r.ProcessState.ExitCode()
 }
 
 // run runs leasing to its end.
-func (p *place) run(args ...string) (code int, out, problems string) {
+func (p *testEnv) run(args ...string) (code int, out, problems string) {
 	p.t.Helper()
 	r := p.start(args...)
 	code = r.code()
@@ -132,7 +132,7 @@ func (p *place) run(args ...string) (code int, out, problems string) {
 
 func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	script := filepath.Join(p.folder, "no-interpreter")
 	require.NoError(t, os.WriteFile(script, []byte("#!/nosuch\n"), 0o755))
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
 // backend.
 func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for _, c := range []struct {
 		env  []string
 		args []string
@@ -173,7 +173,7 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 		{nil, []string{"--config", p.file(`{"url": ""}`)}},
 		{nil, []string{"--config", p.file(`{"owner": "me"} {"url": "redis://127.0.0.1"}`)}},
 	} {
-		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exit.Failed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 		require.Regexp(t, "is empty|follows the first", string(out))
@@ -191,9 +191,9 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 // A crontab has no login environment: each machine would run the job under leases of its own.
 func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	runs := func(env []string, args ...string) (code int, out string) {
-		cmd := asCommand(t.Context(), append(p.bare(), env...), args...)
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), env...), args...)
 		text, _ := cmd.CombinedOutput()
 		return cmd.ProcessState.ExitCode(), string(text)
 	}
@@ -226,7 +226,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 // cron and systemd expand no "~": the file would be in the working folder.
 func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	config := p.file(`{"url": "sqlite://leases.db?create=true"}`)
 	for _, c := range []struct {
 		env  []string
@@ -245,7 +245,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 		{nil, []string{"--url", "sqlite://./leases.db?create=true"}, "--url: the path"},
 		{nil, []string{"--config", config}, "the config file: the path"},
 	} {
-		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		cmd.Dir = t.TempDir()
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, exit.Failed, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
@@ -255,7 +255,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 		require.Empty(t, made, "%v", c)
 	}
 	for _, env := range [][]string{{"XDG_STATE_HOME=", "HOME=" + p.folder}, {"HOME=~"}} { // if both folders are set, HOME is not read
-		cmd := asCommand(t.Context(), append(p.bare(), env...), "run", "--local", "name", "--", "true")
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), env...), "run", "--local", "name", "--", "true")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
@@ -269,7 +269,7 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	if err != nil || os.Getuid() != 0 {
 		t.Skip("this machine has no bindfs, or this user may not mount")
 	}
-	p, real := newPlace(t), t.TempDir()
+	p, real := newTestEnv(t), t.TempDir()
 	mount := filepath.Join(t.TempDir(), "mount")
 	require.NoError(t, os.Mkdir(mount, 0o700))
 	if out, err := exec.Command(bindfs, real, mount).CombinedOutput(); err != nil {
@@ -285,7 +285,7 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 		{"run", "--url", "file://" + mount + "/folder?create=true", "name", "--", "true"},
 		{"doctor", "--local"},
 	} {
-		cmd := asCommand(t.Context(), append(p.bare(), "XDG_STATE_HOME="+mount), args...)
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), "XDG_STATE_HOME="+mount), args...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, map[bool]int{true: exit.No, false: exit.Failed}[args[0] == "doctor"], cmd.ProcessState.ExitCode(), "%v: %s", args, out)
 		require.Contains(t, string(out), "is on FUSE")
@@ -297,9 +297,9 @@ func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	require.Empty(t, files)
 }
 
-func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
+func TestRunOnSQLitePassesTheLeaseInTheEnvironment(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, _ := p.run("run", "--owner", "me", "name", "--", "sh", "-c", `echo "$LEASING_NAME $LEASING_OWNER $LEASING_TOKEN $LEASING_ID"`)
 	require.Equal(t, 0, code)
 	require.Regexp(t, `^name me \d{16} \S+\n$`, out)
@@ -309,9 +309,9 @@ func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
 
 func TestRunOnSQLiteIsBusy(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 60")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	code, _, problems := p.run("run", "name", "--", "true")
 	require.Equal(t, exit.Busy, code, problems)
 	code, _, problems = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
@@ -328,17 +328,17 @@ func TestRunOnSQLiteIsBusy(t *testing.T) {
 	holder.signal(unix.SIGTERM)
 	require.Equal(t, 128+15, holder.code())
 	require.Equal(t, 0, waiter.code())
-	waiter.printed("got it")
+	waiter.awaitOutput("got it")
 }
 
 func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "name", "--", "sh", "-c", `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo $s" $s; done; echo ready; while true; do sleep 0.02; done`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	for name, sig := range map[string]unix.Signal{"USR1": unix.SIGUSR1, "HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM} {
 		r.signal(sig)
-		r.printed(name)
+		r.awaitOutput(name)
 	}
 	r.signal(unix.SIGKILL)
 	r.code()
@@ -347,9 +347,9 @@ func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 // TERM also ends a command that is stopped, for example since it has read from the terminal in the background.
 func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "name", "--", "sh", "-c", "echo $$.; kill -STOP $$; sleep 1000")
-	r.printed(".\n")
+	r.awaitOutput(".\n")
 	eventually(t, func() bool {
 		status, _ := os.ReadFile("/proc/" + strings.TrimSuffix(strings.TrimSpace(r.text(r.out)), ".") + "/status")
 		return strings.Contains(string(status), "State:\tT")
@@ -361,7 +361,7 @@ func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 // The whole group ends with the command, and no other claim gets the lease earlier.
 func TestRunOnSQLiteLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	code, out, _ := p.run("run", "name", "--", "sh", "-c", "sleep 1000 & echo $!")
 	require.Equal(t, 0, code)
 	require.Equal(t, unix.ESRCH, unix.Kill(-atoi(t, strings.TrimSpace(out)), 0))
@@ -380,10 +380,10 @@ func TestRunOnSQLiteWhenTheLeaseIsBroken(t *testing.T) {
 	} {
 		t.Run(onLoss, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			r := p.start("run", "--ttl", "3s", "--on-loss", onLoss, "--grace", "1s", "name", "--",
 				"sh", "-c", `trap 'echo TERM; exit 0' TERM; echo ready; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo end; exit 5`)
-			r.printed("ready")
+			r.awaitOutput("ready")
 			code, _, problems := p.run("break", "--yes", "--actor", "op", "--reason", "a test", "name")
 			require.Equal(t, 0, code, problems)
 			require.Equal(t, want.code, r.code(), r.text(r.err))
@@ -396,9 +396,9 @@ func TestRunOnSQLiteWhenTheLeaseIsBroken(t *testing.T) {
 // A command that ignores TERM gets KILL before the command of another holder can begin.
 func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "--ttl", "2s", "--grace", "500ms", "name", "--", "sh", "-c", `trap 'echo TERM' TERM; echo ready; while true; do sleep 0.1; done`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	// The lock of the one writer: sqlite.org/walformat.html#locks, WAL_WRITE_LOCK.
 	shared, err := os.OpenFile(filepath.Join(p.folder, "leasing", "leases.db-shm"), os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -413,9 +413,9 @@ func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 // database, so the command is killed at once.
 func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "--ttl", "2s", "--grace", "500ms", "name", "--", "sh", "-c", `trap '' TERM; echo ready; while true; do sleep 0.1; done`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	require.NoError(t, os.RemoveAll(filepath.Join(p.folder, "leasing")))
 	require.Equal(t, exit.Lost, r.code(), r.text(r.err))
 	require.Contains(t, r.text(r.err), "gone")
@@ -427,13 +427,13 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	for _, ended := range []unix.Signal{unix.SIGCONT, unix.SIGKILL} {
 		t.Run(unix.SignalName(ended), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			r := p.start("run", "--ttl", "2s", "name", "--", "sh", "-c", "trap '' TERM; sleep 1000 & echo $$ $!.; while true; do sleep 0.1; done")
-			r.printed(".\n")
+			r.awaitOutput(".\n")
 			var command, child int
 			_, err := fmt.Sscanf(r.text(r.out), "%d %d", &command, &child)
 			require.NoError(t, err)
-			stopsBetweenWrites(p, r)
+			stopBetweenWrites(p, r)
 			alive := fmt.Sprintf(`grep -l '^State:.[^Z]' /proc/%d/status /proc/%d/status`, command, child)
 			next := p.start("run", "--wait", "forever", "name", "--", "sh", "-c", alive)
 			require.NotZero(t, next.code(), "grep finds nothing")
@@ -447,9 +447,9 @@ func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 // When leasing and its guard are killed at the same time, the kernel still ends the command.
 func TestRunOnSQLiteWhenLeasingAndGuardAreKilled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "name", "--", "sh", "-c", "echo $$ $PPID.; exec sleep 1000")
-	r.printed(".\n")
+	r.awaitOutput(".\n")
 	var command, guard int
 	_, err := fmt.Sscanf(r.text(r.out), "%d %d", &command, &guard)
 	require.NoError(t, err)
@@ -462,7 +462,7 @@ func TestRunOnSQLiteWhenLeasingAndGuardAreKilled(t *testing.T) {
 
 func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	begin := time.Now()
 	code, _, problems := p.run("run", "--at-least", "700ms", "name", "--", "true")
 	require.Equal(t, 0, code, problems)
@@ -474,7 +474,7 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 // With nohup the command ignores HUP, like leasing.
 func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "name", "--", "true")
 	require.Equal(t, 0, r.code())
 	cmd := asCommand(context.Background(), p.env())
@@ -486,15 +486,15 @@ func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 
 func TestElectOnSQLite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	work := []string{"--ttl", "3s", "--pause", "10s", "--on-lost", `echo "over $LEASING_EXIT"`, "name", "--", "sh", "-c", "echo leads; sleep 1000"}
 	leader := p.start(append([]string{"elect"}, work...)...)
-	leader.printed("leads")
+	leader.awaitOutput("leads")
 	follower := p.start(append([]string{"elect"}, work...)...)
 	code, _, problems := p.run("break", "--yes", "name")
 	require.Equal(t, 0, code, problems)
-	leader.printed("over 124")
-	follower.printed("leads")
+	leader.awaitOutput("over 124")
+	follower.awaitOutput("leads")
 	follower.signal(unix.SIGTERM)
 	require.Equal(t, 128+15, follower.code(), follower.text(follower.err))
 	require.Contains(t, follower.text(follower.out), "over 143")
@@ -506,7 +506,7 @@ func TestElectOnSQLite(t *testing.T) {
 // A wait for a lease includes a wait for the server, even if the server has no tables yet.
 func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	t.Parallel()
-	server, p := servertest.NewPostgres(t), newPlace(t)
+	server, p := servertest.NewPostgres(t), newTestEnv(t)
 	pid := server.PID()
 	require.NoError(t, unix.Kill(pid, unix.SIGQUIT))
 	eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, "the server's end")
@@ -517,16 +517,16 @@ func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	waiter := p.start("run", "--url", url, "--wait", "1m", "name", "--", "echo", "got it")
 	candidate := p.start("elect", "--url", url, "--terms", "1", "name", "--", "echo", "leads")
 	impatient := p.start("run", "--url", url, "--wait", "forever", "name", "--", "true")
-	for _, r := range []*running{waiter, candidate, impatient} {
+	for _, r := range []*process{waiter, candidate, impatient} {
 		eventually(t, func() bool { return strings.Contains(r.text(r.err), "backend unavailable") }, "it says why it waits")
 	}
 	impatient.signal(unix.SIGQUIT)
 	require.Equal(t, 128+3, impatient.code())
 	require.NoError(t, server.LaunchOn(t.Context(), server.Port()))
 	require.Zero(t, waiter.code(), waiter.text(waiter.err))
-	waiter.printed("got it")
+	waiter.awaitOutput("got it")
 	require.Zero(t, candidate.code(), candidate.text(candidate.err))
-	candidate.printed("leads")
+	candidate.awaitOutput("leads")
 	server.Pause()
 	waiter = p.start("run", "--url", url, "--timeout", "2s", "--wait", "1m", "name", "--", "true")
 	eventually(t, func() bool { return strings.Contains(waiter.text(waiter.err), "no answer in time") }, "it says why it waits")

@@ -32,13 +32,13 @@ func exe(t *testing.T) string {
 }
 
 // shell runs a bash script in which $L is leasing.
-func (p *place) shell(script string) *running {
+func (p *testEnv) shell(script string) *process {
 	p.t.Helper()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		p.t.Skip("this machine has no bash")
 	}
-	r := &running{Cmd: exec.Command(bash, "-c", script), t: p.t}
+	r := &process{Cmd: exec.Command(bash, "-c", script), t: p.t}
 	r.Env = append(append(os.Environ(), p.env()...), "LEASING_TEST_AS_COMMAND=1", "L="+exe(p.t))
 	r.out, err = os.CreateTemp(p.folder, "out")
 	require.NoError(p.t, err)
@@ -59,7 +59,7 @@ func children(t *testing.T, pid int) (all []int) {
 }
 
 // guards waits for both guards of a run.
-func (r *running) guards() (outer, inner int) {
+func (r *process) guards() (outer, inner int) {
 	r.t.Helper()
 	eventually(r.t, func() bool {
 		for _, pid := range childrenByTask(r.Process.Pid) {
@@ -78,26 +78,26 @@ func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 	servertest.Thorough(t)
 	t.Parallel()
 	for _, wrapper := range []string{"timeout", "setsid that forks", "double fork"} {
-		for misfortune, do := range map[string]func(p *place, r *running, outer, inner int){
-			"the outer guard":            func(p *place, r *running, outer, _ int) { stopsBetweenWrites(p, r); kill(outer, unix.SIGKILL) },
-			"the inner guard":            func(p *place, r *running, _, inner int) { stopsBetweenWrites(p, r); kill(inner, unix.SIGKILL) },
-			"the outer guard is stopped": func(p *place, r *running, outer, _ int) { stopsBetweenWrites(p, r); kill(outer, unix.SIGSTOP) },
-			"the inner guard is stopped": func(p *place, r *running, _, inner int) { stopsBetweenWrites(p, r); kill(inner, unix.SIGSTOP) },
-			"leasing, and the inner guard is stopped": func(_ *place, r *running, _, inner int) {
+		for failure, do := range map[string]func(p *testEnv, r *process, outer, inner int){
+			"the outer guard":            func(p *testEnv, r *process, outer, _ int) { stopBetweenWrites(p, r); kill(outer, unix.SIGKILL) },
+			"the inner guard":            func(p *testEnv, r *process, _, inner int) { stopBetweenWrites(p, r); kill(inner, unix.SIGKILL) },
+			"the outer guard is stopped": func(p *testEnv, r *process, outer, _ int) { stopBetweenWrites(p, r); kill(outer, unix.SIGSTOP) },
+			"the inner guard is stopped": func(p *testEnv, r *process, _, inner int) { stopBetweenWrites(p, r); kill(inner, unix.SIGSTOP) },
+			"leasing, and the inner guard is stopped": func(_ *testEnv, r *process, _, inner int) {
 				kill(inner, unix.SIGSTOP)
 				r.signal(unix.SIGKILL)
 			},
-			"leasing and the outer guard": func(_ *place, r *running, outer, _ int) {
+			"leasing and the outer guard": func(_ *testEnv, r *process, outer, _ int) {
 				kill(outer, unix.SIGKILL)
 				r.signal(unix.SIGKILL)
 			},
 		} {
-			if testing.Short() && misfortune != "the inner guard" {
+			if testing.Short() && failure != "the inner guard" {
 				continue
 			}
-			t.Run(wrapper+", "+misfortune, func(t *testing.T) {
+			t.Run(wrapper+", "+failure, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
+				p := newTestEnv(t)
 				journal := filepath.Join(p.folder, "journal")
 				job := exe(t) + " " + journalName + " " + journal + " 40s stubborn"
 				r := p.start("run", "--ttl", "2s", "name", "--", "env", "LEASING_TEST_RUN=first", "J="+job, "sh", "-c", wrappers[wrapper])
@@ -107,7 +107,7 @@ func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 				next := p.start("run", "--wait", "forever", "name", "--", "env", "LEASING_TEST_RUN=next", "LEASING_TEST_LEAF=1", exe(t), journalName, journal, "300ms")
 				require.Equal(t, journalCode, next.code(), next.text(next.err))
 				lines := readJournal(t, journal)
-				first := slices.IndexFunc(lines, func(w written) bool { return w.run == "next" })
+				first := slices.IndexFunc(lines, func(w journalLine) bool { return w.run == "next" })
 				require.Positive(t, first)
 				for _, w := range lines[first:] {
 					require.Equal(t, "next", w.run, "the old holder works beside the next one")
@@ -135,14 +135,14 @@ func TestTrap_T214_TheLastOutputArrives_sqlite(t *testing.T) {
 		"process substitution":     {`exec > >(while read -r l; do sleep 0.1; echo "log: $l"; done); echo FATAL; exit 3`, 3, "log: FATAL\n"},
 		"a pipe in the background": {`{ sleep 0.3; echo last; } & exit 4`, 4, "last\n"},
 		"in a session of its own":  {`setsid sh -c 'sleep 0.3; echo last' & exit 0`, 0, "last\n"},
-		"TERM is heeded":           {`(exec 2>/dev/null; trap 'echo told; exit' TERM; while :; do sleep 0.05; done) & sleep 0.3; exit 5`, 5, "told\n"},
+		"TERM is caught":           {`(exec 2>/dev/null; trap 'echo caught; exit' TERM; while :; do sleep 0.05; done) & sleep 0.3; exit 5`, 5, "caught\n"},
 		"TERM is ignored":          {`(trap '' TERM; while :; do sleep 0.05; done) & sleep 0.1; exit 6`, 6, ""},
-		"a stopped one":            {`(trap 'echo told; exit' TERM; kill -STOP $BASHPID; sleep 40) & sleep 0.3; exit 7`, 7, "told\n"},
+		"a stopped one":            {`(trap 'echo caught; exit' TERM; kill -STOP $BASHPID; sleep 40) & sleep 0.3; exit 7`, 7, "caught\n"},
 		"nothing is left":          {`echo done; exit 8`, 8, "done\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			r := p.start("run", "name", "--", "bash", "-c", c.script)
 			require.Equal(t, c.code, r.code(), r.text(r.err))
 			require.Equal(t, c.out, r.text(r.out))
@@ -161,29 +161,29 @@ var signalled = []unix.Signal{
 
 func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	script := "use POSIX; $| = 1;"
 	for _, sig := range signalled {
 		script += fmt.Sprintf(` POSIX::sigaction(%d, POSIX::SigAction->new(sub { print "got %d.\n" })) or die;`, sig, sig)
 	}
 	r := p.start("run", "name", "--", "perl", "-e", script+` print "ready\n"; select(undef, undef, undef, 0.05) while 1`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	for _, sig := range signalled {
 		r.signal(sig)
-		r.printed(fmt.Sprintf("got %d.", sig))
+		r.awaitOutput(fmt.Sprintf("got %d.", sig))
 	}
 	require.NoError(t, unix.Kill(children(t, func() int { _, inner := r.guards(); return inner }())[0], unix.SIGKILL))
 	require.Equal(t, 128+9, r.code(), r.text(r.err))
 
 	// By default they end the command, or the wait for the lease, with exit code 128 plus their number.
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	for _, sig := range signalled {
 		if sig == unix.SIGWINCH {
 			continue
 		}
 		waiter := p.start("run", "--owner", "waiter", "--wait", "forever", "name", "--", "true")
-		eventually(t, func() bool { return catches(waiter.Process.Pid, sig) }, "it heeds signals")
+		eventually(t, func() bool { return catchesSignal(waiter.Process.Pid, sig) }, "it catches signals")
 		waiter.signal(sig)
 		require.Equal(t, 128+int(sig), waiter.code(), "%s: %s", unix.SignalName(sig), waiter.text(waiter.err))
 	}
@@ -191,8 +191,8 @@ func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	require.Equal(t, 128+14, holder.code(), holder.text(holder.err))
 }
 
-// catches reports whether a process has installed its signal handlers: leasing opens leases.db only afterwards.
-func catches(pid int, sig unix.Signal) bool {
+// catchesSignal reports whether a process has installed its signal handlers: leasing opens leases.db only afterwards.
+func catchesSignal(pid int, sig unix.Signal) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, file := range files {
 		if target, _ := os.Readlink(file); strings.HasSuffix(target, "leases.db") {
@@ -208,7 +208,7 @@ func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
 	for _, ignored := range append([][]string{nil, names}, slices.Collect(slices.Chunk(names, 1))...) {
 		t.Run("of "+strings.Join(ignored, " "), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			show := `grep SigIgn /proc/self/status`
 			trap := ""
 			if len(ignored) > 0 {
@@ -220,9 +220,9 @@ func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
 			require.Equal(t, before+"\n", after)
 		})
 	}
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.shell(`trap '' TERM; exec "$L" run name -- sh -c 'echo ready; sleep 0.5; echo alive'`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	r.signal(unix.SIGTERM)
 	_, inner := r.guards()
 	kill(inner, unix.SIGTERM)
@@ -236,7 +236,7 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gone %v", gone), func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			read, write, err := os.Pipe()
 			require.NoError(t, err)
 			defer read.Close()
@@ -252,18 +252,18 @@ func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 					err = nil
 				}
 			}))
-			r := &running{Cmd: asCommand(context.Background(), p.env(), "run", "--ttl", "3s", "name", "--", "sh", "-c", `exec 2>/dev/null; trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`), t: t}
+			r := &process{Cmd: asCommand(context.Background(), p.env(), "run", "--ttl", "3s", "name", "--", "sh", "-c", `exec 2>/dev/null; trap 'echo TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`), t: t}
 			r.out, err = os.CreateTemp(p.folder, "out")
 			require.NoError(t, err)
 			r.Stdout, r.Stderr, r.Dir = r.out, write, p.folder
 			require.NoError(t, r.Start())
 			t.Cleanup(func() { _ = r.Process.Kill() })
 			r.err = r.out
-			r.printed("ready")
+			r.awaitOutput("ready")
 			if gone {
 				require.NoError(t, read.Close())
 			}
-			p.breaks()
+			p.breakLease()
 			require.Equal(t, exit.Lost, r.code())
 			require.Equal(t, "ready\nTERM\n", r.text(r.out), "while the lease was good, and not killed")
 		})
@@ -280,7 +280,7 @@ func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x, p := newTerminal(t), newPlace(t)
+			x, p := newTerminal(t), newTestEnv(t)
 			shell := asCommand(context.Background(), append(p.env(), "L="+exe(t)))
 			shell.Path, shell.Args = "/bin/sh", []string{"sh", "-mc", command + `; echo "over"`}
 			r := x.startAs(p, shell)
@@ -297,7 +297,7 @@ func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 // The files that the shell has opened reach the command, whatever their numbers, and other files do not reach the command.
 func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.shell(`exec 3>three 4>four 5>five 9>nine 17>seventeen; "$L" run name -- sh -c 'ls /proc/self/fd' ; "$L" run name -- bash -c 'for n in 3 4 5 9 17; do echo $n >&$n; done'; cat three four five nine seventeen`)
 	require.Zero(t, r.code(), r.text(r.err))
 	got := strings.Fields(r.text(r.out))
@@ -324,7 +324,7 @@ func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 // A command is found by its name in the same way as by execvp(3).
 func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	make := func(name, text string, mode os.FileMode) {
 		path := filepath.Join(p.folder, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -370,34 +370,34 @@ func TestTrap_T220_CommandsAreFoundAsExecvpDoes_sqlite(t *testing.T) {
 func TestTrap_T221_AtLeastHoldsWhateverEndsTheRun_sqlite(t *testing.T) {
 	t.Parallel()
 	const atLeast = 4 * time.Second
-	for name, end := range map[string]func(r *running){
-		"the command": func(r *running) {
+	for name, end := range map[string]func(r *process){
+		"the command": func(r *process) {
 			_, inner := r.guards()
 			kill(children(r.t, inner)[0], unix.SIGKILL)
 		},
-		"TERM":   func(r *running) { r.signal(unix.SIGTERM) },
-		"KILL":   func(r *running) { r.signal(unix.SIGKILL) },
-		"guards": func(r *running) { outer, inner := r.guards(); kill(outer, unix.SIGKILL); kill(inner, unix.SIGKILL) },
+		"TERM":   func(r *process) { r.signal(unix.SIGTERM) },
+		"KILL":   func(r *process) { r.signal(unix.SIGKILL) },
+		"guards": func(r *process) { outer, inner := r.guards(); kill(outer, unix.SIGKILL); kill(inner, unix.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newTestEnv(t)
 			began := time.Now()
 			r := p.start("run", "--ttl", "1s", "--at-least", atLeast.String(), "name", "--", "sh", "-c", "echo ready; exec sleep 1000")
-			r.printed("ready")
+			r.awaitOutput("ready")
 			end(r)
 			r.code()
 			code, _, problems := p.run("run", "--wait", "forever", "name", "--", "true")
 			require.Zero(t, code, problems)
 			require.GreaterOrEqual(t, time.Since(began), atLeast)
-			require.Less(t, time.Since(began), atLeast+patience/2)
+			require.Less(t, time.Since(began), atLeast+maxWait/2)
 		})
 	}
 }
 
 func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	l := exe(t)
 	for _, nested := range [][]string{
 		{"run", "name", "--", l, "run", "--wait", "forever", "name", "--", "echo", "ran"},
@@ -411,19 +411,19 @@ func TestTrap_T223_NestedRunsOfOneNameAreRefused_sqlite(t *testing.T) {
 		require.Contains(t, problems, "part of the run that holds the lease")
 		require.NotContains(t, out, "ran")
 	}
-	other := newPlace(t)
+	other := newTestEnv(t)
 	code, out, problems := p.run("run", "name", "--", "env", "LEASING_URL=sqlite://"+filepath.Join(other.folder, "other.db")+"?create=true", l, "run", "name", "--", "echo", "ran")
 	require.Zero(t, code, problems)
 	require.Equal(t, "ran\n", out, "the same name of other leases")
 	holder := p.start("run", "other", "--", "sh", "-c", "echo ready; read a; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	code, _, problems = p.run("run", "name", "--", l, "run", "other", "--", "true")
 	require.Equal(t, exit.Busy, code, problems)
 }
 
 func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	folder := filepath.Join(p.folder, "leasing", "config.json")
 	require.NoError(t, os.Mkdir(folder, 0o755)) // reading it fails, for root, too
 	url := "sqlite://" + filepath.Join(p.folder, "a.db") + "?create=true"
@@ -438,7 +438,7 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 		{nil, []string{"--url", url, "--config", folder}, exit.Failed},
 		{[]string{"LEASING_CONFIG=" + folder}, []string{"--url", url}, exit.Failed},
 	} {
-		cmd := asCommand(t.Context(), append(p.bare(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
+		cmd := asCommand(t.Context(), append(p.envWithoutURL(), c.env...), append(append([]string{"run"}, c.args...), "name", "--", "true")...)
 		out, _ := cmd.CombinedOutput()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v: %s", c, out)
 	}
@@ -446,9 +446,9 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 
 // If SQLite does not fit into the limit of address space, leasing reports that and exits with 125, and does not
 // panic.
-func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
+func TestTrap_T225_TooLittleAddressSpaceIsReported_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	arenas := "MALLOC_ARENA_MAX=1"                                                                                              // otherwise each thread of a program with cgo takes 64 MiB
 	first := asCommand(t.Context(), append(p.env(), arenas), "run", "name", "--", "sh", "-c", "grep VmPeak /proc/$PPID/status") // of the guard, which has no SQLite
 	text, err := first.Output()
@@ -482,7 +482,7 @@ func TestTrap_T225_TooLittleAddressSpaceIsSaid_sqlite(t *testing.T) {
 // Without /proc no descendants are found: run refuses, and doctor names the reason.
 func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for _, command := range []string{"run name -- true", "doctor"} {
 		cmd := asCommand(t.Context(), append(p.env(), "L="+exe(t)))
 		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "mount -t tmpfs none /proc && exec \"$L\" " + command}
@@ -503,16 +503,16 @@ func TestTrap_T226_WithoutProcRunAndDoctorAgree_sqlite(t *testing.T) {
 // signals do nothing by default.
 func TestTrap_T228_ASignalEndsAWait_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	for _, cloned := range []uintptr{0, unix.CLONE_NEWPID} {
-		r := &running{Cmd: asCommand(context.Background(), p.env(), "wait", "name"), t: t}
+		r := &process{Cmd: asCommand(context.Background(), p.env(), "wait", "name"), t: t}
 		r.SysProcAttr = &syscall.SysProcAttr{Cloneflags: cloned}
 		if err := r.Start(); err != nil && cloned != 0 {
 			t.Skipf("this user makes no first process: %v", err)
 		}
-		eventually(t, func() bool { return catches(r.Process.Pid, unix.SIGTERM) }, "it waits")
+		eventually(t, func() bool { return catchesSignal(r.Process.Pid, unix.SIGTERM) }, "it waits")
 		r.signal(unix.SIGTERM)
 		require.Equal(t, 128+15, r.code())
 	}

@@ -70,16 +70,16 @@ func (x *terminal) types(keys string) {
 }
 
 // start starts leasing like a login shell.
-func (x *terminal) start(p *place, args ...string) *running {
+func (x *terminal) start(p *testEnv, args ...string) *process {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }
 
 // startAs starts a command like a login shell: in a session of its own, on the terminal.
-func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
+func (x *terminal) startAs(p *testEnv, cmd *exec.Cmd) *process {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)
 	defer file.Close()
-	r := &running{Cmd: cmd, t: x.t}
+	r := &process{Cmd: cmd, t: x.t}
 	r.Stdin, r.Stdout, r.Stderr, r.Dir = file, file, file, p.folder
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(x.t, r.Start())
@@ -90,7 +90,7 @@ func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 // The command has the terminal: it reads its input, and gets Ctrl-Z and Ctrl-C.
 func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	t.Parallel()
-	x, p := newTerminal(t), newPlace(t)
+	x, p := newTerminal(t), newTestEnv(t)
 	r := x.start(p, "run", "name", "--", "sh", "-c", `echo ready; read a; echo "first $a"; read b; echo "second $b"; sleep 1000`)
 	x.prints("ready")
 	x.types("one\n")
@@ -120,9 +120,9 @@ func TestRunOnSQLiteOnATerminal(t *testing.T) {
 // Ctrl-Z returns to the shell even while leasing waits for its lease, and fg continues the wait.
 func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
 	t.Parallel()
-	x, p := newTerminal(t), newPlace(t)
+	x, p := newTerminal(t), newTestEnv(t)
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	shell := asCommand(context.Background(), p.env())
 	shell.Path, shell.Args = "/bin/sh", []string{
 		"sh", "-mc", `"$0" run --owner waiter --wait forever name -- echo 'got it'; echo "stopped: $?"; fg`, "/proc/" + itoa(os.Getpid()) + "/exe",
@@ -139,9 +139,9 @@ func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
 // The command break asks for confirmation: it ends the lease only after its name was typed.
 func TestBreakOnSQLiteAsks(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	holder := p.start("run", "--ttl", "3s", "name", "--", "sh", "-c", "echo ready; sleep 1000")
-	holder.printed("ready")
+	holder.awaitOutput("ready")
 	for _, c := range []struct {
 		types, prints string
 		code          int

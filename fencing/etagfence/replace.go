@@ -16,9 +16,9 @@ import (
 // write because its condition did not hold.
 var ErrPrecondition = errors.New("precondition failed")
 
-// mostRefusals bounds the refusals of a write while reads show no change. A lagging replica may
+// maxRefusals bounds the refusals of a write while reads show no change. A lagging replica may
 // cause such refusals for a while.
-const mostRefusals = 10
+const maxRefusals = 10
 
 // Replacement replaces one object, or document, under a token.
 type Replacement struct {
@@ -94,7 +94,7 @@ func Replace(ctx context.Context, token int64, r Replacement) error {
 		if read != before {
 			before, refusals = read, 0
 		}
-		if refusals++; refusals == mostRefusals {
+		if refusals++; refusals == maxRefusals {
 			return fmt.Errorf("etagfence: %q was refused %d times while reads showed no change; does Read see the latest write, and Write send the condition as it is? %w",
 				r.Resource, refusals, cause.Join(ctx, err))
 		}

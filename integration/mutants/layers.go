@@ -113,7 +113,7 @@ var areas = []area{
 	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
 	{"sequence/", "", [3]tests{own("sequence"), sequences}},
 	{"cmd/leasing/internal/hold/", "command", [3]tests{inCommand("hold")}},
-	{"cmd/leasing/internal/kin/", "command", [3]tests{inCommand("kin")}},
+	{"cmd/leasing/internal/descendants/", "command", [3]tests{inCommand("descendants")}},
 	{"cmd/leasing/internal/output/", "command", [3]tests{inCommand("output")}},
 	{"cmd/leasing/internal/setup/", "command", [3]tests{inCommand("setup")}},
 	{"cmd/leasing/", "command", [3]tests{ownCommand}},

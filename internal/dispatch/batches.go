@@ -9,10 +9,10 @@ import (
 // Batches gathers items that are due, and sends items that may share a request together. Only the loop of a timetable
 // calls Gather and Dispatch: Batches is not safe for concurrent use.
 type Batches[T any] struct {
-	first, again *Jobs
-	size         int
-	send         func(batch []T, part time.Duration)
-	gathered     map[batchKey][]T
+	first, retries *Jobs
+	size           int
+	send           func(batch []T, divisor time.Duration)
+	gathered       map[batchKey][]T
 }
 
 // batchKey groups items that may share a request: a batch is bounded by its
@@ -24,10 +24,10 @@ type batchKey struct {
 	failures int
 }
 
-// NewBatches returns batches of up to size items. send makes a request; part divides its bound: see Jobs. The first
+// NewBatches returns batches of up to size items. send makes a request; divisor divides its bound: see Jobs. The first
 // attempts and those after a failure have a queue each, so items whose requests hang don't keep others from being sent.
-func NewBatches[T any](first, again *Jobs, size int, send func(batch []T, part time.Duration)) *Batches[T] {
-	return &Batches[T]{first: first, again: again, size: size, send: send, gathered: map[batchKey][]T{}}
+func NewBatches[T any](first, retries *Jobs, size int, send func(batch []T, divisor time.Duration)) *Batches[T] {
+	return &Batches[T]{first: first, retries: retries, size: size, send: send, gathered: map[batchKey][]T{}}
 }
 
 // Gather adds an item whose attempt is due. The attempt may take at most bound, and follows the given number of failures.
@@ -42,10 +42,10 @@ func (b *Batches[T]) Dispatch() {
 	for key, items := range b.gathered {
 		q := b.first
 		if key.failures > 0 {
-			q = b.again
+			q = b.retries
 		}
 		for batch := range slices.Chunk(items, max(1, b.size>>(4*key.failures))) {
-			q.Add(time.Duration(1)<<max(key.bound-1, 0)/overduePart, func(part time.Duration) { b.send(batch, part) })
+			q.Add(time.Duration(1)<<max(key.bound-1, 0)/overdueDivisor, func(divisor time.Duration) { b.send(batch, divisor) })
 		}
 		delete(b.gathered, key)
 	}

@@ -8,12 +8,12 @@ import (
 // Jobs runs jobs, which send one request each, a bounded number at a time. The
 // first bound, limit, protects the backend, and loses no lease: a job that has waited
 // for a worker for a part of the time that its request may take is overdue, and runs
-// beyond the limit. The second bound, most, holds for overdue jobs too: while a server hangs,
+// beyond the limit. The second bound, maxWorkers, holds for overdue jobs too: while a server hangs,
 // goroutines and requests stay few, whatever the number of leases.
 type Jobs struct {
-	spawn       func(f func()) bool
-	ended       func() bool
-	limit, most int // bounds of the number of workers; most: while jobs are overdue
+	spawn             func(f func()) bool
+	ended             func() bool
+	limit, maxWorkers int // bounds of the number of workers; maxWorkers is the bound while jobs are overdue
 
 	mu      sync.Mutex
 	waiting []*job // in order of arrival; some have been started
@@ -23,31 +23,31 @@ type Jobs struct {
 
 // job is one request. It gets only a part of its time while others are overdue.
 type job struct {
-	do      func(part time.Duration)
+	do      func(divisor time.Duration)
 	timer   *time.Timer // makes the job overdue; nil if the job need not wait
 	started bool
 }
 
-// overduePart divides the time that a request may take. A job waits for a worker for one such
+// overdueDivisor divides the time that a request may take. A job waits for a worker for one such
 // part, and its request gets only one part while other jobs of its kind are overdue and have
 // no worker.
-const overduePart = 4
+const overdueDivisor = 4
 
-// MostJobs bounds the requests of a kind in flight while jobs are overdue;
+// MaxJobs bounds the requests of a kind in flight while jobs are overdue;
 // the bound is overdueFactor times the usual number if that is more.
 const (
-	MostJobs      = 256
+	MaxJobs       = 256
 	overdueFactor = 16
 )
 
 // NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job is
 // begun once ended returns true. Both are called under the queue's lock.
 func NewJobs(limit int, spawn func(f func()) bool, ended func() bool) *Jobs {
-	return &Jobs{spawn: spawn, ended: ended, limit: limit, most: max(MostJobs, overdueFactor*limit)}
+	return &Jobs{spawn: spawn, ended: ended, limit: limit, maxWorkers: max(MaxJobs, overdueFactor*limit)}
 }
 
 // Add starts or queues a job. The job is overdue when it has waited for the given time.
-func (q *Jobs) Add(wait time.Duration, do func(part time.Duration)) {
+func (q *Jobs) Add(wait time.Duration, do func(divisor time.Duration)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j := &job{do: do}
@@ -62,8 +62,8 @@ func (q *Jobs) Add(wait time.Duration, do func(part time.Duration)) {
 // start runs a job in a new worker. Caller holds mu.
 func (q *Jobs) start(j *job) {
 	j.started = true
-	part := q.part()
-	if q.spawn(func() { q.work(j, part) }) {
+	divisor := q.divisor()
+	if q.spawn(func() { q.work(j, divisor) }) {
 		q.workers++
 	}
 }
@@ -73,7 +73,7 @@ func (q *Jobs) becomeOverdue(j *job) {
 	defer q.mu.Unlock()
 	switch {
 	case j.started:
-	case q.workers < q.most:
+	case q.workers < q.maxWorkers:
 		q.start(j)
 	default:
 		q.overdue = append(q.overdue, j)
@@ -81,10 +81,10 @@ func (q *Jobs) becomeOverdue(j *job) {
 }
 
 // work runs jobs until none is left, or until there are more workers than the limit.
-func (q *Jobs) work(j *job, part time.Duration) {
+func (q *Jobs) work(j *job, divisor time.Duration) {
 	for j != nil {
-		j.do(part)
-		j, part = q.next()
+		j.do(divisor)
+		j, divisor = q.next()
 	}
 }
 
@@ -107,13 +107,13 @@ func (q *Jobs) next() (*job, time.Duration) {
 	}
 	j.started = true
 	j.timer.Stop()
-	return j, q.part()
+	return j, q.divisor()
 }
 
-// part returns the present divisor of a request's time. Caller holds mu.
-func (q *Jobs) part() time.Duration {
+// divisor returns the present divisor of a request's time. Caller holds mu.
+func (q *Jobs) divisor() time.Duration {
 	if q.overdue = dropStarted(q.overdue); len(q.overdue) > 0 {
-		return overduePart
+		return overdueDivisor
 	}
 	return 1
 }

@@ -36,27 +36,27 @@ func TestJobsRunBeyondTheLimitOnceTheyAreOverdue(t *testing.T) {
 func TestARequestGetsAPartOfItsTimeWhileOthersAreOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newJobs(1)
-		var running, most atomic.Int64
-		parts := make(chan time.Duration, 2)
+		var running, maxWorkers atomic.Int64
+		divisors := make(chan time.Duration, 2)
 		hang := make(chan struct{})
-		for range q.most {
+		for range q.maxWorkers {
 			q.Add(0, func(time.Duration) {
-				most.Store(max(most.Load(), running.Add(1)))
+				maxWorkers.Store(max(maxWorkers.Load(), running.Add(1)))
 				<-hang
 				running.Add(-1)
 			})
 			synctest.Wait()
 		}
 		for range 2 {
-			q.Add(time.Second, func(part time.Duration) { parts <- part })
+			q.Add(time.Second, func(divisor time.Duration) { divisors <- divisor })
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.EqualValues(t, q.most, most.Load())
-		require.Empty(t, parts, "all workers hang")
+		require.EqualValues(t, q.maxWorkers, maxWorkers.Load())
+		require.Empty(t, divisors, "all workers hang")
 		close(hang)
-		require.EqualValues(t, overduePart, <-parts)
-		require.EqualValues(t, 1, <-parts, "the last job keeps no other waiting")
+		require.EqualValues(t, overdueDivisor, <-divisors)
+		require.EqualValues(t, 1, <-divisors, "the last job keeps no other waiting")
 	})
 }
 

@@ -36,20 +36,20 @@ type Overdue struct {
 // Count returns the number of requests that are overdue.
 func (o *Overdue) Count() int { return int(o.count.Load()) }
 
-func (o *Overdue) full() bool { return o.count.Load() >= cmp.Or(o.Limit, 2) }
+func (o *Overdue) isFull() bool { return o.count.Load() >= cmp.Or(o.Limit, 2) }
 
 var (
 	errGoexit = &panics.Error{}
 	// ErrOverdue is the error of a request whose caller has left, since the provider has not returned.
 	ErrOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", abstractions.ErrUnavailable)
-	errAllOverdue = lifecycle.Silent(unsent{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", abstractions.ErrUnavailable)})
+	errAllOverdue = lifecycle.MarkNoAnswer(unsentError{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", abstractions.ErrUnavailable)})
 )
 
-// unsent marks an error of a request that was not sent: see abstractions.NotApplied.
-type unsent struct{ error }
+// unsentError marks an error of a request that was not sent: see abstractions.NotApplied.
+type unsentError struct{ error }
 
-func (unsent) NotApplied() bool { return true }
-func (u unsent) Unwrap() error  { return u.error }
+func (unsentError) NotApplied() bool { return true }
+func (u unsentError) Unwrap() error  { return u.error }
 
 // LateReceiver receives the reply to a request whose caller has left.
 type LateReceiver[Reply any] interface {
@@ -85,15 +85,15 @@ func NewRequests(heedsContext bool, log func(level slog.Level, text string, args
 // outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
 func Send[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
 	if r.direct {
-		return protected(ctx, r, p, send, req)
+		return callGuarded(ctx, r, p, send, req)
 	}
-	return sendBeside(ctx, r, pending, p, send, req, late)
+	return sendInHelper(ctx, r, pending, p, send, req, late)
 }
 
-// sendBeside makes the call of a request in another goroutine.
-func sendBeside[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
+// sendInHelper makes the call of a request in another goroutine.
+func sendInHelper[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
 	var none Reply
-	if pending.full() {
+	if pending.isFull() {
 		return none, errAllOverdue
 	}
 	type answer struct {
@@ -109,7 +109,7 @@ func sendBeside[P, Req, Reply any](ctx context.Context, r *Requests, pending *Ov
 				r.log(slog.LevelError, "leasing: the provider panicked", "panic", a.err)
 			}
 		}()
-		a.reply, a.err = protected(ctx, r, p, send, req)
+		a.reply, a.err = callGuarded(ctx, r, p, send, req)
 	})
 	select {
 	case a := <-answers:
@@ -131,23 +131,23 @@ func sendBeside[P, Req, Reply any](ctx context.Context, r *Requests, pending *Ov
 			late.RepliedLate(a.reply, a.err)
 		}
 	}()
-	return none, lifecycle.Silent(fmt.Errorf("%w: %w", ErrOverdue, ctx.Err()))
+	return none, lifecycle.MarkNoAnswer(fmt.Errorf("%w: %w", ErrOverdue, ctx.Err()))
 }
 
 // maxIdleHelpers bounds the number of idle helpers.
 const maxIdleHelpers = 16
 
-// run runs f in a helper, a goroutine of sendBeside. Some helpers stay after a request, for the next request: a new
+// run runs f in a helper, a goroutine of sendInHelper. Some helpers stay after a request, for the next request: a new
 // goroutine would have to grow its stack, to 64 KB for a database in the process.
 func (r *Requests) run(f func()) {
 	select {
 	case r.work <- f:
 	default:
-		r.spawn(func() { r.help(f) })
+		r.spawn(func() { r.runHelper(f) })
 	}
 }
 
-func (r *Requests) help(f func()) {
+func (r *Requests) runHelper(f func()) {
 	for f != nil {
 		f()
 		if f = nil; r.idle.Add(1) <= maxIdleHelpers {
@@ -160,8 +160,8 @@ func (r *Requests) help(f func()) {
 	}
 }
 
-// protected makes a call, and turns a panic into an error.
-func protected[P, Req, Reply any](ctx context.Context, r *Requests, p P, send func(P, context.Context, Req) (Reply, error), req Req) (reply Reply, err error) {
+// callGuarded makes a call, and turns a panic into an error.
+func callGuarded[P, Req, Reply any](ctx context.Context, r *Requests, p P, send func(P, context.Context, Req) (Reply, error), req Req) (reply Reply, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v", panics.Err, v)

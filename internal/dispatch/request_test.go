@@ -53,8 +53,8 @@ func requests(t *testing.T, heedsContext bool) (r *Requests, logged func() []str
 }
 
 func TestSend(t *testing.T) {
-	for _, heeds := range []bool{true, false} {
-		r, logged := requests(t, heeds)
+	for _, heedsContext := range []bool{true, false} {
+		r, logged := requests(t, heedsContext)
 		ok := backend(func(_ context.Context, req string) (string, error) { return req + "!", nil })
 		reply, err := Send(t.Context(), r, &Overdue{}, ok, backend.call, "hello", nil)
 		require.NoError(t, err)

@@ -17,31 +17,31 @@ import (
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", abstractions.ErrUnavailable)
 
 func (m *Manager) TryAcquire(ctx context.Context, name string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
-	return m.obtain(ctx, "leasing.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
+	return m.obtain(ctx, "leasing.acquire", m.askOnce, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
 func (m *Manager) Acquire(ctx context.Context, name string, options abstractions.AcquireOptions) (abstractions.Lease, error) {
 	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-// obtain is shared by acquires and adoptions. get asks the backend; of is the type of the options, for errors.
+// obtain is shared by acquires and adoptions. get sends the request; optionsType is for errors.
 func (m *Manager) obtain(
-	ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, of string, options abstractions.AcquireOptions,
+	ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, optionsType string, options abstractions.AcquireOptions,
 ) (abstractions.Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "leasing.")
 	m.calls.Add(1)
-	defer m.leave()
+	defer m.endCall()
 	if m.isClosing() {
 		return nil, m.wrap(op, l.name, l.id, abstractions.ErrClosed)
 	}
 	err := m.caps.ValidateName(l.name)
 	if err == nil {
-		about := l.name
+		policyName := l.name
 		if l.adopted { // no policy chooses a TTL: the lease keeps its own
-			about = ""
+			policyName = ""
 		}
-		l.settings, err = m.config.Settings(of, options, about)
+		l.settings, err = m.config.Settings(optionsType, options, policyName)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, l.id, err)
@@ -64,44 +64,44 @@ func (m *Manager) obtain(
 	if err != nil {
 		err = m.wrap(op, l.name, l.id, err)
 	}
-	m.telemetry.Describe(span, l.about(l.settings.TTL, l.trace.Requests()), err)
+	m.telemetry.Describe(span, l.subject(l.settings.TTL, l.trace.Requests()), err)
 	if err != nil {
 		return nil, err
 	}
 	delivered = true
-	return l.hand(), nil
+	return l.newHandle(), nil
 }
 
 // handle is the holder's reference to a lease. The manager does not refer to the handle after the first renewal.
 // So the runtime collects the handle of a holder that forgets the lease.
 type handle struct{ *lease }
 
-func (l *lease) hand() *handle {
+func (l *lease) newHandle() *handle {
 	h := &handle{l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fresh = h
+	l.handle = h
 	return h
 }
 
-// forgotten reports whether the handle was collected since the previous renewal. It reports that once.
+// handleCollected reports whether the handle was collected since the previous renewal. It reports that once.
 // Most leases end before their first renewal, and never need the weak pointer. Caller holds mu.
-func (l *lease) forgotten() bool {
+func (l *lease) handleCollected() bool {
 	switch {
-	case l.fresh != nil:
-		l.holder, l.fresh = weak.Make(l.fresh), nil
-	case l.holder != weak.Pointer[handle]{} && l.holder.Value() == nil:
-		l.holder = weak.Pointer[handle]{}
+	case l.handle != nil:
+		l.weakHandle, l.handle = weak.Make(l.handle), nil
+	case l.weakHandle != weak.Pointer[handle]{} && l.weakHandle.Value() == nil:
+		l.weakHandle = weak.Pointer[handle]{}
 		return true
 	}
 	return false
 }
 
-// once makes one request and does not wait for the name.
-func (m *Manager) once(ctx context.Context, l *lease) error {
+// askOnce makes one request and does not wait for the name.
+func (m *Manager) askOnce(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
-		if !held && l.life.Unknown() {
+		if !held && l.life.Ambiguous() {
 			m.abandon(l, nil)
 		}
 	}()
@@ -121,7 +121,7 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.trace.Asks()
+	l.trace.CountRequest()
 	ttl := l.settings.FirstTTL
 	sent := m.clock.Now()
 	reqCtx := dispatch.WithBound(ctx, min(m.rules.Window(ttl), m.config.RequestTimeout))
@@ -130,20 +130,20 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	var err error
 	if l.adopted {
 		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.Metadata}
-		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Renew, req, nil)
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.overdueAcquires, m.provider, abstractions.Provider.Renew, req, nil)
 	} else {
 		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.config.Owner, TTL: ttl, Metadata: l.trace.With(l.settings.Metadata)}
-		grant, err = dispatch.Send(reqCtx, m.requests, &l.acquires, m.provider, abstractions.Provider.Acquire, req, l)
+		grant, err = dispatch.Send(reqCtx, m.requests, &l.overdueAcquires, m.provider, abstractions.Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
 	if err == nil {
-		return l.take(ctx, grant, sent)
+		return l.begin(ctx, grant, sent)
 	}
 	if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
-		m.shown(l.name, &held.Holder)
+		m.noteRecord(l.name, &held.Holder)
 		l.trace.LinkHolder(ctx, &held.Holder)
 	}
 	late := dispatch.CutOff(reqCtx, err)
@@ -164,9 +164,9 @@ func (l *lease) checkGrant(g abstractions.Grant) error {
 	return nil
 }
 
-// take begins the lease of a claim that was granted by a request sent at the given instant,
+// begin starts the lease of a claim that was granted by a request sent at the given instant,
 // unless the grant comes too late.
-func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {
+func (l *lease) begin(ctx context.Context, grant abstractions.Grant, sent trust.Instant) error {
 	m, now := l.m, l.m.clock.Now()
 	// If a step below fails or panics, an acquired claim is cleaned up.
 	switch trusted := l.life.Granted(now, sent, grant.TTL, l.adopted); {
@@ -182,11 +182,11 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 	random := m.random()
 	m.telemetry.Active(l.scope, +1)
 	l.mu.Lock() // before other goroutines can find the lease, so that Acquired is the first event
-	asked := l.token
+	previous := l.token
 	l.token = grant.Token
 	older, err := m.register(l)
 	if err != nil {
-		l.token = asked // so that the clean-up identifies the claim by its ID alone
+		l.token = previous // so that the clean-up identifies the claim by its ID alone
 		l.mu.Unlock()
 		m.telemetry.Active(l.scope, -1)
 		return err
@@ -199,7 +199,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent trust.I
 	l.apply(now, l.life.Begin(now, sent, grant, random))
 	l.mu.Unlock()
 	if older {
-		m.granted(l.name, l.token, abstractions.FingerprintOf(l.id))
+		m.endOlder(l.name, l.token, abstractions.FingerprintOf(l.id))
 	}
 	return nil
 }
@@ -211,20 +211,20 @@ func (m *Manager) abandon(l *lease, settled func()) {
 	c := l.life.Abandon()
 	l.mu.Unlock()
 	if !m.cleanUp(l.cleanupOf(&c), settled) { // the manager has ended
-		_ = m.giveUp(context.Background(), &l.releases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
+		_ = m.sendRelease(context.Background(), &l.overdueReleases, min(releaseGrace, m.config.RequestTimeout), l.releaseRequest())
 	}
 }
 
 // RepliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: the request may have been applied as late as now.
 func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
-	applied, m, now := toAnswer(grant, err).Applied, l.m, l.m.clock.Now()
+	applied, m, now := renewalAnswer(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()
 	abandoned := l.life.Phase() == lifecycle.Abandoned
 	c := l.cleanupOf(l.life.RepliedLate(now, applied))
 	l.mu.Unlock()
 	if abandoned && c != nil && m.running.Err() != nil { // no loop is left to retry the release
-		_ = m.giveUp(context.Background(), &l.releases, m.config.RequestTimeout, l.releaseRequest())
+		_ = m.sendRelease(context.Background(), &l.overdueReleases, m.config.RequestTimeout, l.releaseRequest())
 		return
 	}
 	m.cleanUp(c, nil)
@@ -237,7 +237,7 @@ func (m *Manager) ownHolder(err error) error {
 	case *abstractions.HeldError:
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if err.ByThisManager || err.Holder.Owner != m.config.Owner || !m.holds(&err.Holder) {
+		if err.ByThisManager || err.Holder.Owner != m.config.Owner || !m.isOwnClaim(&err.Holder) {
 			return err
 		}
 		own := *err

@@ -12,18 +12,18 @@ import (
 	"github.com/distributedleasing/leasing/internal/lifecycle"
 )
 
-// renew sends the renewals of a batch. part divides the bound of the request: see dispatch.Jobs.
-func (m *Manager) renew(batch []*lease, part time.Duration) {
+// renew sends the renewals of a batch. divisor divides the bound of the request: see dispatch.Jobs.
+func (m *Manager) renew(batch []*lease, divisor time.Duration) {
 	if len(batch) > 1 {
-		m.renewBatch(batch, part)
+		m.renewBatch(batch, divisor)
 	} else {
-		_ = batch[0].renewAlone(m.running, part) // the lease has noted the error
+		_ = batch[0].renewAlone(m.running, divisor) // the lease has noted the error
 	}
 }
 
 // renewBatch renews several leases in one request. The outcome of an item without
 // an answer is unknown, as after any other failure.
-func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
+func (m *Manager) renewBatch(leases []*lease, divisor time.Duration) {
 	sent := m.clock.Now()
 	bound := m.config.RequestTimeout
 	live := leases[:0]
@@ -38,7 +38,7 @@ func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
 	if len(live) == 0 {
 		return
 	}
-	b := dispatch.WithBound(m.running, bound/part)
+	b := dispatch.WithBound(m.running, bound/divisor)
 	defer b.Cancel()
 	traces := make([]*instrument.Trace, len(live))
 	for i, l := range live {
@@ -46,7 +46,7 @@ func (m *Manager) renewBatch(leases []*lease, part time.Duration) {
 	}
 	ctx, span := m.telemetry.StartBatch(b, traces)
 	defer span.End()
-	results, err := dispatch.Send(ctx, m.requests, &m.batches, m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
+	results, err := dispatch.Send(ctx, m.requests, &m.overdueBatches, m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
 	if errors.Is(err, dispatch.ErrOverdue) {
 		for _, l := range live {
 			l.inBatches.Add(1)

@@ -17,31 +17,31 @@ func (m *Manager) register(l *lease) (older bool, err error) {
 	}
 	m.leases = append(m.leases, l)
 	l.slot = int32(len(m.leases) - 1)
-	l.before = m.byName[l.name]
+	l.older = m.byName[l.name]
 	m.byName[l.name] = l
-	return l.before != nil, nil
+	return l.older != nil, nil
 }
 
-// has reports whether the function is returns true for a lease of the name. Caller holds mu.
-func (m *Manager) has(name string, is func(*lease) bool) bool {
-	for l := m.byName[name]; l != nil; l = l.before {
-		if is(l) {
+// anyLease reports whether match returns true for a lease of the name. Caller holds mu.
+func (m *Manager) anyLease(name string, match func(*lease) bool) bool {
+	for l := m.byName[name]; l != nil; l = l.older {
+		if match(l) {
 			return true
 		}
 	}
 	return false
 }
 
-// holds reports whether the claim in a record belongs to a lease or a clean-up of the manager. Caller holds mu.
-func (m *Manager) holds(r *abstractions.Record) bool {
-	return m.has(r.Name, func(l *lease) bool { return abstractions.FingerprintOf(l.id) == r.Fingerprint }) ||
+// isOwnClaim reports whether the claim in a record belongs to a lease or a clean-up of the manager. Caller holds mu.
+func (m *Manager) isOwnClaim(r *abstractions.Record) bool {
+	return m.anyLease(r.Name, func(l *lease) bool { return abstractions.FingerprintOf(l.id) == r.Fingerprint }) ||
 		slices.ContainsFunc(m.cleanUpsOf(r.Name), func(c *cleanup) bool { return abstractions.FingerprintOf(c.req.ID) == r.Fingerprint })
 }
 
-// granted ends each lease of the name whose token is lower than the token of another claim. A higher token of the lease's
+// endOlder ends each lease of the name whose token is lower than the token of another claim. A higher token of the lease's
 // own claim proves no loss: a server of Redlock may show the claim with a higher token than the majority has granted.
-func (m *Manager) granted(name string, token int64, claim abstractions.Fingerprint) {
-	m.end(name, func(l *lease) *abstractions.LostError {
+func (m *Manager) endOlder(name string, token int64, claim abstractions.Fingerprint) {
+	m.endLeases(name, func(l *lease) *abstractions.LostError {
 		if l.token >= token || abstractions.FingerprintOf(l.id) == claim {
 			return nil
 		}
@@ -49,23 +49,23 @@ func (m *Manager) granted(name string, token int64, claim abstractions.Fingerpri
 	})
 }
 
-// shown takes the record of a name from an answer of the backend.
-func (m *Manager) shown(name string, r *abstractions.Record) {
+// noteRecord takes the record of a name from an answer of the backend.
+func (m *Manager) noteRecord(name string, r *abstractions.Record) {
 	if !r.Unconfirmed {
-		m.granted(name, r.Token, r.Fingerprint)
+		m.endOlder(name, r.Token, r.Fingerprint)
 	}
 }
 
-// end ends the leases of a name for which why returns a loss.
-func (m *Manager) end(name string, why func(*lease) *abstractions.LostError) {
+// endLeases ends the leases of a name for which loss returns an error.
+func (m *Manager) endLeases(name string, loss func(*lease) *abstractions.LostError) {
 	var leases []*lease
 	m.mu.Lock()
-	for l := m.byName[name]; l != nil; l = l.before {
+	for l := m.byName[name]; l != nil; l = l.older {
 		leases = append(leases, l)
 	}
 	m.mu.Unlock()
 	for _, l := range leases {
-		lost := why(l)
+		lost := loss(l)
 		if lost == nil {
 			continue
 		}
@@ -73,7 +73,7 @@ func (m *Manager) end(name string, why func(*lease) *abstractions.LostError) {
 		l.mu.Lock()
 		next := l.apply(now, l.life.Lose(lost))
 		l.mu.Unlock()
-		next.take()
+		next.run()
 	}
 }
 
@@ -81,16 +81,16 @@ func (m *Manager) unregister(l *lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if latest := m.byName[l.name]; latest != l {
-		for latest.before != l {
-			latest = latest.before
+		for latest.older != l {
+			latest = latest.older
 		}
-		latest.before = l.before
-	} else if l.before != nil {
-		m.byName[l.name] = l.before
+		latest.older = l.older
+	} else if l.older != nil {
+		m.byName[l.name] = l.older
 	} else {
 		delete(m.byName, l.name)
 	}
-	l.before = nil
+	l.older = nil
 	last := m.leases[len(m.leases)-1]
 	m.leases[l.slot], last.slot = last, l.slot
 	m.leases[len(m.leases)-1] = nil

@@ -84,11 +84,11 @@ func (c *cleanup) OnDue(now trust.Instant) {
 func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.config.RequestTimeout, max(lifecycle.MinRetry, c.tries.Deadline(m.closing()).Left(m.clock.Now())))
-	err := m.giveUp(m.running, &c.overdue, bound, c.req)
+	err := m.sendRelease(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
 	now, random := m.clock.Now(), m.random()
-	next := c.tries.Tried(now, lifecycle.TryResult{Answered: err == nil || permanent(err), Denied: denied(err)}, m.closing(), random)
+	next := c.tries.Tried(now, lifecycle.TryResult{Answered: err == nil || isPermanent(err), Denied: isDenied(err)}, m.closing(), random)
 	if next.FirstAnswer {
 		m.unanswered.Add(-1)
 	}
@@ -152,7 +152,7 @@ func (c *cleanup) finish(now trust.Instant, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
-	if denied(err) && m.isClosing() {
+	if isDenied(err) && m.isClosing() {
 		m.denied = err
 	}
 	if !c.tries.Answered() && c.tries.Until.Left(now) <= 0 { // no answer is needed: the backend has freed the name by itself

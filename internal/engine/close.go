@@ -26,7 +26,7 @@ var errOutlasted = errors.New("leases were held for longer than they were truste
 func (m *Manager) Close(ctx context.Context) error {
 	ctx = orBackground(ctx)
 	_, bounded := ctx.Deadline()
-	given := ctx.Done()
+	ctxDone := ctx.Done()
 	m.mu.Lock()
 	first := !m.isClosing()
 	var idle chan struct{}
@@ -44,7 +44,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	select {
 	case <-m.done:
 		return m.result
-	case <-given:
+	case <-ctxDone:
 		return &abstractions.Error{Op: "close", Provider: m.caps.Provider, Err: context.Cause(ctx)}
 	}
 }
@@ -159,8 +159,8 @@ func (m *Manager) warnOfClose(waited time.Duration) {
 	m.mu.Lock()
 	calls, cleanups := m.calls.Load(), m.cleanups
 	m.mu.Unlock()
-	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", listed(inUse),
-		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
+	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", summarizeNames(inUse),
+		"releasing", summarizeNames(ending), "acquiring", calls, "clean_ups", cleanups)
 }
 
 func (m *Manager) snapshot() []*lease {
@@ -185,7 +185,7 @@ func (m *Manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 		inUse = append(inUse, l.name)
 		next := l.apply(now, l.life.Lose(&abstractions.LostError{Reason: abstractions.LostClosed, Err: cause}))
 		l.mu.Unlock()
-		next.take()
+		next.run()
 	}
 	return inUse, unanswered
 }
@@ -211,11 +211,11 @@ func (m *Manager) awaitGoroutines(ctx context.Context) {
 	}
 }
 
-// listed returns the first few of many names.
-func listed(names []string) string {
-	const most = 10
-	if len(names) <= most {
+// summarizeNames returns the first few of many names.
+func summarizeNames(names []string) string {
+	const limit = 10
+	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }

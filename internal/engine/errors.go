@@ -7,16 +7,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// unavailable makes an error match abstractions.ErrUnavailable, and says so only once.
-func unavailable(err error) error {
+// asUnavailable makes an error match abstractions.ErrUnavailable, and says so only once.
+func asUnavailable(err error) error {
 	if errors.Is(err, abstractions.ErrUnavailable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 }
 
-// permanent reports whether the same request gets the same answer until a person changes something.
-func permanent(err error) bool {
+// isPermanent reports whether the same request gets the same answer until a person changes something.
+func isPermanent(err error) bool {
 	for _, sentinel := range [...]error{abstractions.ErrReleased, abstractions.ErrInvalid, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true
@@ -25,6 +25,6 @@ func permanent(err error) bool {
 	return false
 }
 
-// denied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
+// isDenied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
 // rotated, a role assignment has not arrived yet, a server has just started.
-func denied(err error) bool { return errors.Is(err, abstractions.ErrDenied) }
+func isDenied(err error) bool { return errors.Is(err, abstractions.ErrDenied) }

@@ -29,10 +29,10 @@ func TestPermanentErrors(t *testing.T) {
 		{errors.New("of the SDK"), false},
 	} {
 		wrapped := error(&abstractions.Error{Op: "renew", Name: "n", Provider: "p", Err: test.err})
-		require.Equal(t, test.permanent, permanent(wrapped), test.err)
+		require.Equal(t, test.permanent, isPermanent(wrapped), test.err)
 	}
 }
 
-func TestUnavailableIsSaidOnce(t *testing.T) {
-	require.EqualError(t, unavailable(unavailable(errors.New("sdk says no"))), "backend unavailable: sdk says no")
+func TestAsUnavailableAddsTheClassOnce(t *testing.T) {
+	require.EqualError(t, asUnavailable(asUnavailable(errors.New("sdk says no"))), "backend unavailable: sdk says no")
 }

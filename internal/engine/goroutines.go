@@ -43,8 +43,8 @@ func (m *Manager) goTracked(f func()) {
 	}
 }
 
-// leave ends a call that m.calls counts.
-func (m *Manager) leave() {
+// endCall ends a call that m.calls counts.
+func (m *Manager) endCall() {
 	m.calls.Add(-1)
 	if m.isClosing() {
 		m.mu.Lock()

@@ -19,11 +19,11 @@ func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 		next := l.apply(now, l.life.Expire(now))
 		if l.life.Over() {
 			l.mu.Unlock()
-			next.take()
+			next.run()
 			return abstractions.Handover{}, l.endedError("hand over")
 		}
 		ready := l.life.CanHandOver(began)
-		if ready && l.overdue.Count()+int(l.inBatches.Load()) > 0 {
+		if ready && l.overdueRenewals.Count()+int(l.inBatches.Load()) > 0 {
 			l.mu.Unlock()
 			return abstractions.Handover{}, l.m.wrap("hand over", l.name, l.id, dispatch.ErrOverdue)
 		}
@@ -56,7 +56,7 @@ func (m *Manager) Adopt(ctx context.Context, h abstractions.Handover, o abstract
 		defer m.mu.Unlock()
 		m.adopting = slices.DeleteFunc(m.adopting, func(id string) bool { return id == h.ID })
 	}()
-	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, "AdoptOptions", options)
+	return m.obtain(ctx, "leasing.adopt", m.askOnce, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, "AdoptOptions", options)
 }
 
 // beginAdoption refuses a claim that the manager holds, cleans up or adopts, before a request might cut the lease short.
@@ -69,17 +69,17 @@ func (m *Manager) beginAdoption(h abstractions.Handover) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.has(h.Name, func(l *lease) bool { return l.id == h.ID }) || m.givesUp(h.ID) || slices.Contains(m.adopting, h.ID) {
+	if m.anyLease(h.Name, func(l *lease) bool { return l.id == h.ID }) || m.hasCleanUp(h.ID) || slices.Contains(m.adopting, h.ID) {
 		return &abstractions.InvalidError{Field: "Handover.ID", Value: abstractions.FingerprintOf(h.ID).String(), Want: "a lease that this manager neither holds nor cleans up"}
 	}
 	m.adopting = append(m.adopting, h.ID)
 	return nil
 }
 
-// givesUp reports whether a claim has a clean-up, which would take the name from
+// hasCleanUp reports whether a claim has a clean-up, which would take the name from
 // the adopter. A lost lease stays registered until its clean-up is in the timetable.
 // Caller holds mu.
-func (m *Manager) givesUp(id string) bool {
+func (m *Manager) hasCleanUp(id string) bool {
 	return slices.ContainsFunc(m.timetable.All(nil), func(item timetable.Item) bool {
 		c, ok := item.(*cleanup)
 		return ok && c.req.ID == id

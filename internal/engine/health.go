@@ -31,8 +31,8 @@ func (m *Manager) Health(ctx context.Context) abstractions.Health {
 	defer cancel()
 	began := time.Now()
 	_, err := call(ctx, m, "ping", "", nil, m.provider, func(p abstractions.Provider, ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-		if able, ok := abstractions.As[abstractions.Pinger](p); ok {
-			return abstractions.Record{}, able.Ping(ctx)
+		if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
+			return abstractions.Record{}, pinger.Ping(ctx)
 		}
 		return p.Inspect(ctx, req)
 	}, abstractions.InspectRequest{Name: pingName})
@@ -43,16 +43,16 @@ func (m *Manager) Health(ctx context.Context) abstractions.Health {
 	return h
 }
 
-// recently bounds the age of the latest loss of a lease, or failure of a request, that
+// recentPeriod bounds the age of the latest loss of a lease, or failure of a request, that
 // degrades Health.
-const recently = time.Minute
+const recentPeriod = time.Minute
 
 // outage has the failures that Health reports, by the manager's monotonic clock. Its
 // times are counted from 1 ns, so that 0 means never.
 type outage struct {
 	since    atomic.Int64 // the first failed request since one was answered
 	failed   atomic.Int64 // the latest failed request
-	lostLast atomic.Int64 // the latest loss of a lease
+	lastLost atomic.Int64 // the latest loss of a lease
 	losses   atomic.Int64 // the number of all losses
 }
 
@@ -60,7 +60,7 @@ type outage struct {
 // about the backend.
 func (o *outage) note(ctx context.Context, c *trust.Clock, err error) {
 	switch {
-	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable) && !denied(err) && !errors.Is(err, abstractions.ErrNotSetUp):
+	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable) && !isDenied(err) && !errors.Is(err, abstractions.ErrNotSetUp):
 		if o.since.Load() != 0 {
 			o.since.Store(0)
 		}
@@ -79,24 +79,24 @@ func (o *outage) up() int64 {
 	return 1
 }
 
-// lost counts the loss of a lease. The loss after MaxRenewals renewals is no failure.
-func (o *outage) lost(c *trust.Clock, reason abstractions.LostReason) {
+// noteLoss counts the loss of a lease. The loss after MaxRenewals renewals is no failure.
+func (o *outage) noteLoss(c *trust.Clock, reason abstractions.LostReason) {
 	o.losses.Add(1)
 	if reason != abstractions.LostRenewalLimit {
-		o.lostLast.Store(int64(c.Mono()) + 1)
+		o.lastLost.Store(int64(c.Mono()) + 1)
 	}
 }
 
 // fill adds the failures to a report.
 func (o *outage) fill(h *abstractions.Health, c *trust.Clock) {
 	now := c.Mono()
-	is := func(at int64) bool { return at != 0 && now-time.Duration(at) < recently }
-	if since := o.since.Load(); since != 0 && is(o.failed.Load()) {
+	recent := func(at int64) bool { return at != 0 && now-time.Duration(at) < recentPeriod }
+	if since := o.since.Load(); since != 0 && recent(o.failed.Load()) {
 		h.FailingSince = c.Time(time.Duration(since) - 1)
 	}
-	if at := o.lostLast.Load(); at != 0 {
+	if at := o.lastLost.Load(); at != 0 {
 		h.LastLost = c.Time(time.Duration(at) - 1)
-		if is(at) {
+		if recent(at) {
 			h.Status = abstractions.Degraded
 		}
 	}

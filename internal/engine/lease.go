@@ -46,15 +46,15 @@ type lease struct {
 	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call of Context
 	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
 
-	fresh  *handle              // until the first renewal
-	holder weak.Pointer[handle] // from the first renewal until the handle was collected
+	handle     *handle              // until the first renewal
+	weakHandle weak.Pointer[handle] // from the first renewal until the handle was collected
 
-	acquires  dispatch.Overdue // requests before the grant
-	overdue   dispatch.Overdue // renewals outside batches
-	releases  dispatch.Overdue
-	inBatches atomic.Int32 // overdue batches that include the lease
-	slot      int32        // in manager.leases, under manager.mu
-	before    *lease       // the next older lease of the name, or nil; under manager.mu
+	overdueAcquires dispatch.Overdue // requests before the grant
+	overdueRenewals dispatch.Overdue // renewals outside batches
+	overdueReleases dispatch.Overdue
+	inBatches       atomic.Int32 // overdue batches that include the lease
+	slot            int32        // in manager.leases, under manager.mu
+	older           *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
 // Inputs to life and calls of apply are made under the lock. So they call
@@ -129,7 +129,7 @@ func (l *lease) Err() error {
 	next := l.apply(now, l.life.Expire(now))
 	cause := l.life.Cause()
 	l.mu.Unlock()
-	next.take()
+	next.run()
 	return cause
 }
 
@@ -142,7 +142,7 @@ func (l *lease) OnDue(now trust.Instant) {
 	}
 	next := l.apply(now, fx)
 	l.mu.Unlock()
-	next.take()
+	next.run()
 }
 
 // apply takes the steps that may follow an input to life under mu, and returns the others. Caller holds mu.
@@ -156,7 +156,7 @@ func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	switch {
 	case fx.Over:
 		l.m.timetable.Remove(l)
-	case fx.Look:
+	case fx.Reschedule:
 		l.reschedule(now)
 	}
 	if fx.Settled && l.settled != nil {
@@ -216,8 +216,8 @@ type followUp struct {
 	cleanUp *cleanup                // of a renewal that may hold the name for another TTL; or nil
 }
 
-// take takes the steps, if there are any, and does not wait.
-func (x *followUp) take() {
+// run takes the steps, if there are any, and does not wait.
+func (x *followUp) run() {
 	if x == nil {
 		return
 	}
@@ -231,18 +231,18 @@ func (x *followUp) take() {
 		defer l.mu.Unlock()
 		l.apply(trust.Instant{}, l.life.Settle())
 	}()
-	m.outage.lost(m.clock, x.lost.Reason)
+	m.outage.noteLoss(m.clock, x.lost.Reason)
 	m.cleanUp(x.cleanUp, nil)
 	m.retire(l)
 	m.telemetry.Lost(l.scope, x.lost.Reason)
 	if l.trace != nil {
-		m.goTracked(func() { m.telemetry.SpanOfLoss(l.trace, l.about(0, 0), x.lost) }) // the end of a span may export it, and the loop must not wait
+		m.goTracked(func() { m.telemetry.SpanOfLoss(l.trace, l.subject(0, 0), x.lost) }) // the end of a span may export it, and the loop must not wait
 	}
 }
 
 // retire removes an ended lease from the manager.
 func (m *Manager) retire(l *lease) {
-	m.queues.ended(l)
+	m.queues.afterEnd(l)
 	m.unregister(l)
 	m.telemetry.Held(l.scope, m.clock.Mono()-l.acquiredAt)
 }
@@ -254,7 +254,7 @@ func (l *lease) endedError(op string) error {
 	return l.m.wrap(op, l.name, l.id, l.life.Err())
 }
 
-// about describes the lease for a span.
-func (l *lease) about(ttl time.Duration, attempts int) instrument.About {
-	return instrument.About{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Attempts: attempts}
+// subject describes the lease for a span.
+func (l *lease) subject(ttl time.Duration, attempts int) instrument.Subject {
+	return instrument.Subject{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Attempts: attempts}
 }

@@ -61,30 +61,30 @@ type Manager struct {
 
 	giveUpAt trust.Instant // when Close stops waiting for unanswered clean-ups; set before closing
 
-	overdue  dispatch.Overdue // of requests that belong to no claim
-	batches  dispatch.Overdue // of batches; each lease counts its own renewals
-	outage   outage
-	unhinted atomic.Bool // the failure of wake-ups was logged
-	failing  atomic.Int64
+	overdueCalls   dispatch.Overdue // of requests that belong to no claim
+	overdueBatches dispatch.Overdue // of batches; each lease counts its own renewals
+	outage         outage
+	wakeupsFailed  atomic.Bool // the failure of wake-ups was logged
+	failing        atomic.Int64
 }
 
-// mostOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
-const mostOverdue = 256
+// maxOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
+const maxOverdue = 256
 
 // New returns a manager of the provider's leases, whose capabilities are caps. It starts the loop of the timetable. The caller
 // closes the manager.
 func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config) *Manager {
 	clock := trust.New()
 	m := &Manager{
-		provider:  provider,
-		caps:      caps,
-		config:    config,
-		clock:     clock,
-		timetable: timetable.New(clock),
-		byName:    map[string]*lease{},
-		done:      make(chan struct{}),
-		overdue:   dispatch.Overdue{Limit: mostOverdue},
-		batches:   dispatch.Overdue{Limit: mostOverdue},
+		provider:       provider,
+		caps:           caps,
+		config:         config,
+		clock:          clock,
+		timetable:      timetable.New(clock),
+		byName:         map[string]*lease{},
+		done:           make(chan struct{}),
+		overdueCalls:   dispatch.Overdue{Limit: maxOverdue},
+		overdueBatches: dispatch.Overdue{Limit: maxOverdue},
 	}
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
@@ -120,7 +120,7 @@ func (m *Manager) Inspect(ctx context.Context, name string) (abstractions.Record
 	req := abstractions.InspectRequest{Name: name}
 	record, err := call(ctx, m, "inspect", name, req.Validate(m.caps), m.provider, abstractions.Provider.Inspect, req)
 	if err == nil {
-		m.shown(name, &record)
+		m.noteRecord(name, &record)
 	}
 	return record, err
 }
@@ -145,17 +145,17 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 		invalid = &abstractions.InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = m.config.BreakGrace
-		if most := m.caps.MaxTTL; most > 0 { // holders renew more often than that
-			req.Grace = min(req.Grace, most)
+		if maxTTL := m.caps.MaxTTL; maxTTL > 0 { // holders renew more often than that
+			req.Grace = min(req.Grace, maxTTL)
 		}
 	}
 	ctx, span := m.telemetry.Start(orBackground(ctx), "leasing.break")
 	defer span.End()
 	result, err := call(ctx, m, "break", name, invalid, m.provider, abstractions.Provider.Break, req)
-	m.telemetry.Describe(span, instrument.About{Name: name, Token: result.Token}, err)
-	m.telemetry.Broke(span, req, err == nil && result.WasHeld)
+	m.telemetry.Describe(span, instrument.Subject{Name: name, Token: result.Token}, err)
+	m.telemetry.Broken(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
-		m.broke(req, result.Token)
+		m.endBroken(req, result.Token)
 		m.observers.Publish(nil, "", &abstractions.Event{
 			Kind: abstractions.EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token, BrokenBy: req.Actor, BreakReason: req.Reason,
 		})
@@ -163,9 +163,9 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 	return result, err
 }
 
-// broke ends the manager's own lease of the broken token, or renews it at once, so that the answer reports the break.
-func (m *Manager) broke(req abstractions.BreakRequest, token int64) {
-	m.end(req.Name, func(l *lease) *abstractions.LostError {
+// endBroken ends the manager's own lease of the broken token, or renews it at once, so that the answer reports the break.
+func (m *Manager) endBroken(req abstractions.BreakRequest, token int64) {
+	m.endLeases(req.Name, func(l *lease) *abstractions.LostError {
 		switch {
 		case l.token != token:
 			return nil
@@ -192,7 +192,7 @@ func (m *Manager) List(ctx context.Context, options abstractions.ListOptions) it
 				return
 			}
 			for _, record := range page.Records {
-				m.shown(record.Name, &record)
+				m.noteRecord(record.Name, &record)
 				if !yield(record, nil) {
 					return
 				}
@@ -248,7 +248,7 @@ func call[P, Req, Reply any](ctx context.Context, m *Manager, op, name string, i
 	}
 	b := dispatch.WithBound(orBackground(ctx), m.config.RequestTimeout)
 	defer b.Cancel()
-	reply, err := dispatch.Send(b, m.requests, &m.overdue, p, send, req, nil)
+	reply, err := dispatch.Send(b, m.requests, &m.overdueCalls, p, send, req, nil)
 	return reply, m.wrap(op, name, "", err)
 }
 

@@ -37,7 +37,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	done := l.done
 	l.mu.Unlock()
-	next.take()
+	next.run()
 	switch before {
 	case lifecycle.Releasing:
 		return l.awaitRelease(ctx, done)
@@ -54,14 +54,14 @@ func (l *lease) Release(ctx context.Context) error {
 func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-chan struct{}) (err error) {
 	err = errReleasePanicked
 	defer func() {
-		mayPass := err != nil && (!refused(err) || denied(err))
+		retryable := err != nil && (!isRefused(err) || isDenied(err))
 		l.mu.Lock()
-		c := l.cleanupOf(l.life.AfterRelease(now, err != nil, mayPass))
+		c := l.cleanupOf(l.life.AfterRelease(now, err != nil, retryable))
 		l.mu.Unlock()
 		l.m.cleanUp(c, nil)
-		err = l.released(now.Mono, err)
+		err = l.finishRelease(now.Mono, err)
 	}()
-	l.m.queues.ending(l)
+	l.m.queues.beforeRelease(l)
 	ctx, span := l.m.telemetry.StartLinked(ctx, "leasing.release", l.trace)
 	defer span.End()
 	l.awaitRenewal(ctx, underWay)
@@ -69,12 +69,12 @@ func (l *lease) releaseNow(ctx context.Context, now trust.Instant, underWay <-ch
 	bound := l.life.ReleaseBound()
 	l.mu.Unlock()
 	attempts, err := l.releaseWithin(ctx, bound)
-	l.m.telemetry.Describe(span, l.about(0, attempts), err)
+	l.m.telemetry.Describe(span, l.subject(0, attempts), err)
 	return err
 }
 
-// released reports the end of a release.
-func (l *lease) released(began time.Duration, err error) error {
+// finishRelease reports the end of a release.
+func (l *lease) finishRelease(began time.Duration, err error) error {
 	now := trust.Instant{Mono: l.m.clock.Mono()}
 	err = l.m.wrap("release", l.name, l.id, err)
 	l.mu.Lock()
@@ -107,15 +107,15 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
 	m, began := l.m, l.m.clock.Mono()
 	if ctx.Done() != nil {
-		outlives, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseGrace, cancel) })
 		defer stop()
-		ctx = outlives
+		ctx = detached
 	}
 	for n, left := 1, bound; ; n++ {
-		err := l.giveUpOrKeep(ctx, min(m.config.RequestTimeout, left))
-		if err == nil || refused(err) {
+		err := l.releaseOrShorten(ctx, min(m.config.RequestTimeout, left))
+		if err == nil || isRefused(err) {
 			return n, err
 		}
 		left = bound - (m.clock.Mono() - began)
@@ -127,7 +127,7 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempt
 			left = 0
 		}
 		if left <= 0 {
-			return n, unavailable(err)
+			return n, asUnavailable(err)
 		}
 	}
 }
@@ -147,34 +147,34 @@ func (l *lease) awaitRenewal(ctx context.Context, underWay <-chan struct{}) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.apply(trust.Instant{}, l.life.AwaitedInVain())
+	l.apply(trust.Instant{}, l.life.AwaitTimedOut())
 }
 
-// giveUpOrKeep makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
+// releaseOrShorten makes one attempt to give the lease up or, before the end of AcquireOptions.AtLeast, to shorten the
 // lease to the rest of that time.
-func (l *lease) giveUpOrKeep(ctx context.Context, bound time.Duration) error {
+func (l *lease) releaseOrShorten(ctx context.Context, bound time.Duration) error {
 	m, now := l.m, l.m.clock.Now()
 	l.mu.Lock()
 	step, ttl := l.life.NextStep(now)
 	l.mu.Unlock()
 	switch step {
-	case lifecycle.GiveUp:
-		return m.giveUp(ctx, &l.releases, bound, l.releaseRequest())
+	case lifecycle.SendRelease:
+		return m.sendRelease(ctx, &l.overdueReleases, bound, l.releaseRequest())
 	case lifecycle.RunOut:
 		return nil
 	}
 	b := dispatch.WithBound(ctx, bound)
 	defer b.Cancel()
 	req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, State: l.life.State()}
-	_, err := dispatch.Send(b, m.requests, &l.releases, m.provider, abstractions.Provider.Renew, req, nil)
+	_, err := dispatch.Send(b, m.requests, &l.overdueReleases, m.provider, abstractions.Provider.Renew, req, nil)
 	if err != nil && dispatch.CutOff(b, err) {
 		return lifecycle.NoAnswer(err)
 	}
 	return err
 }
 
-// giveUp sends one request to release a claim.
-func (m *Manager) giveUp(ctx context.Context, pending *dispatch.Overdue, bound time.Duration, req abstractions.ReleaseRequest) error {
+// sendRelease sends one request to release a claim.
+func (m *Manager) sendRelease(ctx context.Context, pending *dispatch.Overdue, bound time.Duration, req abstractions.ReleaseRequest) error {
 	b := dispatch.WithBound(ctx, bound)
 	defer b.Cancel()
 	_, err := dispatch.Send(b, m.requests, pending, m.provider, func(p abstractions.Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
@@ -190,9 +190,9 @@ func (l *lease) releaseRequest() abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.life.State()}
 }
 
-// refused reports whether the backend has answered that it did nothing, and that a second
+// isRefused reports whether the backend has answered that it did nothing, and that a second
 // request can't succeed. A request that was not sent, or throttled, may work later.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable)
 }
 

@@ -27,7 +27,7 @@ func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest,
 	r, ok, fx := l.life.BeginRenewal(sent)
 	next := l.apply(sent, fx)
 	l.mu.Unlock()
-	next.take()
+	next.run()
 	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: r.TTL, State: r.State, Metadata: r.Metadata}
 	if req.Metadata != nil {
 		req.Metadata = l.trace.With(req.Metadata)
@@ -35,16 +35,16 @@ func (l *lease) beginRenewal(sent trust.Instant) (req abstractions.RenewRequest,
 	return req, r.Bound, ok
 }
 
-// renewAlone makes one attempt for one lease. part divides the bound of the
+// renewAlone makes one attempt for one lease. divisor divides the bound of the
 // attempt: see dispatch.Jobs.
-func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
+func (l *lease) renewAlone(ctx context.Context, divisor time.Duration) error {
 	sent := l.m.clock.Now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
 		return l.endedError("renew")
 	}
 	ttl := req.TTL
-	b := dispatch.WithBound(ctx, bound/part)
+	b := dispatch.WithBound(ctx, bound/divisor)
 	defer b.Cancel()
 	ctx, span := l.m.telemetry.StartLinked(b, "leasing.renew", l.trace)
 	defer span.End()
@@ -52,12 +52,12 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	if span.IsRecording() {
 		attempts = l.renewalAttempts()
 	}
-	grant, err := dispatch.Send(ctx, l.m.requests, &l.overdue, l.m.provider, abstractions.Provider.Renew, req, l)
+	grant, err := dispatch.Send(ctx, l.m.requests, &l.overdueRenewals, l.m.provider, abstractions.Provider.Renew, req, l)
 	if err != nil && dispatch.CutOff(ctx, err) {
 		err = lifecycle.NoAnswer(err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.Now(), grant, err, nil)
-	l.m.telemetry.Describe(span, l.about(ttl, attempts), err)
+	l.m.telemetry.Describe(span, l.subject(ttl, attempts), err)
 	return err
 }
 
@@ -68,13 +68,13 @@ func (l *lease) renewalAttempts() int {
 	return l.life.Failures() + 1
 }
 
-// toAnswer returns the result of a request as an input for life, which does not inspect errors itself.
-func toAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
+// renewalAnswer returns the result of a request as an input for life, which does not inspect errors itself.
+func renewalAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 	a := lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
 		return a
 	}
-	a.Permanent = permanent(err) || denied(err)
+	a.Permanent = isPermanent(err) || isDenied(err)
 	if errors.Is(err, abstractions.ErrLost) {
 		a.Lost = lossOf(err)
 	}
@@ -96,28 +96,28 @@ func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant,
 	if err == nil && !m.rules.Trusts(now, sent, grant.TTL) {
 		err = errTooLate
 	}
-	err = lifecycle.Unanswered(err)
-	answer, random, took := toAnswer(grant, err), m.random(), now.Mono-sent.Mono
+	err = lifecycle.MarkTimeout(err)
+	answer, random, took := renewalAnswer(grant, err), m.random(), now.Mono-sent.Mono
 	m.outage.note(m.running, m.clock, err)
 
 	l.mu.Lock()
 	result, margin, fx := l.life.Answered(sent, now, &answer, random)
 	next := l.apply(now, fx)
-	forgotten := result == lifecycle.Renewed && l.forgotten()
+	collected := result == lifecycle.Renewed && l.handleCollected()
 	l.mu.Unlock()
 
-	next.take()
+	next.run()
 	switch {
 	case result == lifecycle.Late:
 		return l.endedError("renew")
 	case err == nil:
-		if forgotten {
+		if collected {
 			m.log(slog.LevelWarn, "leasing: a lease was dropped without a release, and is renewed until the manager is closed", "name", l.name, "token", l.token)
 		}
 		if one := (instrument.Renewed{Count: 1, Margin: margin}); measured == nil {
 			m.telemetry.Renewals(l.scope, took, one)
 		} else {
-			measured[l.scope] = measured[l.scope].And(one)
+			measured[l.scope] = measured[l.scope].Add(one)
 		}
 		return nil
 	}
@@ -148,10 +148,10 @@ func (l *lease) renewalUnderWay() <-chan struct{} {
 // It differs from the engine's renewals only in that a caller waits for the result.
 func (l *lease) Renew(ctx context.Context) error {
 	ctx = orBackground(ctx)
-	left := ctx.Done() // the methods of ctx are the application's and may panic, so the call comes before any change
-	var cut, err error
+	ctxDone := ctx.Done() // the methods of ctx are the application's and may panic, so the call comes before any change
+	var ctxErr, err error
 	if ctx.Err() != nil {
-		cut = context.Cause(ctx)
+		ctxErr = context.Cause(ctx)
 	}
 	now := l.m.clock.Now()
 	l.mu.Lock()
@@ -162,8 +162,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	case !mine:
 	case usedUp:
 		err = &abstractions.InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.MaxRenewals, Want: "more, to renew again: all are used up"}
-	case cut != nil:
-		err = cut
+	case ctxErr != nil:
+		err = ctxErr
 	case !l.m.track():
 		err = abstractions.ErrClosed
 	default:
@@ -171,20 +171,20 @@ func (l *lease) Renew(ctx context.Context) error {
 	}
 	settled := l.renewalUnderWay()
 	l.mu.Unlock()
-	next.take()
+	next.run()
 	switch {
 	case over:
 		return l.endedError("renew")
 	case err != nil:
 		return l.m.wrap("renew", l.name, l.id, err)
-	case mine && left == nil: // the caller's context never ends
+	case mine && ctxDone == nil: // the caller's context never ends
 		l.renewDetached(ctx)
 	case mine:
 		go l.renewDetached(ctx)
 	}
 	select {
 	case <-settled:
-	case <-left:
+	case <-ctxDone:
 		return l.m.wrap("renew", l.name, l.id, context.Cause(ctx))
 	}
 	l.mu.Lock()

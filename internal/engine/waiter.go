@@ -15,15 +15,15 @@ import (
 // waiter is an acquire in the queue of a name.
 type waiter struct {
 	waiting.Head
-	m           *Manager
-	l           *lease
-	q           *queue
-	wake        chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
-	limit       <-chan time.Time   // receives a value when the wait limit has passed
-	since       time.Time          // when it began to wait; zero before
-	hints       <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
-	unsubscribe context.CancelFunc // ends the registration behind hints
-	waits       dispatch.Overdue   // registrations, which do not count against the requests of the claim
+	m            *Manager
+	l            *lease
+	q            *queue
+	wake         chan struct{}      // buffered: signals its turn and, once it is the head, the end of a lease of this manager
+	limit        <-chan time.Time   // receives a value when the wait limit has passed
+	since        time.Time          // when it began to wait; zero before
+	wakeups      <-chan struct{}    // wake-ups of the provider's Waiter; nil while there are none
+	unsubscribe  context.CancelFunc // ends the registration behind wakeups
+	overdueWaits dispatch.Overdue   // registrations, which do not count against the requests of the claim
 }
 
 // run waits for the waiter's turn, and then asks until it has the name, the wait ends, or a retry can't help.
@@ -43,18 +43,18 @@ func (w *waiter) run(ctx context.Context, head bool) error {
 	last := w.m.queues.localHolder(w.q)
 	switch {
 	case w.m.isClosing():
-		return waiting.GaveUp(abstractions.ErrClosed, last)
+		return waiting.WaitError(abstractions.ErrClosed, last)
 	case ctx.Err() != nil:
-		return waiting.GaveUp(context.Cause(ctx), last)
+		return waiting.WaitError(context.Cause(ctx), last)
 	case passed: // the limit has passed, but Acquire asks at least once
 		err := w.m.ask(ctx, w.l)
 		switch {
 		case err == nil, ctx.Err() == nil:
 			return w.m.ownHolder(err)
-		case answerOf(err).Held != nil: // the backend has answered although ctx has ended
+		case waitingAnswer(err).Held != nil: // the backend has answered although ctx has ended
 			last = w.m.ownHolder(err)
 		}
-		return waiting.GaveUp(context.Cause(ctx), last)
+		return waiting.WaitError(context.Cause(ctx), last)
 	}
 	return w.lead(ctx, last)
 }
@@ -99,20 +99,20 @@ func (w *waiter) lead(ctx context.Context, holder error) error {
 			step = w.pause(ctx, step)
 		}
 	}
-	return waiting.GaveUp(step.End, w.m.ownHolder(step.Last))
+	return waiting.WaitError(step.End, w.m.ownHolder(step.Last))
 }
 
 // pause waits for a wake-up, for a bounded time.
 func (w *waiter) pause(ctx context.Context, step waiting.Step) waiting.Step {
-	hints, wake := w.hints, w.wake
-	if step.Deaf {
-		hints, wake = nil, nil
+	wakeups, wake := w.wakeups, w.wake
+	if step.IgnoreWakeups {
+		wakeups, wake = nil, nil
 	}
 	select {
 	case <-time.After(step.Pause):
-	case _, ok := <-hints:
+	case _, ok := <-wakeups:
 		if !ok {
-			w.hints = nil
+			w.wakeups = nil
 			return w.Woken(true)
 		}
 	case <-wake:
@@ -129,7 +129,7 @@ func (w *waiter) ask(ctx context.Context) (step waiting.Step) {
 	if err == nil {
 		return waiting.Step{Stop: true}
 	}
-	a, now := answerOf(err), time.Now()
+	a, now := waitingAnswer(err), time.Now()
 	if ctx.Err() != nil {
 		if dispatch.CutOff(ctx, err) {
 			a = waiting.Answer{}
@@ -140,14 +140,14 @@ func (w *waiter) ask(ctx context.Context) (step waiting.Step) {
 	refused := w.q.Answered(now, &a)
 	w.m.queues.mu.Unlock()
 	if step = w.Answered(now, &a, refused, w.m.random()); step.Failed > 0 {
-		w.failed(err, step.Failed)
+		w.reportFailure(err, step.Failed)
 	}
 	return step
 }
 
-// answerOf finds the facts in the error of a request.
-func answerOf(err error) waiting.Answer {
-	a := waiting.Answer{Err: err, Throttled: errors.Is(err, abstractions.ErrThrottled), Refused: denied(err), Final: permanent(err) || errors.Is(err, panics.Err)}
+// waitingAnswer finds the facts in the error of a request.
+func waitingAnswer(err error) waiting.Answer {
+	a := waiting.Answer{Err: err, Throttled: errors.Is(err, abstractions.ErrThrottled), Refused: isDenied(err), Final: isPermanent(err) || errors.Is(err, panics.Err)}
 	if !errors.As(err, &a.Held) && errors.Is(err, abstractions.ErrHeld) {
 		a.Held = &abstractions.HeldError{} // the provider does not describe the holder
 	}
@@ -157,9 +157,9 @@ func answerOf(err error) waiting.Answer {
 	return a
 }
 
-// failed reports the nth attempt in a row without an answer. So an application that starts while the backend is down does not
+// reportFailure reports the nth attempt in a row without an answer. So an application that starts while the backend is down does not
 // wait in silence.
-func (w *waiter) failed(err error, n int) {
+func (w *waiter) reportFailure(err error, n int) {
 	w.m.telemetry.AttemptFailed(w.l.scope, err)
 	w.m.observers.Publish(nil, w.l.id, &abstractions.Event{
 		Kind: abstractions.EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: w.l.name, Owner: w.m.config.Owner,
@@ -172,16 +172,16 @@ func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(w.m.config.RequestTimeout, w.m.config.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: w.l.name, ID: w.l.id, Owner: w.m.config.Owner}
-	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.waits, w.m.waiter, abstractions.Waiter.Wait, req, nil)
-	if err != nil && ctx.Err() == nil && !w.m.unhinted.Swap(true) { // logged once until a subscription succeeds
+	wakeups, err := dispatch.Send(ctx, w.m.requests, &w.overdueWaits, w.m.waiter, abstractions.Waiter.Wait, req, nil)
+	if err != nil && ctx.Err() == nil && !w.m.wakeupsFailed.Swap(true) { // logged once until a subscription succeeds
 		w.m.log(slog.LevelWarn, "leasing: waiters are not woken, and ask from time to time", "error", err)
 	}
 	if !timer.Stop() || err != nil || wakeups.C == nil { // without a channel the head would wait for wake-ups that never come
 		cancel()
 		return w.Subscribed(false, w.m.random())
 	}
-	w.m.unhinted.Store(false)
-	w.hints, w.unsubscribe = wakeups.C, cancel
+	w.m.wakeupsFailed.Store(false)
+	w.wakeups, w.unsubscribe = wakeups.C, cancel
 	return w.Subscribed(true, 0)
 }
 

@@ -28,12 +28,12 @@ func (qs *queues) init(m *Manager) {
 	qs.m, qs.byName = m, map[string]*queue{}
 	qs.rules = waiting.Rules{
 		MinPoll: m.config.MinPoll, MaxPoll: m.config.MaxPoll, RefusalTimeout: m.config.RefusalTimeout,
-		Hints: m.waiter != nil, Queued: m.waiter != nil && m.caps.Queues,
+		Wakeups: m.waiter != nil, Queued: m.waiter != nil && m.caps.Queues,
 	}
 }
 
-// of returns the queue of a name. Before it makes a new queue it may forget idle ones. Caller holds mu.
-func (qs *queues) of(name string) *queue {
+// get returns the queue of a name. Before it makes a new queue it may forget idle ones. Caller holds mu.
+func (qs *queues) get(name string) *queue {
 	q := qs.byName[name]
 	if q == nil {
 		for other, old := range qs.byName { // in any order
@@ -48,8 +48,8 @@ func (qs *queues) of(name string) *queue {
 	return q
 }
 
-// take calls input, and wakes the waiter that input returns. Locks mu.
-func (qs *queues) take(input func() (wake *waiter)) {
+// update calls input, and wakes the waiter that input returns. Locks mu.
+func (qs *queues) update(input func() (wake *waiter)) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if w := input(); w != nil {
@@ -69,7 +69,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 		w.limit = timer.C
 	}
 	qs.mu.Lock()
-	w.q = qs.of(l.name)
+	w.q = qs.get(l.name)
 	head := w.q.Join(w)
 	qs.mu.Unlock()
 	var won *lease
@@ -83,8 +83,8 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 
 // leave removes the waiter from the queue. won is the lease that was acquired, or nil.
 func (w *waiter) leave(won *lease) {
-	unresolved, blocks := won == nil && w.l.life.Unknown(), false
-	w.m.queues.take(func() (wake *waiter) {
+	unresolved, blocks := won == nil && w.l.life.Ambiguous(), false
+	w.m.queues.update(func() (wake *waiter) {
 		blocks, wake = w.q.Leave(w, won, w.l.id, unresolved)
 		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // more acquires than that waited at a time
 			delete(byName, w.l.name)
@@ -94,7 +94,7 @@ func (w *waiter) leave(won *lease) {
 	if unresolved {
 		var settled func()
 		if blocks {
-			settled = func() { w.m.queues.take(w.q.Settled) }
+			settled = func() { w.m.queues.update(w.q.Settled) }
 		}
 		w.m.abandon(w.l, settled)
 	}
@@ -103,9 +103,9 @@ func (w *waiter) leave(won *lease) {
 	}
 }
 
-// ending makes the head ask while the release of a lease of this manager is on its way.
-func (qs *queues) ending(l *lease) {
-	qs.take(func() (wake *waiter) {
+// beforeRelease makes the head ask while the release of a lease of this manager is on its way.
+func (qs *queues) beforeRelease(l *lease) {
+	qs.update(func() (wake *waiter) {
 		if q := qs.byName[l.name]; q != nil {
 			wake = q.Ending(l)
 		}
@@ -113,16 +113,16 @@ func (qs *queues) ending(l *lease) {
 	})
 }
 
-// ended makes the head ask after the end of a lease of this manager.
-func (qs *queues) ended(l *lease) {
-	qs.take(func() *waiter {
+// afterEnd makes the head ask after the end of a lease of this manager.
+func (qs *queues) afterEnd(l *lease) {
+	qs.update(func() *waiter {
 		if qs.rules.Queued && qs.byName[l.name] == nil {
 			return nil // nothing to remember
 		}
-		q := qs.of(l.name)
+		q := qs.get(l.name)
 		wake, later := q.Ended(l, l.AcquiredAt(), time.Now())
 		if later > 0 && !q.Idle() {
-			time.AfterFunc(later, func() { qs.take(q.Wake) })
+			time.AfterFunc(later, func() { qs.update(q.Wake) })
 		}
 		return wake
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/engine"
 )
 
-func TestNamesAreForgottenThatManyAcquiresWaitedFor(t *testing.T) {
+func TestIdleQueuesOfManyNamesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := leasingtest.NewManager(t, leasing.Options{})
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{NoAutoRenew: true})

@@ -113,22 +113,22 @@ func New(c Config) *Telemetry {
 	}
 	add(t.cleanupCount, 0, &t.base)
 	add(t.observerPanics, 0, &t.base)
-	t.gauge(meter, c)
+	t.registerGauges(meter, c)
 	return t
 }
 
-// gauge registers the observable gauges of a manager until
+// registerGauges registers the observable gauges of a manager until
 // Close. If several managers have the same kind of provider, the last manager counts.
-func (t *Telemetry) gauge(meter metric.Meter, c Config) {
+func (t *Telemetry) registerGauges(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
-	oldest, more := meter.Float64ObservableGauge("leasing.waiters.oldest", metric.WithUnit("s"),
+	oldest, upErr := meter.Float64ObservableGauge("leasing.waiters.oldest", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest acquire that waits, or 0."))
-	if err = errors.Join(err, more); err == nil {
-		of := metric.WithAttributes(t.provider)
+	if err = errors.Join(err, upErr); err == nil {
+		options := metric.WithAttributes(t.provider)
 		t.gauges, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-			o.ObserveFloat64(oldest, c.OldestWaiter().Seconds(), of)
-			o.ObserveInt64(up, c.BackendUp(), of)
+			o.ObserveFloat64(oldest, c.OldestWaiter().Seconds(), options)
+			o.ObserveInt64(up, c.BackendUp(), options)
 			return nil
 		}, up, oldest)
 	}
@@ -161,9 +161,9 @@ var moduleVersion = sync.OnceValue(func() string {
 	return ""
 })
 
-// made returns an instrument, or a stand-in that does nothing: telemetry that
+// orNoop returns an instrument, or a stand-in that does nothing: telemetry that
 // can't be set up is reported to OpenTelemetry's error handler and harms no lease.
-func made[T any](instrument T, err error, standIn T) T {
+func orNoop[T any](instrument T, err error, standIn T) T {
 	if err != nil {
 		otel.Handle(err)
 		return standIn
@@ -171,19 +171,19 @@ func made[T any](instrument T, err error, standIn T) T {
 	return instrument
 }
 
-func histogram(m metric.Meter, name, about string, bounds metric.HistogramOption) metric.Float64Histogram {
-	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), bounds)
-	return made[metric.Float64Histogram](h, err, noop.Float64Histogram{})
+func histogram(m metric.Meter, name, description string, bounds metric.HistogramOption) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), bounds)
+	return orNoop[metric.Float64Histogram](h, err, noop.Float64Histogram{})
 }
 
-func counter(m metric.Meter, name, unit, about string) metric.Int64Counter {
-	c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
-	return made[metric.Int64Counter](c, err, noop.Int64Counter{})
+func counter(m metric.Meter, name, unit, description string) metric.Int64Counter {
+	c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	return orNoop[metric.Int64Counter](c, err, noop.Int64Counter{})
 }
 
-func upDown(m metric.Meter, name, unit, about string) metric.Int64UpDownCounter {
-	c, err := m.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
-	return made[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
+func upDown(m metric.Meter, name, unit, description string) metric.Int64UpDownCounter {
+	c, err := m.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	return orNoop[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
 }
 
 // Scope is the attributes of one scope of names, alone and with each value of another
@@ -219,9 +219,9 @@ func (t *Telemetry) Scope(name string) *Scope {
 		for _, reason := range []abstractions.LostReason{
 			abstractions.LostExpired, abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone, abstractions.LostRenewalLimit, abstractions.LostClosed,
 		} {
-			add(t.lostCount, 0, s.and(reasonKey, string(reason)))
+			add(t.lostCount, 0, s.withAttr(reasonKey, string(reason)))
 		}
-		add(t.renewalFailure, 0, s.failed(abstractions.ErrUnavailable))
+		add(t.renewalFailure, 0, s.errorAttrs(abstractions.ErrUnavailable))
 	}
 	return s
 }
@@ -251,26 +251,26 @@ func FirstPart(name string) string {
 	return noScope
 }
 
-// and returns the scope's attributes and one more, whose values must be few.
-func (s *Scope) and(key attribute.Key, value string) *attrs {
+// withAttr returns the scope's attributes and one more, whose values must be few.
+func (s *Scope) withAttr(key attribute.Key, value string) *attrs {
 	kv := key.String(value)
 	if a, ok := s.with.Load(kv); ok {
 		return a.(*attrs)
 	}
-	made := newAttrs(append(slices.Clip(s.set), kv)...)
-	a, _ := s.with.LoadOrStore(kv, &made)
+	created := newAttrs(append(slices.Clip(s.set), kv)...)
+	a, _ := s.with.LoadOrStore(kv, &created)
 	return a.(*attrs)
 }
 
-// outcome returns the scope's attributes, with the kind of err unless err is nil.
-func (s *Scope) outcome(err error) *attrs {
+// outcomeAttrs returns the scope's attributes, with the kind of err unless err is nil.
+func (s *Scope) outcomeAttrs(err error) *attrs {
 	if err == nil {
 		return &s.base
 	}
-	return s.failed(err)
+	return s.errorAttrs(err)
 }
 
-func (s *Scope) failed(err error) *attrs { return s.and(errorKey, errorType(err)) }
+func (s *Scope) errorAttrs(err error) *attrs { return s.withAttr(errorKey, errorType(err)) }
 
 const (
 	errorKey  = attribute.Key("error.type")
@@ -299,16 +299,16 @@ func record(h metric.Float64Histogram, d time.Duration, a *attrs) {
 
 // Acquired counts an acquire that has ended.
 func (t *Telemetry) Acquired(s *Scope, took time.Duration, err error) {
-	record(t.acquireDuration, took, s.outcome(err))
+	record(t.acquireDuration, took, s.outcomeAttrs(err))
 	if err == nil {
 		add(t.acquireSuccess, 1, &s.base)
 	} else {
-		add(t.acquireFailure, 1, s.failed(err))
+		add(t.acquireFailure, 1, s.errorAttrs(err))
 	}
 }
 
 // AttemptFailed counts a request of a waiting acquire that the backend did not answer.
-func (t *Telemetry) AttemptFailed(s *Scope, err error) { add(t.attemptFailure, 1, s.failed(err)) }
+func (t *Telemetry) AttemptFailed(s *Scope, err error) { add(t.attemptFailure, 1, s.errorAttrs(err)) }
 
 // Waiting adds n to the number of acquires that wait.
 func (t *Telemetry) Waiting(s *Scope, n int64) { add(t.waiterCount, n, &s.base) }
@@ -334,8 +334,8 @@ type Renewed struct {
 	Margin time.Duration // the least trust that was left when they came back
 }
 
-// And adds the renewals of another lease.
-func (r Renewed) And(more Renewed) Renewed {
+// Add adds the renewals of another lease.
+func (r Renewed) Add(more Renewed) Renewed {
 	if r.Count > 0 {
 		more.Margin = min(more.Margin, r.Margin)
 	}
@@ -354,23 +354,23 @@ func (t *Telemetry) Renewals(s *Scope, took time.Duration, r Renewed) {
 
 // RenewalFailed counts an attempt to renew that failed.
 func (t *Telemetry) RenewalFailed(s *Scope, took time.Duration, err error) {
-	record(t.renewalDuration, took, s.failed(err))
-	add(t.renewalFailure, 1, s.failed(err))
+	record(t.renewalDuration, took, s.errorAttrs(err))
+	add(t.renewalFailure, 1, s.errorAttrs(err))
 }
 
 // Lost counts a loss.
 func (t *Telemetry) Lost(s *Scope, reason abstractions.LostReason) {
-	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
+	add(t.lostCount, 1, s.withAttr(reasonKey, string(reason)))
 }
 
 // Released measures a release that has ended.
 func (t *Telemetry) Released(s *Scope, took time.Duration, err error) {
-	record(t.releaseDuration, took, s.outcome(err))
+	record(t.releaseDuration, took, s.outcomeAttrs(err))
 }
 
-// Broke describes and counts a break. Actor and reason are for people: they are in the span, not
+// Broken describes and counts a break. Actor and reason are for people: they are in the span, not
 // in the metric, where each value would make a time series.
-func (t *Telemetry) Broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
+func (t *Telemetry) Broken(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
 	if wasHeld {
 		add(t.brokenCount, 1, &t.Scope(req.Name).base)
 	}

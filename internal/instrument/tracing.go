@@ -19,16 +19,16 @@ const traceKey = "traceparent"
 
 // Trace is the tracing of a lease. A lease that is not traced has a nil Trace, which all methods accept.
 type Trace struct {
-	caller trace.SpanContext // the span in the context of the acquire; may be invalid
-	stored string            // the value of traceKey; "" if the acquire is not sampled
-	linked trace.SpanContext // the latest holder to which the acquire's span has a link
-	asked  int               // requests of the acquire
+	caller   trace.SpanContext // the span in the context of the acquire; may be invalid
+	header   string            // the value of traceKey; "" if the acquire is not sampled
+	linked   trace.SpanContext // the latest holder to which the acquire's span has a link
+	requests int               // requests of the acquire
 }
 
-// Asks counts a request of the acquire. Only one goroutine has the claim at this point.
-func (t *Trace) Asks() {
+// CountRequest counts a request of the acquire. Only one goroutine has the claim at this point.
+func (t *Trace) CountRequest() {
 	if t != nil {
-		t.asked++
+		t.requests++
 	}
 }
 
@@ -37,7 +37,7 @@ func (t *Trace) Requests() int {
 	if t == nil {
 		return 0
 	}
-	return t.asked
+	return t.requests
 }
 
 // NewTrace returns the tracing of a lease that is acquired with the context ctx, in the span of spanCtx. It is nil without a trace.
@@ -50,20 +50,20 @@ func NewTrace(ctx, spanCtx context.Context, adopted bool) *Trace {
 	if own.IsSampled() && !adopted {
 		header := propagation.MapCarrier{}
 		propagation.TraceContext{}.Inject(spanCtx, header)
-		t.stored = header[traceKey]
+		t.header = header[traceKey]
 	}
 	return t
 }
 
 // With returns metadata with the trace context, if there is room.
 func (t *Trace) With(metadata map[string]string) map[string]string {
-	if t == nil || t.stored == "" {
+	if t == nil || t.header == "" {
 		return metadata
 	}
 	if _, own := metadata[traceKey]; own {
 		return metadata
 	}
-	all := map[string]string{traceKey: t.stored}
+	all := map[string]string{traceKey: t.header}
 	maps.Copy(all, metadata)
 	if abstractions.ValidateMetadata(all) != nil {
 		return metadata
@@ -122,14 +122,14 @@ func (t *Telemetry) StartBatch(ctx context.Context, leases []*Trace) (context.Co
 
 // SpanOfLoss makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch reports the loss.
 // The end of a span may export it, so the call may take long.
-func (t *Telemetry) SpanOfLoss(lease *Trace, about About, err error) {
+func (t *Telemetry) SpanOfLoss(lease *Trace, subject Subject, err error) {
 	_, span := t.StartLinked(background, "leasing.lost", lease)
 	defer span.End()
-	t.Describe(span, about, err)
+	t.Describe(span, subject, err)
 }
 
-// About is the subject of a span. Zero fields are left out.
-type About struct {
+// Subject identifies the subject of a span. Zero fields are left out.
+type Subject struct {
 	Name, ID string
 	Token    int64
 	TTL      time.Duration
@@ -137,7 +137,7 @@ type About struct {
 }
 
 // Describe sets a span's attributes and status if the span is recorded.
-func (t *Telemetry) Describe(span trace.Span, a About, err error) {
+func (t *Telemetry) Describe(span trace.Span, a Subject, err error) {
 	if !span.IsRecording() {
 		return
 	}

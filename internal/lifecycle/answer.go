@@ -15,8 +15,8 @@ type noAnswerError struct {
 	answer error // the last answer before it; nil if there is none
 }
 
-// Silent marks an error that matches ErrUnavailable as the error of a request without an answer.
-func Silent(err error) error { return &noAnswerError{err: err} }
+// MarkNoAnswer marks an error that matches ErrUnavailable as the error of a request without an answer.
+func MarkNoAnswer(err error) error { return &noAnswerError{err: err} }
 
 // NoAnswer makes the error of a request whose bound has passed. The provider's error stays as text: its
 // chain has the cause of a context, which may be another lease's.
@@ -26,7 +26,7 @@ func NoAnswer(err error) error {
 		err = where.Err
 	}
 	text := strings.TrimPrefix(err.Error(), abstractions.ErrUnavailable.Error()+": ")
-	return Silent(fmt.Errorf("%w: %s", abstractions.ErrUnavailable, text))
+	return MarkNoAnswer(fmt.Errorf("%w: %s", abstractions.ErrUnavailable, text))
 }
 
 func (e *noAnswerError) Error() string {
@@ -46,31 +46,31 @@ func (e *noAnswerError) Unwrap() []error {
 
 func (e *noAnswerError) NotApplied() bool { return abstractions.NotApplied(e.err) }
 
-// Unanswered marks a timeout of the client library itself, such as that of a dial, as the error of a request without an answer.
-func Unanswered(err error) error {
+// MarkTimeout marks a timeout of the client library itself, such as that of a dial, as the error of a request without an answer.
+func MarkTimeout(err error) error {
 	if _, marked := err.(*noAnswerError); marked || !errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrThrottled) { //nolint:errorlint // the outermost only
 		return err
 	}
 	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		return Silent(err)
+		return MarkNoAnswer(err)
 	}
 	return err
 }
 
-// after returns err, which follows an earlier error of the same lease. If the backend did not answer this
+// withLastAnswer returns err, which follows an earlier error of the same lease. If the backend did not answer this
 // time, the result also carries its last answer.
-func after(earlier, err error) error {
-	silent, ok := err.(*noAnswerError) //nolint:errorlint // as Silent has made it
-	if last := answerOf(earlier); ok && last != nil {
-		return &noAnswerError{err: silent.err, answer: last}
+func withLastAnswer(earlier, err error) error {
+	noAnswer, ok := err.(*noAnswerError) //nolint:errorlint // as MarkNoAnswer has made it
+	if last := lastAnswer(earlier); ok && last != nil {
+		return &noAnswerError{err: noAnswer.err, answer: last}
 	}
 	return err
 }
 
-// answerOf returns the last answer of the backend that err carries.
-func answerOf(err error) error {
-	if silent, ok := err.(*noAnswerError); ok { //nolint:errorlint // as Silent has made it
-		return silent.answer
+// lastAnswer returns the last answer of the backend that err carries.
+func lastAnswer(err error) error {
+	if noAnswer, ok := err.(*noAnswerError); ok { //nolint:errorlint // as MarkNoAnswer has made it
+		return noAnswer.answer
 	}
 	return err
 }

@@ -81,11 +81,11 @@ func (t *Tries) Tried(now trust.Instant, r TryResult, closing Closing, random fl
 	next.Warn = left == trust.Forever && t.count&(t.count-1) == 0
 	switch {
 	case !r.Answered: // backs off like a renewal, up to a second, or to a minute for an infinite lease
-		most := time.Second
+		limit := time.Second
 		if left == trust.Forever {
-			most = time.Minute
+			limit = time.Minute
 		}
-		next.Pause = min(RetryPause(t.count, left, left, random), most)
+		next.Pause = min(RetryPause(t.count, left, left, random), limit)
 	case t.count >= repeats:
 		next.Pause = left
 	default:

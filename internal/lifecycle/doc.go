@@ -14,7 +14,7 @@
 //
 //	input           Claiming          Working, Ending                       Releasing            Ended
 //	Unanswered      outcome unknown   -                                     -                    -
-//	Granted         noted if unsure   -                                     -                    -
+//	Granted         noted if unknown  -                                     -                    -
 //	Begin           Working           -                                     -                    -
 //	Abandon         Abandoned         -                                     -                    -
 //	Expire          -                 lost if trust has run out             nothing              nothing
@@ -36,7 +36,7 @@
 //	Lose            -                 Ended                                 nothing              nothing
 //
 // RepliedLate of an abandoned claim asks for a clean-up. The engine never sends an input where the table has "-". The table leaves
-// out four inputs that follow others: StartRenewal after AskRenewal, Settle after a renewal that was not sent, AwaitedInVain after
+// out four inputs that follow others: StartRenewal after AskRenewal, Settle after a renewal that was not sent, AwaitTimedOut after
 // an AskRelease that awaits a renewal, and AfterRelease, which returns the clean-up of a release.
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have

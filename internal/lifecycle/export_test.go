@@ -10,29 +10,29 @@ import (
 // Clone returns a copy that shares nothing that an input changes. Metadata maps are never changed.
 func (l *Lease) Clone() Lease {
 	next := *l
-	if l.terms != nil {
-		t := *l.terms
-		next.terms = &t
+	if l.ttlChange != nil {
+		t := *l.ttlChange
+		next.ttlChange = &t
 	}
-	if l.change != nil {
-		c := *l.change
-		next.change = &c
+	if l.metadataChange != nil {
+		c := *l.metadataChange
+		next.metadataChange = &c
 	}
 	return next
 }
 
 // Key appends to b all that later steps depend on. Instants count from now. waits says that a request is under way.
 func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
-	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.unknown, l.unsure, l.granted == abstractions.Infinite))
+	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.ambiguous, l.renewalUnanswered, l.granted == abstractions.Infinite))
 	if l.phase < Ended || waits {
-		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.mayLand, l.keep} {
+		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.mayLand, l.atLeastUntil} {
 			b = append(b, Until(at.Mono, now, unit))
 		}
 	}
-	if t := l.terms; t != nil {
+	if t := l.ttlChange; t != nil {
 		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.unanswered/unit, 100)))
 	}
-	if c := l.change; c != nil {
+	if c := l.metadataChange; c != nil {
 		b = append(b, byte(c.version), byte(c.sent), byte(c.granted), byte(c.carriedAs), Bits(c.wanted != nil, c.carried != nil), Until(c.mayLand.Mono, now, unit))
 		for _, v := range c.confirmed {
 			b = append(b, v...)

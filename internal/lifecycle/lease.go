@@ -41,8 +41,8 @@ func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
 	return sent.Add(r.Window(ttl)).Left(now) > 0
 }
 
-// Whole rounds a TTL up to the unit in which the backend counts, unless unit is 0.
-func Whole(ttl, unit time.Duration) time.Duration {
+// RoundUp rounds a TTL up to the unit in which the backend counts, unless unit is 0.
+func RoundUp(ttl, unit time.Duration) time.Duration {
 	if unit > 0 && ttl%unit != 0 && ttl > 0 {
 		ttl += unit - ttl%unit
 	}
@@ -63,31 +63,31 @@ type Settings struct {
 type Lease struct {
 	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
 
-	phase    Phase
-	renewing bool  // an attempt is under way, or about to be
-	unsure   bool  // at least one renewal got no answer
-	unknown  bool  // a request since the latest success may have been applied, or may yet be
-	failures int32 // failed renewals in a row
-	renewals int32
-	rules    *Rules
-	settings *Settings
-	until    trust.Instant // the end of the trust in the latest grant
-	lastSent trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
-	renewIn  time.Duration // from lastSent to the next renewal; trust.Forever for none
+	phase             Phase
+	renewing          bool  // an attempt is under way, or about to be
+	renewalUnanswered bool  // at least one renewal got no answer
+	ambiguous         bool  // a request since the latest success may have been applied, or may yet be
+	failures          int32 // failed renewals in a row
+	renewals          int32
+	rules             *Rules
+	settings          *Settings
+	until             trust.Instant // the end of the trust in the latest grant
+	lastSent          trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
+	renewIn           time.Duration // from lastSent to the next renewal; trust.Forever for none
 
-	state   any           // of the latest grant, as are the next two
-	sent    trust.Instant // when its request was sent
-	granted time.Duration
-	failure error           // of the latest renewal
-	change  *metadataChange // nil if WantMetadata was never called
-	terms   *terms          // nil if WantTTL was never called
+	state          any           // of the latest grant, as are the next two
+	sent           trust.Instant // when its request was sent
+	granted        time.Duration
+	failure        error           // of the latest renewal
+	metadataChange *metadataChange // nil if WantMetadata was never called
+	ttlChange      *ttlChange      // nil if WantTTL was never called
 
 	// Fields for the rest of the lease's life.
 
-	cause   error         // the cause with which its context ends
-	outcome error         // the result of the release, or the loss, once the lease has ended
-	mayLand trust.Instant // until when an earlier request of the acquire may land
-	keep    trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
+	cause        error         // the cause with which its context ends
+	outcome      error         // the result of the release, or the loss, once the lease has ended
+	mayLand      trust.Instant // until when an earlier request of the acquire may land
+	atLeastUntil trust.Instant // until when the name stays taken (Settings.AtLeast); zero for no such time
 }
 
 // New returns a lease in the phase Claiming.
@@ -95,11 +95,11 @@ func New(rules *Rules, settings *Settings) Lease { return Lease{rules: rules, se
 
 // Effects are the steps that follow an input. The zero value has no step.
 type Effects struct {
-	Look    bool  // the lease is due at another time: see Next
-	Over    bool  // the lease is not due any more
-	Settled bool  // the waiters for the renewal under way see its result
-	Failing int8  // the change to the number of leases whose latest renewal failed
-	Cause   error // ends the lease's context
+	Reschedule bool  // the lease is due at another time: see Next
+	Over       bool  // the lease is not due any more
+	Settled    bool  // the waiters for the renewal under way see its result
+	Failing    int8  // the change to the number of leases whose latest renewal failed
+	Cause      error // ends the lease's context
 	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is
 	// published after Event; nil for a lease that lives on.
 	Event Event
@@ -177,10 +177,10 @@ func (l *Lease) slack() time.Duration {
 }
 
 // Unanswered is the input that a request of the acquire, sent at the given instant, has an unknown outcome.
-func (l *Lease) Unanswered(sent trust.Instant) { l.unknown, l.lastSent = true, sent }
+func (l *Lease) Unanswered(sent trust.Instant) { l.ambiguous, l.lastSent = true, sent }
 
-// Unknown reports whether a request may have been applied since the latest success, or may yet be.
-func (l *Lease) Unknown() bool { return l.unknown }
+// Ambiguous reports whether a request may have been applied since the latest success, or may yet be.
+func (l *Lease) Ambiguous() bool { return l.ambiguous }
 
 // Granted is the input that the backend has granted the claim by a request sent at the given instant. It reports whether the
 // grant is trusted at all. The lease begins with Begin.
@@ -188,26 +188,26 @@ func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool
 	switch {
 	case adopted:
 		l.mayLand = sent.Add(l.settings.FirstTTL)
-	case l.unknown:
+	case l.ambiguous:
 		l.mayLand = l.lastSent.Add(l.settings.FirstTTL)
 	}
 	// An acquired claim is cleaned up unless Begin follows.
-	l.unknown, l.lastSent = !adopted, sent
+	l.ambiguous, l.lastSent = !adopted, sent
 	return l.rules.Trusts(now, sent, ttl)
 }
 
 // Begin starts the lease of a granted claim.
 func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random float64) (fx Effects) {
-	l.phase, l.unknown = Working, false
+	l.phase, l.ambiguous = Working, false
 	if l.settings.AtLeast > 0 {
-		l.keep = sent.Add(l.settings.AtLeast)
+		l.atLeastUntil = sent.Add(l.settings.AtLeast)
 	}
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, sent.Add(l.rules.Window(grant.TTL))
 	l.planRenewal(random)
 	if l.settings.TTL == abstractions.Infinite && grant.TTL != abstractions.Infinite {
 		l.renewIn = 0 // the first renewal makes the lease infinite
 	}
-	fx.Look = true
+	fx.Reschedule = true
 	fx.Event = Event{Kind: abstractions.EventAcquired, Remaining: l.until.Left(now)}
 	return fx
 }
@@ -228,7 +228,7 @@ func (l *Lease) Due(now trust.Instant) (renew bool, fx Effects) {
 	if !l.renewing && l.nextRenew().Left(now) <= l.slack() {
 		l.renewing, renew = true, true
 	}
-	fx.Look = true
+	fx.Reschedule = true
 	return renew, fx
 }
 
@@ -237,7 +237,7 @@ func (l *Lease) Expire(now trust.Instant) Effects {
 	if l.Over() || l.until.Left(now) > 0 {
 		return Effects{}
 	}
-	lost := &abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(answerOf(l.failure), l.failure)}
+	lost := &abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(lastAnswer(l.failure), l.failure)}
 	if l.failures == 0 && l.usedUp() {
 		lost.Reason = abstractions.LostRenewalLimit
 	}
@@ -249,7 +249,7 @@ func (l *Lease) Lose(lost *abstractions.LostError) (fx Effects) {
 	if l.Over() {
 		return fx
 	}
-	if l.unknown && lost.Reason == abstractions.LostExpired {
+	if l.ambiguous && lost.Reason == abstractions.LostExpired {
 		fx.CleanUp = l.cleanUpAfter(l.lastSent)
 	}
 	fx.Cause = l.endWork(lost)
@@ -261,7 +261,7 @@ func (l *Lease) Lose(lost *abstractions.LostError) (fx Effects) {
 // cleanUpAfter returns the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lost lease.
 func (l *Lease) cleanUpAfter(sent trust.Instant) *CleanUp {
-	c := &CleanUp{Until: sent.Add(max(l.renewTTL(sent), l.terms.most()))}
+	c := &CleanUp{Until: sent.Add(max(l.renewTTL(sent), l.ttlChange.longestTTL()))}
 	if l.granted != abstractions.Infinite {
 		c.From = l.sent.Add(l.granted)
 	}
@@ -283,7 +283,7 @@ func (l *Lease) endWork(cause error) (ended error) {
 func (l *Lease) finish(outcome error, fx *Effects) {
 	l.phase, l.outcome = Ended, outcome
 	fx.Over = true
-	l.recovered(fx)
+	l.resetFailures(fx)
 }
 
 // usedUp reports whether the lease has had all its MaxRenewals renewals.

@@ -39,30 +39,30 @@ type MetadataVersions struct {
 // WantMetadata is the input that the next renewals carry metadata, in place of the acquire's. It returns the version of
 // that change.
 func (l *Lease) WantMetadata(metadata, acquired map[string]string) (version int) {
-	if l.change == nil {
-		l.change = &metadataChange{confirmed: acquired}
+	if l.metadataChange == nil {
+		l.metadataChange = &metadataChange{confirmed: acquired}
 	}
-	l.change.version++
-	l.change.wanted = maps.Clone(metadata)
+	l.metadataChange.version++
+	l.metadataChange.wanted = maps.Clone(metadata)
 	if metadata == nil {
-		l.change.wanted = map[string]string{}
+		l.metadataChange.wanted = map[string]string{}
 	}
-	return l.change.version
+	return l.metadataChange.version
 }
 
 // MetadataVersions returns how far the changes have come.
 func (l *Lease) MetadataVersions() MetadataVersions {
-	c := l.change
+	c := l.metadataChange
 	return MetadataVersions{Sent: c.sent, Granted: c.granted, Refused: c.refused, Refusal: c.refusal}
 }
 
 // Metadata returns the metadata that the backend confirmed last. changed is false, and the metadata nil, if
 // WantMetadata was never called.
 func (l *Lease) Metadata() (confirmed map[string]string, changed bool) {
-	if l.change == nil {
+	if l.metadataChange == nil {
 		return nil, false
 	}
-	return l.change.confirmed, true
+	return l.metadataChange.confirmed, true
 }
 
 // carry returns the metadata that the next renewal carries.
@@ -80,8 +80,8 @@ func (c *metadataChange) carry() map[string]string {
 	return c.carried
 }
 
-// renewed notes the success of a renewal sent at the given instant.
-func (c *metadataChange) renewed(sent trust.Instant) {
+// noteSuccess notes the success of a renewal sent at the given instant.
+func (c *metadataChange) noteSuccess(sent trust.Instant) {
 	if c.carried == nil {
 		return
 	}
@@ -94,17 +94,17 @@ func (c *metadataChange) renewed(sent trust.Instant) {
 	}
 }
 
-// landed notes that an overdue request has returned. The next renewal undoes a change
+// noteLateReply notes that an overdue request has returned. The next renewal undoes a change
 // that the request may have made.
-func (c *metadataChange) landed(now trust.Instant, applied bool) {
+func (c *metadataChange) noteLateReply(now trust.Instant, applied bool) {
 	if applied && c.mayLand.Left(now) < 0 {
 		c.mayLand = now
 	}
 }
 
-// failed notes a failed renewal, which may land until the given instant. Metadata that the
+// noteFailure notes a failed renewal, which may land until the given instant. Metadata that the
 // backend refuses is dropped, so that the next renewals don't fail for the same reason.
-func (c *metadataChange) failed(until trust.Instant, err error, a *Answer) {
+func (c *metadataChange) noteFailure(until trust.Instant, err error, a *Answer) {
 	switch {
 	case c.carried == nil:
 	case a.Applied:

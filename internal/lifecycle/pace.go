@@ -30,7 +30,7 @@ func (l *Lease) planRenewal(random float64) {
 		l.renewIn = trust.Forever
 		return
 	}
-	if trusted := min(l.granted, l.terms.least()); trusted < l.settings.TTL && l.settings.TTL != abstractions.Infinite { // less than the requested TTL
+	if trusted := min(l.granted, l.ttlChange.trustLimit()); trusted < l.settings.TTL && l.settings.TTL != abstractions.Infinite { // less than the requested TTL
 		cadence = min(cadence, time.Duration(DefaultFraction*float64(trusted)))
 	}
 	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)

@@ -18,15 +18,15 @@ func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effe
 	fx.Cause = l.endWork(abstractions.ErrReleased)
 	l.phase = Releasing
 	fx.Over = true
-	if await = l.renewing && l.keep.Left(now) > 0; !await {
+	if await = l.renewing && l.atLeastUntil.Left(now) > 0; !await {
 		l.settle(&fx) // waiters for the renewal return
 	}
 	return before, await, fx
 }
 
-// AwaitedInVain is the input that the renewal under way did not return while a release waited.
-func (l *Lease) AwaitedInVain() (fx Effects) {
-	l.unsure = true
+// AwaitTimedOut is the input that the renewal under way did not return while a release waited.
+func (l *Lease) AwaitTimedOut() (fx Effects) {
+	l.renewalUnanswered = true
 	l.settle(&fx)
 	return fx
 }
@@ -44,40 +44,40 @@ type Step uint8
 
 // The steps.
 const (
-	GiveUp  Step = iota // release the claim
-	Shorten             // renew it for the rest of AtLeast
-	RunOut              // no request: the lease ends by itself with AtLeast
+	SendRelease Step = iota // release the claim
+	Shorten                 // renew it for the rest of AtLeast
+	RunOut                  // no request: the lease ends by itself with AtLeast
 )
 
 // NextStep returns the next request of a release, and the TTL with which a lease is shortened.
 func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
-	rest := l.keep.Left(now)
+	rest := l.atLeastUntil.Left(now)
 	if rest <= 0 {
-		return GiveUp, 0
+		return SendRelease, 0
 	}
-	end, unsure := l.backendEnd(now)
-	if excess := end.Left(now) - rest; !unsure && excess >= 0 && excess <= l.rules.Granularity {
+	end, uncertain := l.backendEnd(now)
+	if excess := end.Left(now) - rest; !uncertain && excess >= 0 && excess <= l.rules.Granularity {
 		return RunOut, 0
 	}
-	return Shorten, Whole(max(rest, l.rules.MinTTL), l.rules.Granularity)
+	return Shorten, RoundUp(max(rest, l.rules.MinTTL), l.rules.Granularity)
 }
 
-// backendEnd returns the time at which the backend ends the lease by itself. unsure says that a request without an
+// backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an
 // answer may have postponed that time, or may still postpone that time.
-func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, unsure bool) {
-	return l.sent.Add(l.granted), l.unsure || l.mayLand.Left(now) > 0
+func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, uncertain bool) {
+	return l.sent.Add(l.granted), l.renewalUnanswered || l.mayLand.Left(now) > 0
 }
 
 // AfterRelease returns the clean-up after a release that was begun at the given instant. failed says that the backend did not
-// confirm the release. mayPass says that a later release may succeed, or that this one may still land.
-func (l *Lease) AfterRelease(began trust.Instant, failed, mayPass bool) *CleanUp {
-	end, unsure := l.backendEnd(began)
-	keeps := l.keep.Left(began) > 0
+// confirm the release. retryable says that a later release may succeed, or that this one may still land.
+func (l *Lease) AfterRelease(began trust.Instant, failed, retryable bool) *CleanUp {
+	end, uncertain := l.backendEnd(began)
+	withinAtLeast := l.atLeastUntil.Left(began) > 0
 	switch {
-	case keeps && end.Mono != trust.Forever && (!unsure || l.settings.TTL != abstractions.Infinite):
+	case withinAtLeast && end.Mono != trust.Forever && (!uncertain || l.settings.TTL != abstractions.Infinite):
 		return nil // the lease runs out by itself
-	case failed && mayPass, keeps && unsure: // a renewal that lands late makes it infinite again
-		return &CleanUp{From: l.keep, Until: began.Add(l.settings.TTL)}
+	case failed && retryable, withinAtLeast && uncertain: // a renewal that lands late makes it infinite again
+		return &CleanUp{From: l.atLeastUntil, Until: began.Add(l.settings.TTL)}
 	case l.mayLand.Left(began) > 0:
 		return &CleanUp{Until: l.mayLand, ByID: true}
 	}

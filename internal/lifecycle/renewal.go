@@ -20,7 +20,7 @@ func (l *Lease) AskRenewal() (mine, usedUp bool) {
 // StartRenewal is the input that the caller of AskRenewal makes a renewal.
 func (l *Lease) StartRenewal() Effects {
 	l.renewing = true
-	return Effects{Look: true}
+	return Effects{Reschedule: true}
 }
 
 // Renewal is a request to be sent.
@@ -40,11 +40,11 @@ func (l *Lease) BeginRenewal(sent trust.Instant) (r Renewal, ok bool, fx Effects
 	}
 	l.lastSent = sent
 	r.TTL, r.State = l.renewTTL(sent), l.state
-	if l.change != nil {
-		r.Metadata = l.change.carry()
+	if l.metadataChange != nil {
+		r.Metadata = l.metadataChange.carry()
 	}
-	if l.terms != nil {
-		fx.Look = l.carryTerms(r.TTL, sent)
+	if l.ttlChange != nil {
+		fx.Reschedule = l.carryTTL(r.TTL, sent)
 	}
 	r.Bound = AttemptBound(l.until.Left(sent), l.rules.RequestTimeout)
 	return r, true, fx
@@ -53,10 +53,10 @@ func (l *Lease) BeginRenewal(sent trust.Instant) (r Renewal, ok bool, fx Effects
 // renewTTL returns the TTL of a renewal that is sent at the given instant: the TTL of the settings, or the rest of
 // AtLeast if that is longer.
 func (l *Lease) renewTTL(sent trust.Instant) time.Duration {
-	if l.keep == (trust.Instant{}) {
+	if l.atLeastUntil == (trust.Instant{}) {
 		return l.settings.TTL
 	}
-	return max(l.settings.TTL, Whole(l.keep.Left(sent), l.rules.Granularity))
+	return max(l.settings.TTL, RoundUp(l.atLeastUntil.Left(sent), l.rules.Granularity))
 }
 
 // Answer is the result of a renewal. The methods of errors are the provider's code, so the engine reads the facts in an
@@ -85,32 +85,32 @@ const (
 func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (result Result, margin time.Duration, fx Effects) {
 	switch {
 	case l.Over():
-		l.answeredLate(sent, a, &fx)
+		l.noteLateAnswer(sent, a, &fx)
 		return Late, 0, fx
 	case a.Err == nil:
 		margin = l.until.Left(now)
-		l.renewed(sent, now, a.Grant, random, &fx)
+		l.extend(sent, now, a.Grant, random, &fx)
 		return Renewed, margin, fx
 	case a.Lost != nil:
 		return Failed, 0, l.Lose(a.Lost)
 	}
-	return Failed, 0, l.renewalFailed(now, a, random)
+	return Failed, 0, l.noteFailure(now, a, random)
 }
 
-// answeredLate notes the result for a release that shortens the lease. It does not change the State of the grant, since the
+// noteLateAnswer notes the result for a release that shortens the lease. It does not change the State of the grant, since the
 // release may be reading the State.
-func (l *Lease) answeredLate(sent trust.Instant, a *Answer, fx *Effects) {
-	fx.CleanUp = l.outlived(a.Applied, sent)
+func (l *Lease) noteLateAnswer(sent trust.Instant, a *Answer, fx *Effects) {
+	fx.CleanUp = l.cleanUpAfterLoss(a.Applied, sent)
 	if a.Err == nil {
 		l.granted, l.sent = a.Grant.TTL, sent
 	}
-	l.unsure = l.unsure || a.Err != nil && a.Applied
+	l.renewalUnanswered = l.renewalUnanswered || a.Err != nil && a.Applied
 	l.settle(fx)
 }
 
-// outlived returns the clean-up after a renewal that the backend may have granted
+// cleanUpAfterLoss returns the clean-up after a renewal that the backend may have granted
 // although the lease was lost, or nil if no clean-up is needed.
-func (l *Lease) outlived(applied bool, sent trust.Instant) *CleanUp {
+func (l *Lease) cleanUpAfterLoss(applied bool, sent trust.Instant) *CleanUp {
 	lost, ok := l.outcome.(*abstractions.LostError) //nolint:errorlint // as Lose has set it
 	if !ok || lost.Reason == abstractions.LostClosed || !applied {
 		return nil
@@ -120,8 +120,8 @@ func (l *Lease) outlived(applied bool, sent trust.Instant) *CleanUp {
 
 // RepliedLate is the input that a request has returned after its caller had left: it may have been applied as late as now.
 func (l *Lease) RepliedLate(now trust.Instant, applied bool) (cleanUp *CleanUp) {
-	if l.change != nil {
-		l.change.landed(now, applied)
+	if l.metadataChange != nil {
+		l.metadataChange.noteLateReply(now, applied)
 	}
 	if l.phase == Abandoned {
 		if applied {
@@ -129,43 +129,43 @@ func (l *Lease) RepliedLate(now trust.Instant, applied bool) (cleanUp *CleanUp) 
 		}
 		return nil
 	}
-	return l.outlived(applied, now)
+	return l.cleanUpAfterLoss(applied, now)
 }
 
-// renewed extends the trust.
-func (l *Lease) renewed(sent, now trust.Instant, grant abstractions.Grant, random float64, fx *Effects) {
+// extend extends the trust.
+func (l *Lease) extend(sent, now trust.Instant, grant abstractions.Grant, random float64, fx *Effects) {
 	trusted := grant.TTL
-	if l.terms != nil {
-		trusted = l.terms.renewed(grant.TTL)
+	if l.ttlChange != nil {
+		trusted = l.ttlChange.noteSuccess(grant.TTL)
 	}
 	l.until = sent.Add(l.rules.Window(trusted))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
-	if l.change != nil {
-		l.change.renewed(sent)
+	if l.metadataChange != nil {
+		l.metadataChange.noteSuccess(sent)
 	}
-	l.recovered(fx)
+	l.resetFailures(fx)
 	l.planRenewal(random)
 	l.settle(fx)
-	fx.Look = true
+	fx.Reschedule = true
 	fx.Event = Event{Kind: abstractions.EventRenewed, Remaining: l.until.Left(now)}
 }
 
-// renewalFailed plans the retry, unless trust is over.
-func (l *Lease) renewalFailed(now trust.Instant, a *Answer, random float64) (fx Effects) {
+// noteFailure plans the retry, unless trust is over.
+func (l *Lease) noteFailure(now trust.Instant, a *Answer, random float64) (fx Effects) {
 	left := l.until.Left(now)
 	failing := int8(0)
 	if l.failures++; l.failures == 1 {
 		failing = 1
 	}
-	err := after(l.failure, a.Err)
+	err := withLastAnswer(l.failure, a.Err)
 	l.failure = err
-	if l.change != nil {
-		l.change.failed(l.lastSent.Add(l.settings.FirstTTL), err, a)
+	if l.metadataChange != nil {
+		l.metadataChange.noteFailure(l.lastSent.Add(l.settings.FirstTTL), err, a)
 	}
-	l.unknown, l.unsure = l.unknown || a.Applied, l.unsure || a.Applied
-	if l.terms != nil && a.Applied {
-		l.terms.noteUnanswered()
+	l.ambiguous, l.renewalUnanswered = l.ambiguous || a.Applied, l.renewalUnanswered || a.Applied
+	if l.ttlChange != nil && a.Applied {
+		l.ttlChange.noteUnanswered()
 	}
 	l.planRetry(now, left, a.Throttled, random)
 	event := Event{
@@ -173,22 +173,22 @@ func (l *Lease) renewalFailed(now trust.Instant, a *Answer, random float64) (fx 
 		WillRetry: l.settings.Cadence != trust.Forever && l.nextRenew().Left(now) < left,
 	}
 	if left <= 0 {
-		fx = l.Lose(&abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(answerOf(err), err)})
+		fx = l.Lose(&abstractions.LostError{Reason: abstractions.LostExpired, Err: cmp.Or(lastAnswer(err), err)})
 	} else {
 		l.settle(&fx)
-		fx.Look = true
+		fx.Reschedule = true
 	}
 	fx.Event = event
 	fx.Failing += failing
 	return fx
 }
 
-// recovered resets the failures.
-func (l *Lease) recovered(fx *Effects) {
+// resetFailures resets the failures.
+func (l *Lease) resetFailures(fx *Effects) {
 	if l.failures > 0 {
 		fx.Failing--
 	}
-	l.failures, l.failure, l.unknown = 0, nil, false
+	l.failures, l.failure, l.ambiguous = 0, nil, false
 }
 
 // settle wakes the waiters for the renewal under way, which then read its result.
@@ -207,7 +207,7 @@ func (l *Lease) Settle() (fx Effects) {
 func (l *Lease) RenewNow(now trust.Instant) (fx Effects) {
 	if !l.Over() && l.settings.Cadence != trust.Forever {
 		l.renewIn = min(l.renewIn, now.Mono-l.lastSent.Mono)
-		fx.Look = true
+		fx.Reschedule = true
 	}
 	return fx
 }

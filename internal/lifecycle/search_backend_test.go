@@ -46,8 +46,8 @@ type backend struct {
 	data     []byte   // of a store
 	version  int      // of data
 	grants   []grant  // in their order
-	top      int64    // the highest token of a grant
-	gone     claimSet // released or broken
+	maxToken int64    // the highest token of a grant
+	ended    claimSet // released or broken
 	broken   claimSet // broken at once: the holder notices it later
 }
 
@@ -79,12 +79,12 @@ func (w *world) arrive(i int, again, late bool) {
 	} else {
 		w.network = slices.Delete(w.network, i, i+1)
 	}
-	a := w.ask(&r)
+	a := w.decideRequest(&r)
 	p := &w.parties[r.from]
 	switch {
 	case r.kind == 'c':
 		p.tried(&r, true)
-	case p.waits == r.kind && p.no == r.no && p.id == r.id && p.answer == nil:
+	case p.awaited == r.kind && p.no == r.no && p.id == r.id && p.answer == nil:
 		p.answer = a
 	case late:
 		p.cleanUp(p.life.RepliedLate(p.now(), a.Applied))
@@ -103,11 +103,11 @@ func (w *world) lose(i int) {
 // repliesLate reports whether the answer to a request can come after its caller has left.
 func (w *world) repliesLate(r *request) bool {
 	p := &w.parties[r.from]
-	return w.plan.late && !r.copied && (r.kind == 'a' || r.kind == 'n') && p.id == r.id && (p.waits == 0 || p.no != r.no)
+	return w.plan.late && !r.copied && (r.kind == 'a' || r.kind == 'n') && p.id == r.id && (p.awaited == 0 || p.no != r.no)
 }
 
-// ask has the backend decide about a request.
-func (w *world) ask(r *request) *lifecycle.Answer {
+// decideRequest has the backend decide about a request.
+func (w *world) decideRequest(r *request) *lifecycle.Answer {
 	b := &w.backend
 	b.requests++
 	w.refresh()
@@ -121,21 +121,21 @@ func (w *world) ask(r *request) *lifecycle.Answer {
 	a := &lifecycle.Answer{Grant: given, Err: err, Applied: err == nil}
 	_ = errors.As(err, &a.Lost)
 	if after := (grant{b.record.ID, b.record.Token}); after != before && after.id == r.id && r.kind == 'a' {
-		w.granted(after)
+		w.noteGrant(after)
 	}
 	if err == nil && (r.kind == 'r' || r.kind == 'c') {
-		b.gone.add(r.id)
+		b.ended.add(r.id)
 	}
 	return a
 }
 
-// granted notes a new holder.
-func (w *world) granted(to grant) {
+// noteGrant notes a new holder.
+func (w *world) noteGrant(to grant) {
 	b := &w.backend
-	if to.token <= b.top {
-		w.bad = fmt.Sprintf("claim %s is granted under token %d, and an earlier one was under %d", to.id, to.token, b.top)
+	if to.token <= b.maxToken {
+		w.violation = fmt.Sprintf("claim %s is granted under token %d, and an earlier one was under %d", to.id, to.token, b.maxToken)
 	}
-	b.top = max(b.top, to.token)
+	b.maxToken = max(b.maxToken, to.token)
 	b.grants = append(slices.Clip(b.grants), to)
 }
 
@@ -162,15 +162,15 @@ func (w *world) decide(r *request) (abstractions.Grant, error) {
 	default:
 		c = b.record.Release(abstractions.ReleaseRequest{ID: r.id})
 	}
-	w.keep(c)
+	w.storeDeadline(c)
 	if w.plan.failover && c.Write {
 		b.before = &before
 	}
 	return b.record.Grant(r.ttl), c.Err
 }
 
-// keep stores the deadline of a record that a rule has changed.
-func (w *world) keep(c providerkit.Change) {
+// storeDeadline stores the deadline of a record that a rule has changed.
+func (w *world) storeDeadline(c providerkit.Change) {
 	if c.Deadline {
 		w.backend.deadline = trust.AddSaturated(w.time, w.backend.record.Left)
 	}
@@ -181,19 +181,19 @@ func (w *world) breakLease(atOnce bool) {
 	b := &w.backend
 	b.requests++
 	w.refresh()
-	met, meant := grant{b.record.ID, b.record.Token}, w.operator
+	held, target := grant{b.record.ID, b.record.Token}, w.operator
 	w.operator = 0
-	result, c := b.record.Break(abstractions.BreakRequest{IfToken: meant, Immediate: atOnce, Grace: tick})
-	w.keep(c)
+	result, c := b.record.Break(abstractions.BreakRequest{IfToken: target, Immediate: atOnce, Grace: tick})
+	w.storeDeadline(c)
 	b.record.Ended = slices.Clip(b.record.Ended)
 	switch {
 	case c.Err != nil || !result.WasHeld:
-	case met.token != meant:
-		w.bad = fmt.Sprintf("the break of the lease with token %d hits the one with token %d", meant, met.token)
+	case held.token != target:
+		w.violation = fmt.Sprintf("the break of the lease with token %d hits the one with token %d", target, held.token)
 	default:
-		b.gone.add(met.id)
+		b.ended.add(held.id)
 		if atOnce {
-			b.broken.add(met.id)
+			b.broken.add(held.id)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (w *world) forget() {
 	b.floor, b.record = max(b.floor, b.record.Token), providerkit.Record{}
 	for i := range w.parties {
 		if p := &w.parties[i]; p.id != "" && p.life.Phase() == lifecycle.Claiming {
-			b.gone.drop(p.id)
+			b.ended.drop(p.id)
 		}
 	}
 }
@@ -222,12 +222,12 @@ func (w *world) failOver() {
 	b.record, b.deadline, b.before, b.failed = b.before.record, b.before.deadline, nil, true
 }
 
-// look reads the record for a request that is decided later.
-func (w *world) look(i int) {
+// readRecord reads the record for a request that is decided later.
+func (w *world) readRecord(i int) {
 	w.network = slices.Clone(w.network)
 	w.refresh()
 	item := w.item()
-	w.network[i].looked = &item
+	w.network[i].read = &item
 }
 
 const name = "name"
@@ -241,10 +241,10 @@ func (w *world) item() cas.Item {
 	return item
 }
 
-// decideInStore has the kit's Records decide about a request. The read happened when the request looked at the record, if it
+// decideInStore has the kit's Records decide about a request. The read happened when the request read the record, if it
 // did, and the write happens now.
 func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) {
-	s := &store{w: w, looked: r.looked}
+	s := &store{w: w, read: r.read}
 	records := &cas.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}
 	ctx := context.Background()
 	switch r.kind {
@@ -260,14 +260,14 @@ func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) 
 // store is a service with conditional writes and leases, which ends its leases by itself.
 type store struct {
 	cas.Store
-	w      *world
-	looked *cas.Item // the answer to the first Get; nil for the present item
-	put    bool
+	w    *world
+	read *cas.Item // the answer to the first Get; nil for the present item
+	put  bool
 }
 
 func (s *store) Get(context.Context, string) (cas.Item, error) {
-	if item := s.looked; item != nil {
-		s.looked = nil
+	if item := s.read; item != nil {
+		s.read = nil
 		return *item, nil
 	}
 	return s.w.item(), nil

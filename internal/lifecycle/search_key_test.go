@@ -41,7 +41,7 @@ func (t *tokens) rank(token int64) (n byte) {
 
 func (w *world) tokens() (t tokens) {
 	b := &w.backend
-	for _, token := range [...]int64{b.record.Token, b.floor, b.top, w.operator, w.seen} {
+	for _, token := range [...]int64{b.record.Token, b.floor, b.maxToken, w.operator, w.seen} {
 		t.add(token)
 	}
 	for i := range w.parties {
@@ -61,7 +61,7 @@ func (w *world) tokens() (t tokens) {
 func (w *world) key(b []byte) []byte {
 	t := w.tokens()
 	b = w.keyOfBackend(b, &t)
-	b = append(b, byte(w.copies), byte(w.breaks), byte(w.deaths), t.rank(w.operator), lifecycle.Bits(w.bad != ""))
+	b = append(b, byte(w.copies), byte(w.breaks), byte(w.deaths), t.rank(w.operator), lifecycle.Bits(w.violation != ""))
 	b = w.keyOfNetwork(b, &t)
 	for i := range w.parties {
 		b = w.keyOfProcess(b, i, &t)
@@ -81,14 +81,14 @@ func (w *world) key(b []byte) []byte {
 func (w *world) keyOfBackend(b []byte, t *tokens) []byte {
 	s := &w.backend
 	r := &s.record
-	b = append(b, lifecycle.Until(s.deadline, w.time, unit), lifecycle.Bits(r.Breaking, s.setBack, s.failed), t.rank(r.Token), t.rank(s.top), t.rank(s.floor), byte(min(r.TTL, 100*tick)/tick))
+	b = append(b, lifecycle.Until(s.deadline, w.time, unit), lifecycle.Bits(r.Breaking, s.setBack, s.failed), t.rank(r.Token), t.rank(s.maxToken), t.rank(s.floor), byte(min(r.TTL, 100*tick)/tick))
 	b = append(append(b, r.ID...), 0)
 	for _, e := range r.Ended {
 		b = append(b, e.ID...)
 	}
 	b = append(b, 0)
 	for i := range w.parties {
-		b = append(b, byte(s.gone[i]), byte(s.broken[i]))
+		b = append(b, byte(s.ended[i]), byte(s.broken[i]))
 	}
 	if w.plan.metadata {
 		b = append(append(b, r.Metadata[version]...), 0)
@@ -116,14 +116,14 @@ func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
 	for i := range w.network {
 		r := &w.network[i]
 		p := &w.parties[r.from]
-		k := [11]byte{r.kind, byte(r.from), lifecycle.Bits(r.copied, p.waits == r.kind && p.no == r.no), t.rank(r.token), byte(min(r.ttl, 100*tick) / tick), r.id[0], r.id[1]}
+		k := [11]byte{r.kind, byte(r.from), lifecycle.Bits(r.copied, p.awaited == r.kind && p.no == r.no), t.rank(r.token), byte(min(r.ttl, 100*tick) / tick), r.id[0], r.id[1]}
 		if w.plan.delay > 0 {
 			k[7] = byte((w.time - r.sent) / tick)
 		}
-		if r.looked != nil {
+		if r.read != nil {
 			k[8], k[9] = 1, 2
-			if r.looked.Version == w.item().Version {
-				left, _ := r.looked.State.(time.Duration)
+			if r.read.Version == w.item().Version {
+				left, _ := r.read.State.(time.Duration)
 				k[9] = byte((left + 100*tick) / tick)
 			}
 		}
@@ -144,23 +144,23 @@ func (w *world) keyOfNetwork(b []byte, t *tokens) []byte {
 
 func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
 	p := &w.parties[i]
-	handsOver := w.plan.handOver && p.holds() && p.waits == 0 && p.life.CanHandOver(p.sent)
-	b = append(b, 255, p.waits, byte(p.claims), byte(p.wishes), byte(p.lag), t.rank(p.token), lifecycle.Bits(p.adopted, p.awaits, handsOver, p.answer != nil, p.cleans, p.carries))
+	handsOver := w.plan.handOver && p.holds() && p.awaited == 0 && p.life.CanHandOver(p.sent)
+	b = append(b, 255, p.awaited, byte(p.claims), byte(p.changes), byte(p.lag), t.rank(p.token), lifecycle.Bits(p.adopted, p.awaits, handsOver, p.answer != nil, p.cleansUp, p.carriesMetadata))
 	b = append(b, p.id...)
 	if p.id == "" {
 		return b
 	}
-	b = p.life.Key(b, p.clock, unit, p.waits != 0)
+	b = p.life.Key(b, p.clock, unit, p.awaited != 0)
 	if p.answer != nil {
 		b = append(b, kindOf(p.answer.Err), t.rank(p.answer.Grant.Token), byte(min(p.answer.Grant.TTL, 100*tick)/tick))
 	}
-	if p.waits != 0 {
-		b = append(b, byte(p.wishes-p.wished), lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
+	if p.awaited != 0 {
+		b = append(b, byte(p.changes-p.changesSent), lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
 	}
 	if p.life.Phase() == lifecycle.Releasing {
 		b = append(b, lifecycle.Until(p.begun.Mono+ttl, p.clock, unit))
 	}
-	if p.cleans {
+	if p.cleansUp {
 		b = append(b, lifecycle.Until(p.tryAt.Mono, p.clock, unit), lifecycle.Until(p.tries.Until.Mono, p.clock, unit), byte(min(p.tries.Count(), 4)), lifecycle.Bits(p.tries.Answered()))
 	}
 	return b

@@ -15,64 +15,64 @@ import (
 func (w *world) act(i int, kind byte) {
 	p := &w.parties[i]
 	switch kind {
-	case asks, asksAnswered:
+	case moveAcquire, moveAcquireAnswered:
 		if p.idle() {
-			*p = p.fresh()
+			*p = p.restarted()
 			p.claims++
 			p.life, p.id = lifecycle.New(w.rules, &w.plan.settings), claimID(i, p.claims)
 		}
 		w.send(i, 'a', w.plan.settings.FirstTTL)
-		if kind == asksAnswered {
+		if kind == moveAcquireAnswered {
 			w.roundTrip(i)
 		}
-	case adopts:
+	case moveAdopt:
 		h := w.handover
-		w.handover, *p = nil, p.fresh()
+		w.handover, *p = nil, p.restarted()
 		p.life, p.id, p.token, p.adopted = lifecycle.New(w.rules, &w.plan.settings), h.id, h.token, true
 		w.send(i, 'n', w.plan.settings.FirstTTL)
-	case cleansUp:
+	case moveCleanUp:
 		w.send(i, 'c', 0)
-	case givesUp:
+	case moveAbandon:
 		w.abandon(p)
-	case getsNone:
-		w.answered(i, &lifecycle.Answer{Err: errSilent, Applied: true}, false)
-	case getsAnswer:
-		w.answered(i, p.answer, true)
-	case due, dueAnswered:
+	case moveNoAnswer:
+		w.takeAnswer(i, &lifecycle.Answer{Err: errNoAnswer, Applied: true}, false)
+	case moveAnswer:
+		w.takeAnswer(i, p.answer, true)
+	case moveDue, moveDueAnswered:
 		w.due(i)
-		if kind == dueAnswered {
+		if kind == moveDueAnswered {
 			w.roundTrip(i)
 		}
-	case wantsTTL:
+	case moveWantTTL:
 		p.life.WantTTL(w.nextSettings(p))
-		p.wishes++
-	case wantsMetadata:
-		p.wishes++
-		p.life.WantMetadata(map[string]string{version: string('0' + byte(p.wishes))}, nil)
-		p.take(p.life.RenewNow(p.now()))
-	case wantsRenewal:
-		if p.take(p.life.Expire(p.now())); p.life.Over() {
+		p.changes++
+	case moveWantMetadata:
+		p.changes++
+		p.life.WantMetadata(map[string]string{version: string('0' + byte(p.changes))}, nil)
+		p.takeEffects(p.life.RenewNow(p.now()))
+	case moveRenew:
+		if p.takeEffects(p.life.Expire(p.now())); p.life.Over() {
 			return
 		}
 		if mine, usedUp := p.life.AskRenewal(); mine && !usedUp {
 			p.renewing = true
-			p.take(p.life.StartRenewal())
+			p.takeEffects(p.life.StartRenewal())
 			w.renew(i)
 		}
-	case releases:
+	case moveRelease:
 		w.askRelease(i)
-	case handsOver:
-		if p.take(p.life.Expire(p.now())); !p.life.Over() {
-			p.take(p.life.HandOver())
+	case moveHandOver:
+		if p.takeEffects(p.life.Expire(p.now())); !p.life.Over() {
+			p.takeEffects(p.life.HandOver())
 			w.handover = &handover{int8(i), p.id, p.token}
 		}
-	case dies:
+	case moveKill:
 		w.deaths++
 		if p.holds() {
 			w.handover = &handover{int8(i), p.id, p.token}
 		}
-		*p = p.fresh()
-	case writes:
+		*p = p.restarted()
+	case moveWrite:
 		w.writes[i] = write{p.token, w.backend.grantOf(p.id, p.token)}
 	}
 }
@@ -82,13 +82,13 @@ func (w *world) send(i int, kind byte, ttl time.Duration) {
 	p := &w.parties[i]
 	p.no++
 	if kind != 'c' {
-		p.waits, p.sent, p.answer = kind, p.now(), nil
+		p.awaited, p.sent, p.answer = kind, p.now(), nil
 	}
 	w.network = append(slices.Clip(w.network), request{kind: kind, no: p.no, from: int8(i), id: p.id, token: p.token, ttl: ttl, sent: w.time})
 }
 
-// take takes the effects of an input.
-func (p *process) take(fx lifecycle.Effects) {
+// takeEffects applies the effects of an input.
+func (p *process) takeEffects(fx lifecycle.Effects) {
 	p.cleanUp(fx.CleanUp)
 	if fx.Settled {
 		p.renewing = false
@@ -108,64 +108,64 @@ func (p *process) take(fx lifecycle.Effects) {
 	}
 	p.ends++
 	switch {
-	case fx.Lost.Reason == abstractions.LostExpired && p.life.Remaining(p.now()) > 0 && !p.denied:
-		p.wrong = "loses a lease that it could trust"
+	case fx.Lost.Reason == abstractions.LostExpired && p.life.Remaining(p.now()) > 0 && !p.answeredLost:
+		p.violation = "loses a lease that it could trust"
 	case fx.Lost.Reason == abstractions.LostRenewalLimit && p.life.Renewals() == 0:
-		p.wrong = "has used its renewals up without one"
+		p.violation = "has used its renewals up without one"
 	}
-	p.take(p.life.Settle())
+	p.takeEffects(p.life.Settle())
 }
 
 // cleanUp begins a clean-up, unless c is nil.
 func (p *process) cleanUp(c *lifecycle.CleanUp) {
 	if c != nil {
-		p.cleans, p.tries, p.tryAt = true, lifecycle.Tries{CleanUp: *c}, c.From
+		p.cleansUp, p.tries, p.tryAt = true, lifecycle.Tries{CleanUp: *c}, c.From
 	}
 }
 
 // tried is the end of a try of a clean-up.
 func (p *process) tried(r *request, answered bool) {
-	if !p.cleans || p.id != r.id {
+	if !p.cleansUp || p.id != r.id {
 		return
 	}
 	left := p.tries.Until.Left(p.now())
 	next := p.tries.Tried(p.now(), lifecycle.TryResult{Answered: answered}, lifecycle.Closing{}, 0)
-	p.cleans, p.tryAt = !next.Done, p.now().Add(next.Pause)
+	p.cleansUp, p.tryAt = !next.Done, p.now().Add(next.Pause)
 	switch over := left <= 0 || answered && left == trust.Forever; {
 	case next.Done && !over:
-		p.wrong = "ends a clean-up too early"
+		p.violation = "ends a clean-up too early"
 	case !next.Done && over:
-		p.wrong = "does not end a clean-up"
+		p.violation = "does not end a clean-up"
 	case !next.Done && (next.Pause <= 0 || next.Pause > left):
-		p.wrong = fmt.Sprintf("cleans up again after %v of %v", next.Pause, left)
+		p.violation = fmt.Sprintf("cleansUp up again after %v of %v", next.Pause, left)
 	}
 }
 
 // roundTrip delivers the latest request, and its answer.
 func (w *world) roundTrip(i int) {
 	p, last := &w.parties[i], len(w.network)-1
-	if last < 0 || p.waits == 0 || w.network[last].from != int8(i) || w.network[last].no != p.no {
+	if last < 0 || p.awaited == 0 || w.network[last].from != int8(i) || w.network[last].no != p.no {
 		return
 	}
 	w.arrive(last, false, false)
 	if p.answer != nil {
-		w.answered(i, p.answer, true)
+		w.takeAnswer(i, p.answer, true)
 	}
 }
 
-var errSilent = lifecycle.Silent(abstractions.ErrUnavailable)
+var errNoAnswer = lifecycle.MarkNoAnswer(abstractions.ErrUnavailable)
 
 // due is the step of a lease that is due.
 func (w *world) due(i int) {
 	p := &w.parties[i]
 	renew, fx := p.life.Due(p.now())
-	p.take(fx)
+	p.takeEffects(fx)
 	if renew {
 		p.renewing = true
 		w.renew(i)
 	}
 	if next, _ := p.life.Next(p.now()); p.holds() && next <= 0 {
-		p.wrong = "is due again at once"
+		p.violation = "is due again at once"
 	}
 }
 
@@ -173,20 +173,20 @@ func (w *world) due(i int) {
 func (w *world) renew(i int) {
 	p := &w.parties[i]
 	r, ok, fx := p.life.BeginRenewal(p.now())
-	p.take(fx)
+	p.takeEffects(fx)
 	if !ok {
 		return
 	}
 	if left := p.life.Remaining(p.now()); r.Bound <= 0 || r.Bound > left/3 && left != trust.Forever || r.Bound > w.rules.RequestTimeout {
-		p.wrong = fmt.Sprintf("waits %v for an answer, with a trust of %v", r.Bound, left)
+		p.violation = fmt.Sprintf("waits %v for an answer, with a trust of %v", r.Bound, left)
 	}
 	w.send(i, 'n', r.TTL)
-	w.network[len(w.network)-1].metadata, p.carries, p.wished = r.Metadata, r.Metadata != nil, p.wishes
+	w.network[len(w.network)-1].metadata, p.carriesMetadata, p.changesSent = r.Metadata, r.Metadata != nil, p.changes
 }
 
 func (w *world) abandon(p *process) {
-	p.waits, p.answer = 0, nil
-	unknown := p.life.Unknown()
+	p.awaited, p.answer = 0, nil
+	unknown := p.life.Ambiguous()
 	c := p.life.Abandon()
 	if unknown {
 		p.cleanUp(&c)
@@ -196,7 +196,7 @@ func (w *world) abandon(p *process) {
 func (w *world) askRelease(i int) {
 	p := &w.parties[i]
 	_, await, fx := p.life.AskRelease(p.now())
-	p.take(fx)
+	p.takeEffects(fx)
 	if p.life.Phase() != lifecycle.Releasing {
 		return
 	}
@@ -210,42 +210,42 @@ func (w *world) askRelease(i int) {
 func (w *world) release(i int) {
 	p := &w.parties[i]
 	switch next, ttl := p.life.NextStep(p.now()); next {
-	case lifecycle.GiveUp:
+	case lifecycle.SendRelease:
 		w.send(i, 'r', 0)
 	case lifecycle.Shorten:
 		w.send(i, 'n', ttl)
 	case lifecycle.RunOut:
-		p.released(nil)
+		p.finishRelease(nil)
 	}
 }
 
-func (p *process) released(err error) {
+func (p *process) finishRelease(err error) {
 	c := p.life.AfterRelease(p.begun, err != nil, err != nil)
-	p.take(p.life.Released(err))
-	p.take(lifecycle.Effects{CleanUp: c})
+	p.takeEffects(p.life.Released(err))
+	p.takeEffects(lifecycle.Effects{CleanUp: c})
 }
 
-// answered has a process take an answer. arrived is false if no answer came.
-func (w *world) answered(i int, a *lifecycle.Answer, arrived bool) {
+// takeAnswer has a process take an answer. arrived is false if no answer came.
+func (w *world) takeAnswer(i int, a *lifecycle.Answer, arrived bool) {
 	p := &w.parties[i]
-	kind := p.waits
-	p.waits, p.answer, p.denied = 0, nil, a.Lost != nil
+	kind := p.awaited
+	p.awaited, p.answer, p.answeredLost = 0, nil, a.Lost != nil
 	switch {
 	case p.awaits:
 		p.awaits = false
 		_, _, fx := p.life.Answered(p.sent, p.now(), a, 0)
-		p.take(fx)
+		p.takeEffects(fx)
 		w.release(i)
 	case p.life.Phase() == lifecycle.Releasing:
-		p.released(a.Err)
+		p.finishRelease(a.Err)
 	case kind == 'a' || p.adopted && p.life.Phase() == lifecycle.Claiming:
-		w.acquired(p, a, arrived)
+		w.takeAcquireAnswer(p, a, arrived)
 	case kind == 'n':
 		if a.Err == nil && !w.rules.Trusts(p.now(), p.sent, a.Grant.TTL) {
-			a = &lifecycle.Answer{Err: errSilent, Applied: true}
+			a = &lifecycle.Answer{Err: errNoAnswer, Applied: true}
 		}
 		result, _, fx := p.life.Answered(p.sent, p.now(), a, 0)
-		p.take(fx)
+		p.takeEffects(fx)
 		w.renewed(p, result, fx.Event)
 	}
 }
@@ -260,23 +260,23 @@ func (w *world) renewed(p *process, result lifecycle.Result, event lifecycle.Eve
 	left, most := p.life.Remaining(p.now()), w.plan.settings.MaxRenewals
 	switch by := w.plan.settings.Cadence == trust.Forever || most > 0 && p.life.Renewals() >= most; {
 	case by && next < left && most > 0:
-		p.wrong = "renews more often than it may"
+		p.violation = "renews more often than it may"
 	case !by && result == lifecycle.Renewed && next >= left:
-		p.wrong = "does not renew before its trust ends"
+		p.violation = "does not renew before its trust ends"
 	case result == lifecycle.Failed && !by && next > max(left/10, lifecycle.MinRetry):
-		p.wrong = fmt.Sprintf("tries again after %v, with a trust of %v", next, left)
+		p.violation = fmt.Sprintf("tries again after %v, with a trust of %v", next, left)
 	case result == lifecycle.Failed && event.WillRetry != (next < left):
-		p.wrong = "says wrongly whether it will try again"
+		p.violation = "reports WillRetry wrongly"
 	case result == lifecycle.Failed:
 	case w.plan.metadata:
 		w.renewedMetadata(p)
-	case w.plan.other != nil && p.wishes > 0:
-		want := w.plan.other.TTL
-		if p.wishes == 2 {
+	case w.plan.otherSettings != nil && p.changes > 0:
+		want := w.plan.otherSettings.TTL
+		if p.changes == 2 {
 			want = w.plan.settings.TTL
 		}
-		if granted, carried := p.life.TTLVersions(); granted != carried || granted == int(p.wishes) && p.life.TTL() != want {
-			p.wrong = fmt.Sprintf("renews with a TTL of %v, and wants %v", p.life.TTL(), want)
+		if granted, carried := p.life.TTLVersions(); granted != carried || granted == int(p.changes) && p.life.TTL() != want {
+			p.violation = fmt.Sprintf("renews with a TTL of %v, and wants %v", p.life.TTL(), want)
 		}
 	}
 }
@@ -286,13 +286,13 @@ func (w *world) renewedMetadata(p *process) {
 	confirmed, changed := p.life.Metadata()
 	stored := w.backend.record.Metadata
 	switch {
-	case changed != (p.wishes > 0):
-		p.wrong = "does not know whether its metadata has changed"
-	case p.carries || !changed || w.onTheWay(p.id) || w.backend.record.ID != p.id:
-	case p.life.MetadataVersions().Granted < int(p.wished):
-		p.wrong = "drops a change of its metadata"
+	case changed != (p.changes > 0):
+		p.violation = "does not know whether its metadata has changed"
+	case p.carriesMetadata || !changed || w.onTheWay(p.id) || w.backend.record.ID != p.id:
+	case p.life.MetadataVersions().Granted < int(p.changesSent):
+		p.violation = "drops a change of its metadata"
 	case stored[version] != confirmed[version]:
-		p.wrong = fmt.Sprintf("believes in the metadata %v, and the backend has %v", confirmed, stored)
+		p.violation = fmt.Sprintf("believes in the metadata %v, and the backend has %v", confirmed, stored)
 	}
 }
 
@@ -304,8 +304,8 @@ func (w *world) onTheWay(id string) bool {
 // version is the key of metadata.
 const version = "version"
 
-// acquired has a process take the answer to an acquire or an adoption.
-func (w *world) acquired(p *process, a *lifecycle.Answer, arrived bool) {
+// takeAcquireAnswer has a process take the answer to an acquire or an adoption.
+func (w *world) takeAcquireAnswer(p *process, a *lifecycle.Answer, arrived bool) {
 	switch held := (*abstractions.HeldError)(nil); {
 	case !arrived:
 		if !p.adopted {
@@ -318,8 +318,8 @@ func (w *world) acquired(p *process, a *lifecycle.Answer, arrived bool) {
 		w.abandon(p)
 	default:
 		p.token = a.Grant.Token
-		if p.take(p.life.Begin(p.now(), p.sent, a.Grant, 0)); p.life.Remaining(p.now()) <= 0 {
-			p.wrong = "begins a lease without trust"
+		if p.takeEffects(p.life.Begin(p.now(), p.sent, a.Grant, 0)); p.life.Remaining(p.now()) <= 0 {
+			p.violation = "begins a lease without trust"
 		}
 	}
 }

@@ -8,35 +8,35 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// wrong returns the promise that a state breaks, or "".
-func (w *world) wrong() string {
-	if w.bad != "" {
-		return w.bad
+// check returns the promise that a state breaks, or "".
+func (w *world) check() string {
+	if w.violation != "" {
+		return w.violation
 	}
 	for i := range w.parties {
-		if wrong := w.parties[i].wrongSteps(); wrong != "" {
-			return fmt.Sprintf("process %d %s", i, wrong)
+		if violation := w.parties[i].checkSteps(); violation != "" {
+			return fmt.Sprintf("process %d %s", i, violation)
 		}
 	}
 	if b := &w.backend; !b.failed {
-		if wrong := w.wrongHolder(); wrong != "" {
-			return wrong
+		if violation := w.checkHolders(); violation != "" {
+			return violation
 		}
-		if b.record.ID != "" && b.deadline > w.time && !b.record.Breaking && b.gone.has(b.record.ID) {
+		if b.record.ID != "" && b.deadline > w.time && !b.record.Breaking && b.ended.has(b.record.ID) {
 			return fmt.Sprintf("claim %s has the name again, although it had ended", b.record.ID)
 		}
 	}
-	return w.stuck()
+	return w.checkStuck()
 }
 
-// wrongSteps checks the effects that a process has taken.
-func (p *process) wrongSteps() string {
+// checkSteps checks the effects that a process has applied.
+func (p *process) checkSteps() string {
 	phase := p.life.Phase()
 	begun := p.id != "" && phase != lifecycle.Claiming && phase != lifecycle.Abandoned
 	switch {
-	case p.wrong != "":
-		return p.wrong
-	case p.renewing && p.waits != 'n' && !p.awaits:
+	case p.violation != "":
+		return p.violation
+	case p.renewing && p.awaited != 'n' && !p.awaits:
 		return "keeps waiters for a renewal that is over"
 	case p.failing != int8(lifecycle.Bits(p.failed && phase < lifecycle.Ended)):
 		return fmt.Sprintf("counts %d leases whose latest renewal failed", p.failing)
@@ -50,12 +50,12 @@ func (p *process) wrongSteps() string {
 	return ""
 }
 
-// wrongHolder checks the processes that work. A lease that was broken at once is left out: its holder may not have noticed yet.
-func (w *world) wrongHolder() string {
+// checkHolders checks the processes that work. A lease that was broken at once is left out: its holder may not have noticed yet.
+func (w *world) checkHolders() string {
 	b, works := &w.backend, -1
 	for i := range w.parties {
 		p := &w.parties[i]
-		if !p.believes() || b.broken.has(p.id) {
+		if !p.trustsLease() || b.broken.has(p.id) {
 			continue
 		}
 		switch {
@@ -71,13 +71,13 @@ func (w *world) wrongHolder() string {
 	return ""
 }
 
-// stuck reports an infinite lease that has neither a holder nor a clean-up.
-func (w *world) stuck() string {
+// checkStuck reports an infinite lease that has neither a holder nor a clean-up.
+func (w *world) checkStuck() string {
 	if len(w.network) > 0 || w.backend.deadline != trust.Forever || w.backend.record.ID == "" {
 		return ""
 	}
 	for i := range w.parties {
-		if p := &w.parties[i]; p.id != "" && p.life.Phase() < lifecycle.Ended || p.waits != 0 || p.cleans {
+		if p := &w.parties[i]; p.id != "" && p.life.Phase() < lifecycle.Ended || p.awaited != 0 || p.cleansUp {
 			return ""
 		}
 	}
@@ -89,13 +89,13 @@ func (w *world) admit(i int) {
 	next, p := w.writes[i], &w.parties[i]
 	w.writes[i] = write{}
 	if err := fencing.Check("resource", next.token, w.seen); err != nil {
-		if p.believes() && p.token == next.token && !w.backend.broken.has(p.id) && !w.backend.failed {
-			w.bad = fmt.Sprintf("the resource refuses a write of its holder, process %d: %v", i, err)
+		if p.trustsLease() && p.token == next.token && !w.backend.broken.has(p.id) && !w.backend.failed {
+			w.violation = fmt.Sprintf("the resource refuses a write of its holder, process %d: %v", i, err)
 		}
 		return
 	}
 	if next.grant < w.written {
-		w.bad = fmt.Sprintf("the resource takes a write of process %d under an earlier grant than that of its latest write", i)
+		w.violation = fmt.Sprintf("the resource takes a write of process %d under an earlier grant than that of its latest write", i)
 	}
 	w.seen, w.written = next.token, next.grant
 }

@@ -16,26 +16,26 @@ import (
 )
 
 var (
-	finite   = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick}
-	infinite = lifecycle.Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick}
-	keeping  = lifecycle.Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick, AtLeast: 2 * tick}
-	longer   = lifecycle.Settings{TTL: 5 * tick, FirstTTL: 5 * tick, Cadence: tick}
-	shorter  = lifecycle.Settings{TTL: 2 * tick, FirstTTL: 2 * tick, Cadence: tick}
-	shortest = lifecycle.Settings{TTL: tick, FirstTTL: tick, Cadence: 2 * tick / 3}
-	byHand   = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: trust.Forever}
-	limited  = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick, MaxRenewals: 2}
+	finite          = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick}
+	infinite        = lifecycle.Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick}
+	infiniteAtLeast = lifecycle.Settings{TTL: abstractions.Infinite, FirstTTL: ttl, Cadence: tick, AtLeast: 2 * tick}
+	longer          = lifecycle.Settings{TTL: 5 * tick, FirstTTL: 5 * tick, Cadence: tick}
+	shorter         = lifecycle.Settings{TTL: 2 * tick, FirstTTL: 2 * tick, Cadence: tick}
+	shortest        = lifecycle.Settings{TTL: tick, FirstTTL: tick, Cadence: 2 * tick / 3}
+	byHand          = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: trust.Forever}
+	limited         = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick, MaxRenewals: 2}
 )
 
 // plans are small worlds: one with all the moves would be too large.
 var plans = []plan{
 	{name: "finite", settings: finite, requests: 2, copies: 1},
 	{name: "one request", settings: finite, requests: 1},
-	{name: "equal clocks", settings: finite, exact: true, requests: 2},
-	{name: "infinite", settings: infinite, requests: 2, copies: 1, loses: true},
-	{name: "infinite and AtLeast", settings: keeping, requests: 2, loses: true}, // see AcquireOptions.AtLeast
-	{name: "a longer TTL", settings: finite, exact: true, other: &longer, requests: 2},
-	{name: "a shorter TTL", settings: finite, exact: true, other: &shorter, requests: 2},
-	{name: "a far shorter TTL", settings: finite, exact: true, other: &shortest, requests: 2},
+	{name: "equal clocks", settings: finite, equalClocks: true, requests: 2},
+	{name: "infinite", settings: infinite, requests: 2, copies: 1, lossy: true},
+	{name: "infinite and AtLeast", settings: infiniteAtLeast, requests: 2, lossy: true}, // see AcquireOptions.AtLeast
+	{name: "a longer TTL", settings: finite, equalClocks: true, otherSettings: &longer, requests: 2},
+	{name: "a shorter TTL", settings: finite, equalClocks: true, otherSettings: &shorter, requests: 2},
+	{name: "a far shorter TTL", settings: finite, equalClocks: true, otherSettings: &shortest, requests: 2},
 	{name: "hand-over", settings: finite, handOver: true, copies: 1},
 	{name: "a restart", settings: finite, deaths: 1, claims: 2, copies: 1},
 	{name: "a break", settings: finite, breaks: 1, copies: 1},
@@ -44,8 +44,8 @@ var plans = []plan{
 	{name: "a failover", settings: finite, fence: true, clock: true, failover: true, requests: 2},
 	{name: "a store", settings: finite, store: true},
 	{name: "late replies", settings: finite, late: true, requests: 2},
-	{name: "infinite and late replies", settings: infinite, late: true, loses: true, requests: 2},
-	{name: "metadata", settings: finite, metadata: true, late: true, loses: true, delay: 2 * tick, requests: 2},
+	{name: "infinite and late replies", settings: infinite, late: true, lossy: true, requests: 2},
+	{name: "metadata", settings: finite, metadata: true, late: true, lossy: true, delay: 2 * tick, requests: 2},
 	{name: "by hand", settings: byHand, requests: 2, copies: 1},
 	{name: "two renewals", settings: limited, requests: 2, copies: 1},
 }
@@ -53,13 +53,13 @@ var plans = []plan{
 // result is the outcome of a search.
 type result struct {
 	states, depth int
-	whole         bool
-	story         string // the shortest way to an error; "" for none
+	exhaustive    bool
+	trace         string // the shortest way to an error; "" for none
 }
 
 // step is a move after another step.
 type step struct {
-	before int32
+	parent int32
 	move
 }
 
@@ -71,7 +71,7 @@ func search(p *plan, limit int) (found result) {
 	}
 	// Of a million states two share a hash with a chance of one in thirty million.
 	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, limit)
-	steps := []step{{before: -1}}
+	steps := []step{{parent: -1}}
 	front, next := []entry{{p.first(), 0}}, []entry(nil)
 	var (
 		w    = p.first()
@@ -93,35 +93,35 @@ func search(p *plan, limit int) (found result) {
 				steps = append(steps, step{from.at, m})
 				at := int32(len(steps) - 1)
 				found.states = len(seen)
-				if wrong := w.wrong(); wrong != "" {
-					found.story = p.story(steps, at) + wrong
+				if violation := w.check(); violation != "" {
+					found.trace = p.trace(steps, at) + violation
 					return found
 				}
 				if found.states >= limit {
 					return found
 				}
-				kept := new(world)
-				kept.set(w)
-				next = append(next, entry{kept, at})
+				visited := new(world)
+				visited.set(w)
+				next = append(next, entry{visited, at})
 			}
 			front[i].w = nil
 		}
 		front, next = next, front[:0]
 	}
-	found.whole = true
+	found.exhaustive = true
 	return found
 }
 
-// story returns the words of the steps to a state.
-func (p *plan) story(steps []step, at int32) string {
+// trace describes the steps to a state.
+func (p *plan) trace(steps []step, at int32) string {
 	var way []move
-	for ; at > 0; at = steps[at].before {
+	for ; at > 0; at = steps[at].parent {
 		way = append(way, steps[at].move)
 	}
 	w := p.first()
 	var words strings.Builder
 	for i := len(way) - 1; i >= 0; i-- {
-		fmt.Fprintf(&words, "%d. %s\n", len(way)-i, w.words(way[i]))
+		fmt.Fprintf(&words, "%d. %s\n", len(way)-i, w.describe(way[i]))
 		w.do(way[i])
 	}
 	return words.String()
@@ -147,8 +147,8 @@ func TestSearch(t *testing.T) {
 			t.Parallel()
 			p, began := p.withDefaults(), time.Now()
 			found := search(p, limit)
-			t.Logf("%s: %d states to depth %d in %v; exhaustive: %v; %s", p.name, found.states, found.depth, time.Since(began).Round(time.Millisecond), found.whole, p.bounds())
-			require.Empty(t, found.story)
+			t.Logf("%s: %d states to depth %d in %v; exhaustive: %v; %s", p.name, found.states, found.depth, time.Since(began).Round(time.Millisecond), found.exhaustive, p.bounds())
+			require.Empty(t, found.trace)
 		})
 	}
 }
@@ -156,5 +156,5 @@ func TestSearch(t *testing.T) {
 // A name that is forgotten while requests are on their way is granted to a claim that has ended.
 func TestTrap_T56_ARetentionThatIsTooShortIsFound(t *testing.T) {
 	p := plan{settings: finite, clock: true, retention: tick, delay: 2 * tick, requests: 2}.withDefaults()
-	require.Contains(t, search(p, 100_000).story, "although it had ended")
+	require.Contains(t, search(p, 100_000).trace, "although it had ended")
 }

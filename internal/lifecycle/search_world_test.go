@@ -21,25 +21,25 @@ const (
 
 // plan has the options of the processes, and the bounds of the search.
 type plan struct {
-	name      string
-	settings  lifecycle.Settings
-	other     *lifecycle.Settings // a holder may want another TTL, and then its own again; nil for one TTL
-	exact     bool                // all clocks agree, and there is no margin
-	processes int                 // 2 unless set
-	claims    int                 // of each process, 1 unless set
-	requests  int                 // on their way at a time, 3 unless set
-	copies    int                 // requests that the network delivers twice
-	loses     bool                // requests can be lost for good; otherwise a request on its way could still free a name
-	breaks    int                 // by an operator who has seen a token
-	deaths    int                 // of processes; afterwards the restarted process or another may adopt the lease
-	handOver  bool
-	fence     bool // holders write to a resource that compares tokens
-	clock     bool // the backend has a clock, which tokens follow
-	setBack   bool // that clock may be set back, once
-	failover  bool // the backend may lose its latest write, once
-	store     bool // the backend is cas.Records: a read, and then a conditional write
-	late      bool // replies may come after their caller has left
-	metadata  bool // holders change their metadata
+	name          string
+	settings      lifecycle.Settings
+	otherSettings *lifecycle.Settings // a holder may want another TTL, and then its own again; nil for one TTL
+	equalClocks   bool                // all clocks agree, and there is no margin
+	processes     int                 // 2 unless set
+	claims        int                 // of each process, 1 unless set
+	requests      int                 // on their way at a time, 3 unless set
+	copies        int                 // requests that the network delivers twice
+	lossy         bool                // requests can be lost for good; otherwise a request on its way could still free a name
+	breaks        int                 // by an operator who has seen a token
+	deaths        int                 // of processes; afterwards the restarted process or another may adopt the lease
+	handOver      bool
+	fence         bool // holders write to a resource that compares tokens
+	clock         bool // the backend has a clock, which tokens follow
+	setBack       bool // that clock may be set back, once
+	failover      bool // the backend may lose its latest write, once
+	store         bool // the backend is cas.Records: a read, and then a conditional write
+	late          bool // replies may come after their caller has left
+	metadata      bool // holders change their metadata
 	// retention is the time after which an idle name may be forgotten; 0 for never. No request is on its way for longer than
 	// delay, unless delay is 0.
 	retention, delay time.Duration
@@ -60,41 +60,41 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	looked *cas.Item // read by a store's first step; nil before
+	read   *cas.Item // read by a store's first step; nil before
 
 	metadata map[string]string // of a renewal; nil for no change
 }
 
 // process is a holder with the steps of an engine: it sends one request at a time.
 type process struct {
-	life    lifecycle.Lease
-	id      string // "" before its first claim
-	token   int64
-	claims  int8
-	wishes  int8 // how often it has wished for another TTL
-	lag     int8 // ticks since its clock stood still last
-	waits   byte // the kind of the request that it waits for; 0 for none
-	no      uint8
-	adopted bool
-	awaits  bool // the release waits for the renewal under way
-	clock   time.Duration
-	sent    trust.Instant
-	begun   trust.Instant     // when the release began
-	answer  *lifecycle.Answer // an answer that has arrived
-	cleans  bool              // a clean-up is under way
-	tries   lifecycle.Tries
-	tryAt   trust.Instant // when the next try of the clean-up is due
+	life     lifecycle.Lease
+	id       string // "" before its first claim
+	token    int64
+	claims   int8
+	changes  int8 // how often it has changesSent for another TTL
+	lag      int8 // ticks since its clock stood still last
+	awaited  byte // the kind of the request that it waits for; 0 for none
+	no       uint8
+	adopted  bool
+	awaits   bool // the release waits for the renewal under way
+	clock    time.Duration
+	sent     trust.Instant
+	begun    trust.Instant     // when the release began
+	answer   *lifecycle.Answer // an answer that has arrived
+	cleansUp bool              // a clean-up is under way
+	tries    lifecycle.Tries
+	tryAt    trust.Instant // when the next try of the clean-up is due
 
-	carries  bool // the renewal under way carries metadata
-	wished   int8 // wishes when the latest renewal was sent
-	renewing bool // a renewal has begun, and its waiters have no result
-	failed   bool // the latest renewal failed
-	denied   bool // the backend has answered that the lease is lost
-	failing  int8 // the sum of Effects.Failing
-	begins   int8 // published events of the kind
-	ends     int8 // published events of a kind that ends the lease
-	causes   int8 // ends of the lease's context
-	wrong    string
+	carriesMetadata bool // the renewal under way carriesMetadata metadata
+	changesSent     int8 // changes when the latest renewal was sent
+	renewing        bool // a renewal has begun, and its waiters have no result
+	failed          bool // the latest renewal failed
+	answeredLost    bool // the backend has answered that the lease is lost
+	failing         int8 // the sum of Effects.Failing
+	begins          int8 // published events of the kind
+	ends            int8 // published events of a kind that ends the lease
+	causes          int8 // ends of the lease's context
+	violation       string
 }
 
 func (p *process) now() trust.Instant { return trust.Instant{Mono: p.clock, Boot: p.clock} }
@@ -104,16 +104,16 @@ func (p *process) holds() bool {
 	return p.life.Phase() == lifecycle.Working || p.life.Phase() == lifecycle.Ending
 }
 
-// believes reports whether the process works under the lease.
-func (p *process) believes() bool { return p.holds() && p.life.Remaining(p.now()) > 0 }
+// trustsLease reports whether the process works under the lease.
+func (p *process) trustsLease() bool { return p.holds() && p.life.Remaining(p.now()) > 0 }
 
 // idle reports whether the process neither has nor wants the lease.
 func (p *process) idle() bool {
-	return p.id == "" || p.waits == 0 && (p.life.Phase() == lifecycle.Ended || p.life.Phase() == lifecycle.Abandoned)
+	return p.id == "" || p.awaited == 0 && (p.life.Phase() == lifecycle.Ended || p.life.Phase() == lifecycle.Abandoned)
 }
 
-// fresh returns the process without its claim. Its clock runs on.
-func (p *process) fresh() process {
+// restarted returns the process without its claim. Its clock runs on.
+func (p *process) restarted() process {
 	return process{claims: p.claims, no: p.no, clock: p.clock, lag: p.lag}
 }
 
@@ -145,13 +145,13 @@ type world struct {
 	writes                 [3]write
 	seen                   int64 // the highest token that the resource has seen
 	written                int8  // the grant of its latest write
-	bad                    string
+	violation              string
 }
 
 // first returns the state at the beginning.
 func (p *plan) first() *world {
 	drift := 1.0 / 3
-	if p.exact {
+	if p.equalClocks {
 		drift = 0
 	}
 	w := &world{plan: p, written: -1, parties: make([]process, p.processes)}
@@ -174,8 +174,8 @@ func (w *world) set(from *world) {
 
 // nextSettings returns the settings that a holder wants next.
 func (w *world) nextSettings(p *process) *lifecycle.Settings {
-	if p.wishes == 0 {
-		return w.plan.other
+	if p.changes == 0 {
+		return w.plan.otherSettings
 	}
 	return &w.plan.settings
 }

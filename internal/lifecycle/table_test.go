@@ -21,7 +21,7 @@ func leaseIn(t *testing.T, phase Phase) *Lease {
 	l := New(&Rules{RequestTimeout: 10 * time.Second, Granularity: time.Millisecond, MinTTL: time.Second}, settings)
 	require.True(t, l.Granted(at(time.Second), at(0), time.Minute, false))
 	fx := l.Begin(at(time.Second), at(0), abstractions.Grant{TTL: time.Minute}, 0)
-	require.Equal(t, Effects{Look: true, Event: Event{Kind: abstractions.EventAcquired, Remaining: 59 * time.Second}}, fx)
+	require.Equal(t, Effects{Reschedule: true, Event: Event{Kind: abstractions.EventAcquired, Remaining: 59 * time.Second}}, fx)
 	switch phase {
 	case Ending:
 		l.EndWork(errors.New("closed"))
@@ -38,7 +38,7 @@ func leaseIn(t *testing.T, phase Phase) *Lease {
 // The rows of the table in doc.go: an input of a lease that is held, and of one that is over.
 func TestTable(t *testing.T) {
 	yes := &Answer{Grant: abstractions.Grant{TTL: time.Minute}, Applied: true}
-	no := &Answer{Err: Silent(abstractions.ErrUnavailable), Applied: true}
+	no := &Answer{Err: MarkNoAnswer(abstractions.ErrUnavailable), Applied: true}
 	lost := &Answer{Err: abstractions.ErrLost, Lost: &abstractions.LostError{Reason: abstractions.LostTaken}}
 	for _, phase := range []Phase{Working, Ending, Releasing, Ended} {
 		held := phase < Releasing
@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 			},
 			"Due": func(t *testing.T, l *Lease) {
 				renew, fx := l.Due(at(30 * time.Second))
-				require.Equal(t, []any{held, Effects{Look: held}}, []any{renew, fx})
+				require.Equal(t, []any{held, Effects{Reschedule: held}}, []any{renew, fx})
 				renew, _ = l.Due(at(31 * time.Second))
 				require.False(t, renew, "one is under way")
 				mine, _ := l.AskRenewal()
@@ -102,7 +102,7 @@ func TestTable(t *testing.T) {
 				require.Nil(t, l.RepliedLate(at(32*time.Second), false))
 			},
 			"RenewNow": func(t *testing.T, l *Lease) {
-				require.Equal(t, Effects{Look: held}, l.RenewNow(at(5*time.Second)))
+				require.Equal(t, Effects{Reschedule: held}, l.RenewNow(at(5*time.Second)))
 				renew, _ := l.Due(at(5 * time.Second))
 				require.Equal(t, held, renew)
 			},
@@ -134,14 +134,14 @@ func TestTable(t *testing.T) {
 func TestAbandonedClaim(t *testing.T) {
 	l := New(&Rules{}, &Settings{FirstTTL: time.Minute})
 	l.Unanswered(at(time.Second))
-	require.True(t, l.Unknown())
+	require.True(t, l.Ambiguous())
 	require.Equal(t, CleanUp{Until: at(61 * time.Second)}, l.Abandon())
 	require.Equal(t, &CleanUp{Until: at(70 * time.Second)}, l.RepliedLate(at(10*time.Second), true))
 	require.Nil(t, l.RepliedLate(at(10*time.Second), false))
 }
 
 // An unanswered acquire may land until its TTL is over. After the release that claim is cleaned up by its ID alone.
-func TestDoubtOfAnAcquire(t *testing.T) {
+func TestAnAmbiguousAcquire(t *testing.T) {
 	l := New(&Rules{}, &Settings{TTL: time.Minute, FirstTTL: time.Minute, Cadence: 30 * time.Second})
 	l.Unanswered(at(0))
 	require.True(t, l.Granted(at(2*time.Second), at(time.Second), time.Minute, false))

@@ -17,7 +17,7 @@ func (p plan) walk() *plan {
 	return p.withDefaults()
 }
 
-// TestWalks makes long random walks, while TestSearch makes all short ones. Rapid shortens the story of an error.
+// TestWalks makes long random walks, while TestSearch makes all short ones. Rapid shortens the trace of an error.
 func TestWalks(t *testing.T) {
 	steps := 400
 	if testing.Short() {
@@ -30,14 +30,14 @@ func TestWalks(t *testing.T) {
 			rapid.Check(t, func(draw *rapid.T) {
 				w := p.first()
 				var list []move
-				var story strings.Builder
+				var trace strings.Builder
 				for i := range steps {
 					list = w.moves(list[:0])
 					m := rapid.SampledFrom(list).Draw(draw, "move")
-					fmt.Fprintf(&story, "%d. %s\n", i+1, w.words(m))
+					fmt.Fprintf(&trace, "%d. %s\n", i+1, w.describe(m))
 					w.do(m)
-					if wrong := w.wrong(); wrong != "" {
-						draw.Fatalf("%s%s", &story, wrong)
+					if violation := w.check(); violation != "" {
+						draw.Fatalf("%s%s", &trace, violation)
 					}
 				}
 			})

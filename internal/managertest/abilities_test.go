@@ -16,13 +16,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// counting hides all abilities of its provider except, if answers is set, that of a BatchRenewer.
-type counting struct {
+// abilityHider hides all abilities of its provider except, if answers is set, that of a BatchRenewer.
+type abilityHider struct {
 	*leasingtest.Provider
 	answers bool
 }
 
-func (c counting) As(target any) bool {
+func (c abilityHider) As(target any) bool {
 	batch, ok := target.(*abstractions.BatchRenewer)
 	if ok && c.answers {
 		*batch = c.Provider
@@ -34,11 +34,11 @@ func TestTrap_T64_WrapperAnswersForItself(t *testing.T) {
 	p := leasingtest.NewProvider()
 	_, ok := abstractions.As[abstractions.Lister](p)
 	require.True(t, ok, "a provider without As answers by its methods")
-	_, ok = abstractions.As[abstractions.Lister](counting{p, true})
+	_, ok = abstractions.As[abstractions.Lister](abilityHider{p, true})
 	require.False(t, ok, "what a wrapper does not answer is hidden, though its methods would fit")
-	_, ok = abstractions.As[abstractions.BatchRenewer](counting{p, false})
+	_, ok = abstractions.As[abstractions.BatchRenewer](abilityHider{p, false})
 	require.False(t, ok)
-	batch, ok := abstractions.As[abstractions.BatchRenewer](counting{p, true})
+	batch, ok := abstractions.As[abstractions.BatchRenewer](abilityHider{p, true})
 	require.True(t, ok)
 	require.Equal(t, p, batch)
 }
@@ -71,7 +71,7 @@ func TestList(t *testing.T) {
 			n++
 		}
 		require.Equal(t, 1, n)
-		plain := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+		plain := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
 		for _, err := range plain.List(t.Context(), leasing.ListOptions{}) {
 			require.ErrorIs(t, err, leasing.ErrUnsupported)
 		}
@@ -79,13 +79,13 @@ func TestList(t *testing.T) {
 	})
 }
 
-// sloppy answers batches badly.
-type sloppy struct {
+// malformedBatches answers batches badly.
+type malformedBatches struct {
 	*leasingtest.Provider
 	answer func(results []abstractions.RenewResult) []abstractions.RenewResult
 }
 
-func (s sloppy) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (s malformedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results, err := s.Provider.RenewBatch(ctx, reqs)
 	return s.answer(results), err
 }
@@ -99,9 +99,9 @@ func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m := leasingtest.NewManagerOn(t, sloppy{p, answer}, leasing.Options{})
-			var told journal
-			defer m.Subscribe(told.observe)()
+			m := leasingtest.NewManagerOn(t, malformedBatches{p, answer}, leasing.Options{})
+			var events journal
+			defer m.Subscribe(events.observe)()
 			var leases []*leasing.Lease
 			for i := range 32 {
 				l, err := m.With(leasing.AcquireOptions{RenewCadence: 10 * time.Second}).Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
@@ -109,7 +109,7 @@ func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
 				leases = append(leases, l)
 			}
 			time.Sleep(10 * time.Minute)
-			require.NotEmpty(t, told.only(leasing.EventRenewalFailed), what)
+			require.NotEmpty(t, events.ofKind(leasing.EventRenewalFailed), what)
 			for _, l := range leases {
 				require.NoError(t, l.Err(), "%s: retried in smaller requests, then alone", what)
 				require.NoError(t, l.Release(t.Context()))
@@ -151,7 +151,7 @@ func TestWaiters(t *testing.T) {
 
 		_, err = m.Waiters(t.Context(), "")
 		require.ErrorIs(t, err, leasing.ErrInvalid)
-		hidden := leasingtest.NewManagerOn(t, counting{p, false}, leasing.Options{})
+		hidden := leasingtest.NewManagerOn(t, abilityHider{p, false}, leasing.Options{})
 		_, err = hidden.Waiters(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrUnsupported)
 		require.NoError(t, m.Close(t.Context()))
@@ -160,10 +160,10 @@ func TestWaiters(t *testing.T) {
 	})
 }
 
-// chronicle is a provider with a history of five changes, in pages of two.
-type chronicle struct{ *leasingtest.Provider }
+// historyPages is a provider with a history of five changes, in pages of two.
+type historyPages struct{ *leasingtest.Provider }
 
-func (chronicle) History(_ context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
+func (historyPages) History(_ context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
 	from := 0
 	if req.After != "" {
 		if from, err = strconv.Atoi(req.After); err != nil {
@@ -187,7 +187,7 @@ func (chronicle) History(_ context.Context, req abstractions.HistoryRequest) (pa
 }
 
 func TestHistoryReadsPageByPage(t *testing.T) {
-	m, err := leasing.NewManager(chronicle{leasingtest.NewProvider()}, leasing.Options{})
+	m, err := leasing.NewManager(historyPages{leasingtest.NewProvider()}, leasing.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close(context.WithoutCancel(t.Context()))) })
 	read := func(name string, o leasing.HistoryOptions, most int) (tokens []int64, err error) {
@@ -220,20 +220,20 @@ func TestHistoryReadsPageByPage(t *testing.T) {
 	}
 }
 
-// passing is a wrapper that records the options of each acquire.
-type passing struct {
+// optionsRecorder is a wrapper that records the options of each acquire.
+type optionsRecorder struct {
 	abstractions.Manager
 	seen []leasing.AcquireOptions
 }
 
-func (p *passing) TryAcquire(ctx context.Context, name string, options leasing.AcquireOptions) (abstractions.Lease, error) {
+func (p *optionsRecorder) TryAcquire(ctx context.Context, name string, options leasing.AcquireOptions) (abstractions.Lease, error) {
 	p.seen = append(p.seen, options)
 	return p.Manager.TryAcquire(ctx, name, options)
 }
 
 func TestAWrapperKeepsTheOptionsOfWith(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
-		wrapper := &passing{Manager: m.With(leasing.AcquireOptions{TTL: 10 * time.Second, Metadata: map[string]string{"by": "base"}}).Interface()}
+		wrapper := &optionsRecorder{Manager: m.With(leasing.AcquireOptions{TTL: 10 * time.Second, Metadata: map[string]string{"by": "base"}}).Interface()}
 		wrapped := leasing.ManagerOf(wrapper)
 		first, err := wrapped.TryAcquire(t.Context(), "first")
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ func TestTrap_T13_LostReplyDoesNotBlockItsOwnRetry(t *testing.T) {
 		start := time.Now()
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Minute})
 		require.Less(t, time.Since(start), time.Second)
-		asked := ids(p.Calls(), leasingtest.Acquire)
+		asked := callIDs(p.Calls(), leasingtest.Acquire)
 		require.Equal(t, []string{l.ID(), l.ID(), l.ID()}, asked, "one ID over all attempts")
 	})
 }
@@ -84,10 +84,10 @@ func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
 	// A backend that forgets which IDs were released: the late acquire is granted, and
 	// the next repetition releases the claim.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		ghost := ""
+		firstID := ""
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Acquire && ghost == "" {
-				ghost = call.ID
+			if call.Op == leasingtest.Acquire && firstID == "" {
+				firstID = call.ID
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -98,7 +98,7 @@ func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
 		_, err := m.Acquire(ctx, name)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Minute)
-		released := at(p.Calls(), leasingtest.Release)
+		released := callTimes(p.Calls(), leasingtest.Release)
 		require.GreaterOrEqual(t, len(released), 4)
 		require.LessOrEqual(t, len(released), 20)
 		require.Greater(t, released[len(released)-1].Sub(released[0]), 25*time.Second)
@@ -168,7 +168,7 @@ func TestTrap_T31_OneFailureDoesNotEndTheWait(t *testing.T) {
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 2, &leasing.ThrottledError{RetryAfter: 3 * time.Second}))
 		start := time.Now()
 		l := acquire(t, m, nil)
-		require.GreaterOrEqual(t, time.Since(start), 6*time.Second, "throttling was heeded")
+		require.GreaterOrEqual(t, time.Since(start), 6*time.Second, "throttling was respected")
 		require.Less(t, time.Since(start), 15*time.Second)
 		require.NoError(t, l.Err())
 	})
@@ -260,7 +260,7 @@ func TestNonsensicalGrantIsRefused(t *testing.T) {
 
 func TestBadInputNamesTheField(t *testing.T) {
 	long := strings.Repeat("x", leasing.MaxNameBytes+1)
-	limits := capped{memlease.New(memlease.Options{}), leasing.Capabilities{
+	limits := narrowLimits{memlease.New(memlease.Options{}), leasing.Capabilities{
 		Provider: "capped", MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second,
 	}}
 	m, err := leasing.NewManager(limits, leasing.Options{})
@@ -320,13 +320,13 @@ func TestBadInputNamesTheField(t *testing.T) {
 	require.ErrorContains(t, m.Do(t.Context(), "a", nil), "fn <nil>: want a function")
 }
 
-// capped is a provider with narrow limits.
-type capped struct {
+// narrowLimits is a provider with narrow limits.
+type narrowLimits struct {
 	leasing.Provider
 	caps leasing.Capabilities
 }
 
-func (c capped) Capabilities() leasing.Capabilities { return c.caps }
+func (c narrowLimits) Capabilities() leasing.Capabilities { return c.caps }
 
 func TestTTLIsMadeToFit(t *testing.T) {
 	caps := leasing.Capabilities{Provider: "capped", MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}
@@ -348,7 +348,7 @@ func TestTTLIsMadeToFit(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m := leasingtest.NewManagerOn(t, capped{p, caps}, test.options)
+			m := leasingtest.NewManagerOn(t, narrowLimits{p, caps}, test.options)
 			acquire(t, m, &test.acquire)
 			time.Sleep(2 * time.Minute)
 			calls := p.Calls()

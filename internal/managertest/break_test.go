@@ -19,13 +19,13 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 	var out bytes.Buffer
 	options := leasing.Options{Owner: "operator's console", Logger: slog.New(slog.NewTextHandler(&out, nil))}
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		l := acquire(t, m, nil)
 		_, err := m.Break(t.Context(), name, leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
 		require.NoError(t, err)
 
-		broken := told.only(leasing.EventBroken)
+		broken := events.ofKind(leasing.EventBroken)
 		require.Len(t, broken, 1)
 		require.Equal(t, "alice", broken[0].BrokenBy)
 		require.Equal(t, "node 7 is gone", broken[0].BreakReason)
@@ -33,14 +33,14 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "alice", record.BrokenBy)
 
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		var lost *leasing.LostError
 		require.ErrorAs(t, context.Cause(l.Context()), &lost)
 		require.Equal(t, leasing.LostBroken, lost.Reason)
 		require.Equal(t, "alice", lost.BrokenBy)
 		require.Equal(t, "node 7 is gone", lost.BreakReason)
 		require.EqualError(t, l.Err(), `lease lost: broken by "alice" (node 7 is gone)`)
-		gone := told.only(leasing.EventLost)
+		gone := events.ofKind(leasing.EventLost)
 		require.Equal(t, "alice", gone[0].BrokenBy)
 		require.Equal(t, "node 7 is gone", gone[0].BreakReason)
 
@@ -48,7 +48,7 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 		next := acquire(t, m, nil)
 		_, err = m.Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
-		require.Equal(t, "operator's console", told.only(leasing.EventBroken)[1].BrokenBy, "the manager's owner by default")
+		require.Equal(t, "operator's console", events.ofKind(leasing.EventBroken)[1].BrokenBy, "the manager's owner by default")
 		require.ErrorIs(t, next.Renew(t.Context()), leasing.ErrLost)
 		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err, "nobody has it")
@@ -83,7 +83,7 @@ func TestTrap_T263_TheDefaultGraceFitsTheBackend(t *testing.T) {
 			virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
 				provider := leasing.Provider(p)
 				if c.capped {
-					provider = cappedAt60{p}
+					provider = minuteTTL{p}
 				}
 				m := leasingtest.NewManagerOn(t, provider, leasing.Options{TTL: c.ttl})
 				l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
@@ -92,7 +92,7 @@ func TestTrap_T263_TheDefaultGraceFitsTheBackend(t *testing.T) {
 				result, err := m.Break(t.Context(), name, leasing.BreakOptions{})
 				require.NoError(t, err)
 				require.Equal(t, c.grace, result.Remaining)
-				ended(t, l, time.Minute)
+				awaitEnd(t, l, time.Minute)
 			})
 		})
 	}

@@ -22,15 +22,15 @@ import (
 
 // The last attempts before a loss have only milliseconds, so the last error is their own deadline. The
 // operator needs the backend's last answer.
-func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
+func TestTrap_T189_ALossCarriesTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
 	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
 		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-			var told journal
-			l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+			var events journal
+			l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
 			p.Use(leasingtest.Fail(leasingtest.Renew, 3, answer))
-			ended(t, l, time.Minute)
+			awaitEnd(t, l, time.Minute)
 			requireLost(t, l, leasing.LostExpired)
 			require.ErrorIs(t, l.Err(), answer)
 			if errors.Is(answer, unknownCA) {
@@ -38,7 +38,7 @@ func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
 				require.ErrorAs(t, l.Err(), &authority)
 			}
 			require.NotContains(t, l.Err().Error(), "deadline")
-			failed := told.only(leasing.EventRenewalFailed)
+			failed := events.ofKind(leasing.EventRenewalFailed)
 			last := failed[len(failed)-1].Err
 			require.ErrorContains(t, last, "; the last answer was: ")
 			require.ErrorContains(t, last, "deadline exceeded")
@@ -48,11 +48,11 @@ func TestTrap_T189_ALossTellsTheLastAnswer(t *testing.T) {
 	}
 }
 
-func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
+func TestTrap_T189_ALossWithoutAnyAnswerReportsTheDeadline(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		require.ErrorIs(t, l.Err(), leasing.ErrUnavailable)
 		require.ErrorContains(t, l.Err(), "deadline exceeded")
 
@@ -63,7 +63,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerTellsTheDeadline(t *testing.T) {
 		require.ErrorIs(t, again.Renew(t.Context()), leasing.ErrDenied)
 		require.NoError(t, again.Renew(t.Context()))
 		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
-		ended(t, again, time.Minute)
+		awaitEnd(t, again, time.Minute)
 		require.NotErrorIs(t, again.Err(), leasing.ErrDenied)
 	})
 }
@@ -88,10 +88,10 @@ func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 // A wait that polls returns ErrHeld only if the name was held at the end of the wait.
 func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{MinPoll: 30 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		other := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{})
+		other := leasingtest.NewManagerOn(t, noWakeups{p}, leasing.Options{})
 		l, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
-		polling := leasingtest.NewManagerOn(t, polled{p}, leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Second, MaxPoll: 20 * time.Second}})
+		polling := leasingtest.NewManagerOn(t, noWakeups{p}, leasing.Options{Tuning: leasing.Tuning{MinPoll: time.Second, MaxPoll: 20 * time.Second}})
 		time.AfterFunc(9*time.Second, func() { require.NoError(t, l.Release(context.Background())) })
 		got, err := polling.With(leasing.AcquireOptions{WaitLimit: 10 * time.Second}).Acquire(t.Context(), name)
 		require.NoError(t, err)
@@ -135,16 +135,16 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	}
 }
 
-// higher shows held names with tokens above the granted tokens, as servers of Redlock do at times.
-type higher struct{ *leasingtest.Provider }
+// higherTokens shows held names with tokens above the granted tokens, as servers of Redlock do at times.
+type higherTokens struct{ *leasingtest.Provider }
 
-func (h higher) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+func (h higherTokens) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	r, err := h.Provider.Inspect(ctx, req)
 	r.Token++
 	return r, err
 }
 
-func (h higher) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (h higherTokens) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	g, err := h.Provider.Acquire(ctx, req)
 	if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
 		shown := *held
@@ -157,7 +157,7 @@ func (h higher) Acquire(ctx context.Context, req abstractions.AcquireRequest) (a
 // An answer that shows the claim of a lease is no proof against that lease, whatever token it shows.
 func TestTrap_T264_ALeaseSurvivesAHigherTokenOfItsOwnClaim(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
-		m := leasingtest.NewManagerOn(t, higher{p}, leasing.Options{})
+		m := leasingtest.NewManagerOn(t, higherTokens{p}, leasing.Options{})
 		l := acquire(t, m, nil)
 		record, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 		// After a break with a grace a renewal is sent at once, and its answer reports the break.
 		_, err = m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
-		ended(t, next, time.Millisecond)
+		awaitEnd(t, next, time.Millisecond)
 		requireLost(t, next, leasing.LostBroken)
 		require.NoError(t, m.Close(t.Context()))
 	})
@@ -204,8 +204,8 @@ func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 	})
 }
 
-// polled is a provider without wake-ups.
-type polled struct{ leasing.Provider }
+// noWakeups is a provider without wake-ups.
+type noWakeups struct{ leasing.Provider }
 
 // A lease that its holder has dropped is renewed until the process ends. The log has its name.
 func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
@@ -245,7 +245,7 @@ func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 		dial := fmt.Errorf("%w: %w", leasing.ErrUnavailable, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
 		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		requireLost(t, l, leasing.LostExpired)
 		require.ErrorIs(t, l.Err(), leasing.ErrDenied)
 		require.NotContains(t, l.Err().Error(), "dial")
@@ -254,13 +254,13 @@ func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 		busy := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, providerkit.NotInTime("it was not sent")))
 		p.Use(leasingtest.Fail(leasingtest.Renew, 3, leasing.ErrDenied))
-		ended(t, busy, time.Minute)
+		awaitEnd(t, busy, time.Minute)
 		require.ErrorIs(t, busy.Err(), leasing.ErrDenied, "a request that was not sent is no answer, too")
 
 		p.Clear()
 		again := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, dial))
-		ended(t, again, time.Minute)
+		awaitEnd(t, again, time.Minute)
 		require.ErrorIs(t, again.Err(), os.ErrDeadlineExceeded, "there was no other answer")
 	})
 }

@@ -24,7 +24,7 @@ func TestCloseWaitsForHolders(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		go func() { closed <- m.Close(ctx) }()
-		ended(t, l, time.Second)
+		awaitEnd(t, l, time.Second)
 		require.ErrorIs(t, l.Err(), leasing.ErrClosed)
 		require.NotErrorIs(t, l.Err(), leasing.ErrReleased)
 		time.Sleep(10 * time.Minute) // the holder winds its work up
@@ -40,8 +40,8 @@ func TestCloseWaitsForHolders(t *testing.T) {
 
 func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -53,13 +53,13 @@ func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, []string{name}, left.InUse)
 		require.Zero(t, p.Count(leasingtest.Release), "released under its holder")
-		lost := told.only(leasing.EventLost)
+		lost := events.ofKind(leasing.EventLost)
 		require.Len(t, lost, 1)
 		require.Equal(t, leasing.LostClosed, lost[0].Reason)
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		require.True(t, record.Held)
-		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrLost, "the holder is told")
+		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrLost, "the holder sees the loss")
 		require.Equal(t, 1, p.Count(leasingtest.Release), "and the name freed, now that it is not in use")
 	})
 }
@@ -238,7 +238,7 @@ func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m, err := leasing.NewManager(polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 1}})
+			m, err := leasing.NewManager(noAbilities{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 1}})
 			require.NoError(t, err)
 			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
 			var leases []*leasing.Lease
@@ -433,7 +433,7 @@ func TestTrap_T71_NothingSentIsNothingToCleanUp(t *testing.T) {
 // A grant that comes after Close has begun is released by its ID alone: a late copy of its acquire may have another token.
 func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &tokens{Provider: leasingtest.NewProvider()}
+		p := &releaseTokens{Provider: leasingtest.NewProvider()}
 		m, err := leasing.NewManager(p, leasing.Options{})
 		require.NoError(t, err)
 		closed := make(chan error, 1)
@@ -457,13 +457,13 @@ func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
 	})
 }
 
-// tokens notes the tokens of releases.
-type tokens struct {
+// releaseTokens notes the tokens of releases.
+type releaseTokens struct {
 	*leasingtest.Provider
 	released []int64
 }
 
-func (p *tokens) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+func (p *releaseTokens) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	p.released = append(p.released, req.Token)
 	return p.Provider.Release(ctx, req)
 }

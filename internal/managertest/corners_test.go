@@ -47,7 +47,7 @@ func TestTrap_T16_CloseDuringAnAppliedAcquireLeavesNoGhost(t *testing.T) {
 		require.ErrorIs(t, <-answer, leasing.ErrClosed)
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
-		require.False(t, record.Held, "a ghost holds the name until its TTL has passed")
+		require.False(t, record.Held, "an ambiguous claim holds the name until its TTL has passed")
 	})
 }
 
@@ -253,7 +253,7 @@ func TestTrap_T30_WaitLimitThatComesWithTheTurn(t *testing.T) {
 	}
 }
 
-func TestTrap_T36_DoTellsOfItsOwnLoss(t *testing.T) {
+func TestTrap_T36_DoReportsItsOwnLoss(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		others := fmt.Errorf("shard 7: %w", &leasing.LostError{Reason: leasing.LostBroken})
 		err := m.Do(t.Context(), name, func(_ context.Context, l *leasing.Lease) error {
@@ -285,12 +285,12 @@ func TestManyCleanUpsBlockNoQueueForLong(t *testing.T) {
 			t.Cleanup(func() { _ = l.Release(context.Background()) })
 			worst = max(worst, time.Since(start))
 		}
-		require.Less(t, worst, 30*time.Second, "all ghosts were gone after 5 s")
+		require.Less(t, worst, 30*time.Second, "all ambiguous claims were released after 5 s")
 		p.Clear()
 	})
 }
 
-func TestCloseTellsOfCleanUpsItDropped(t *testing.T) {
+func TestCloseReportsCleanUpsItDropped(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l, err := m.With(leasing.AcquireOptions{TTL: leasing.Infinite}).Acquire(t.Context(), name)
 		require.NoError(t, err)
@@ -301,18 +301,18 @@ func TestCloseTellsOfCleanUpsItDropped(t *testing.T) {
 		require.Error(t, l.Release(ctx)) // "leaves the rest to the background"
 		ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		require.Error(t, m.Close(ctx), "the name stays held for ever and nobody hears of it")
+		require.Error(t, m.Close(ctx), "the name stays held for ever without an error")
 	})
 }
 
 func TestBrokenEventStandsForItself(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		acquire(t, m, nil)
 		_, err := m.Break(t.Context(), name, leasing.BreakOptions{})
 		require.NoError(t, err)
-		require.Equal(t, 1, told.only(leasing.EventBroken)[0].Coalesced)
+		require.Equal(t, 1, events.ofKind(leasing.EventBroken)[0].Coalesced)
 	})
 }
 
@@ -398,6 +398,6 @@ func TestTrap_T56_DelayedFirstAcquireOfALeaseThatWasReleased(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		record, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
-		require.False(t, record.Held, "a ghost of a lease that was released has the name until its TTL has passed")
+		require.False(t, record.Held, "a late claim of a released lease holds the name until its TTL has passed")
 	})
 }

@@ -16,8 +16,8 @@ func TestTrap_T187_ARefusalThatPassesEndsNoWait(t *testing.T) {
 	options, lines := logged()
 	options.RefusalTimeout = 7 * time.Second
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, errNetwork)) // so that a failure has been logged
 		began := time.Now()
 		time.AfterFunc(time.Millisecond, func() { p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied)) })
@@ -30,7 +30,7 @@ func TestTrap_T187_ARefusalThatPassesEndsNoWait(t *testing.T) {
 		l := acquire(t, m, nil)
 		require.Less(t, time.Since(began), 6*time.Second)
 		require.Greater(t, r.sum("leasing.acquire.attempt.failure", "error.type=denied"), float64(2))
-		failed := told.only(leasing.EventAcquireFailed)
+		failed := events.ofKind(leasing.EventAcquireFailed)
 		require.ErrorIs(t, failed[1].Err, leasing.ErrDenied)
 		require.True(t, failed[1].WillRetry)
 		require.Contains(t, lines()[1], "was refused: check the credentials", "logged at once, although another failure was")
@@ -120,7 +120,7 @@ func TestTrap_T188_ADeniedReleaseIsRetriedInTheBackground(t *testing.T) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrDenied)
-		require.Zero(t, time.Since(began), "its caller is told at once")
+		require.Zero(t, time.Since(began), "its caller gets the refusal at once")
 		time.Sleep(4 * time.Second)
 		p.Clear()
 		time.Sleep(2 * time.Second)

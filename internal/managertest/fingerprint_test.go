@@ -143,7 +143,7 @@ func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 		}
 		require.NoError(t, lease.SetMetadata(ctx, nil))
 		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errNetwork))
-		names(second(m.TryAcquire(ctx, "another")), "acquire", ids(p.Calls(), leasingtest.Acquire)[len(ids(p.Calls(), leasingtest.Acquire))-1])
+		names(second(m.TryAcquire(ctx, "another")), "acquire", callIDs(p.Calls(), leasingtest.Acquire)[len(callIDs(p.Calls(), leasingtest.Acquire))-1])
 		remove()
 		leasingtest.Lose(t, p, lease, leasing.LostTaken)
 		names(lease.Renew(ctx), "renew", id)

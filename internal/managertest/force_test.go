@@ -44,13 +44,13 @@ func namesOf(records []leasing.Record) (names []string) {
 func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 	forced(t, []string{"jobs/b", "jobs/a", "other"}, func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 2"}), "jobs/c")["jobs/c"]
-		var told journal
-		defer operator.Subscribe(told.observe)()
+		var events journal
+		defer operator.Subscribe(events.observe)()
 
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "jobs/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"jobs/a", "jobs/b"}, namesOf(records))
-		require.Empty(t, told.kinds(), "a dry run")
+		require.Empty(t, events.kinds(), "a dry run")
 		require.Zero(t, p.Count(leasingtest.Break))
 
 		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
@@ -61,7 +61,7 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 			require.True(t, d.Result.WasHeld)
 			require.Equal(t, records[i], d.Record)
 		}
-		broken := told.only(leasing.EventBroken)
+		broken := events.ofKind(leasing.EventBroken)
 		require.Len(t, broken, 2)
 		require.Equal(t, "alice", broken[0].BrokenBy)
 		require.Equal(t, "node 7 is gone", broken[1].BreakReason)
@@ -149,19 +149,19 @@ func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
 	})
 }
 
-// listing is a provider that lists the given records.
-type listing struct {
+// fakeList is a provider that lists the given records.
+type fakeList struct {
 	abstractions.Provider
 	records []leasing.Record
 	err     error
 }
 
-func (l listing) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
+func (l fakeList) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
 	return abstractions.ListResult{Records: l.records}, l.err
 }
 
-func TestHeldByTellsEachNameOnceAndTrustsNoGuess(t *testing.T) {
-	p := listing{Provider: leasingtest.NewProvider(), records: []leasing.Record{
+func TestHeldByReturnsEachNameOnceAndNoUnconfirmedHolder(t *testing.T) {
+	p := fakeList{Provider: leasingtest.NewProvider(), records: []leasing.Record{
 		{Name: "b", Owner: "me", Held: true, Token: 1}, {Name: "a", Owner: "me", Held: true, Token: 2, Unconfirmed: true},
 		{Name: "b", Owner: "me", Held: true, Token: 1}, {Name: "A", Owner: "me", Held: true, Token: 3},
 	}}

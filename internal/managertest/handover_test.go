@@ -34,7 +34,7 @@ func TestHandOverAndAdopt(t *testing.T) {
 		var given, received journal
 		defer giver.Subscribe(given.observe)()
 		defer receiver.Subscribe(received.observe)()
-		mine := acquire(t, giver, &leasing.AcquireOptions{Metadata: about{"cursor": "7"}})
+		mine := acquire(t, giver, &leasing.AcquireOptions{Metadata: labels{"cursor": "7"}})
 		time.Sleep(10 * time.Second)
 
 		handover, err := mine.HandOver(t.Context())
@@ -67,8 +67,8 @@ func TestHandOverAndAdopt(t *testing.T) {
 		require.Equal(t, "7", record.Metadata["cursor"])
 		require.Equal(t, leasing.EventAcquired, received.kinds()[0])
 
-		require.NoError(t, theirs.SetMetadata(t.Context(), about{"cursor": "8"}))
-		requireMetadata(t, receiver, theirs, about{"cursor": "8"}, about{"cursor": "8"})
+		require.NoError(t, theirs.SetMetadata(t.Context(), labels{"cursor": "8"}))
+		requireMetadata(t, receiver, theirs, labels{"cursor": "8"}, labels{"cursor": "8"})
 		require.NoError(t, theirs.Release(t.Context()))
 		next := acquire(t, receiver, nil)
 		require.Greater(t, next.Token(), theirs.Token())
@@ -214,7 +214,7 @@ func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 		require.Equal(t, window(30*time.Second)-5*time.Second, adopted.Remaining(), "not the hour of the giver")
 		remove()
 		start := time.Now()
-		require.Equal(t, window(30*time.Second)-5*time.Second, ended(t, adopted, time.Hour).Sub(start))
+		require.Equal(t, window(30*time.Second)-5*time.Second, awaitEnd(t, adopted, time.Hour).Sub(start))
 
 		// A grant that arrives after its trust has run out does not count, and nothing is released.
 		l = acquire(t, receiver, nil)
@@ -229,16 +229,16 @@ func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 	})
 }
 
-// stateless checks what an adopting process sends: it has no state of a grant.
-type stateless struct {
+// adoptionCheck checks what an adopting process sends: it has no state of a grant.
+type adoptionCheck struct {
 	*leasingtest.Provider
 	t     *testing.T
 	first bool
 }
 
-func (s *stateless) As(any) bool { return false }
+func (s *adoptionCheck) As(any) bool { return false }
 
-func (s *stateless) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (s *adoptionCheck) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if !s.first {
 		s.first = true
 		require.Nil(s.t, req.State)
@@ -258,7 +258,7 @@ func TestAdoptAfterACrash(t *testing.T) {
 		crash(t, giver)
 		time.Sleep(10 * time.Second)
 
-		restarted := leasingtest.NewManagerOn(t, &stateless{Provider: p, t: t}, leasing.Options{})
+		restarted := leasingtest.NewManagerOn(t, &adoptionCheck{Provider: p, t: t}, leasing.Options{})
 		_, err = restarted.TryAcquire(t.Context(), name)
 		require.ErrorIs(t, err, leasing.ErrHeld, "an acquire would wait for its own earlier life")
 		adopted, err := restarted.Adopt(t.Context(), stored(l), leasing.AdoptOptions{})
@@ -411,7 +411,7 @@ func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		remove := p.Use(leasingtest.LoseReply(leasingtest.Renew, leasingtest.Always, errNetwork))
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		requireLost(t, l, leasing.LostExpired)
 		remove()
 		_, err := m.Adopt(t.Context(), stored(l), leasing.AdoptOptions{})

@@ -23,7 +23,7 @@ func TestHealth(t *testing.T) {
 		health := m.Health(t.Context())
 		require.Equal(t, leasing.Degraded, health.Status)
 		require.Equal(t, 1, health.Failing)
-		require.False(t, health.FailingSince.IsZero(), "renewals tell too")
+		require.False(t, health.FailingSince.IsZero(), "failed renewals count too")
 		fail()
 		time.Sleep(8 * time.Second)
 		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)
@@ -43,7 +43,7 @@ func TestHealth(t *testing.T) {
 
 func TestHealthInspectsWhereThereIsNoPing(t *testing.T) {
 	p := leasingtest.NewProvider()
-	m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+	m := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
 	require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)
 	require.Equal(t, 1, p.Count(leasingtest.Inspect))
 	require.Zero(t, p.Count(leasingtest.Ping))

@@ -62,7 +62,7 @@ func (j *journal) kinds() (kinds []leasing.EventKind) {
 	return kinds
 }
 
-func (j *journal) only(kind leasing.EventKind) (events []leasing.Event) {
+func (j *journal) ofKind(kind leasing.EventKind) (events []leasing.Event) {
 	for _, e := range j.all() {
 		if e.Kind == kind {
 			events = append(events, e)
@@ -71,8 +71,8 @@ func (j *journal) only(kind leasing.EventKind) (events []leasing.Event) {
 	return events
 }
 
-// ended returns when a lease's context ends, or fails after bound.
-func ended(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
+// awaitEnd returns when a lease's context ends, or fails after bound.
+func awaitEnd(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
 	t.Helper()
 	select {
 	case <-l.Done():
@@ -94,16 +94,16 @@ func requireLost(t *testing.T, l *leasing.Lease, reason leasing.LostReason) {
 	require.Zero(t, l.Remaining())
 }
 
-func ids(calls []leasingtest.Call, op leasingtest.Op) (ids []string) {
+func callIDs(calls []leasingtest.Call, op leasingtest.Op) (callIDs []string) {
 	for _, c := range calls {
 		if c.Op == op {
-			ids = append(ids, c.ID)
+			callIDs = append(callIDs, c.ID)
 		}
 	}
-	return ids
+	return callIDs
 }
 
-func at(calls []leasingtest.Call, op leasingtest.Op) (times []time.Time) {
+func callTimes(calls []leasingtest.Call, op leasingtest.Op) (times []time.Time) {
 	for _, c := range calls {
 		if c.Op == op {
 			times = append(times, c.At)

@@ -43,7 +43,7 @@ func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) 
 
 // A release after Close is retried for a short time. The log names an infinite lease that stays held.
 func TestAReleaseAfterCloseIsRepeated(t *testing.T) {
-	for failures, told := range map[int]bool{1: false, leasingtest.Always: true} {
+	for failures, held := range map[int]bool{1: false, leasingtest.Always: true} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -55,8 +55,8 @@ func TestAReleaseAfterCloseIsRepeated(t *testing.T) {
 			require.ErrorIs(t, manager.Close(ended), context.Canceled)
 			provider.Use(leasingtest.Fail(leasingtest.Release, failures, leasing.ErrUnavailable))
 			require.ErrorIs(t, lease.Release(t.Context()), leasing.ErrLost)
-			require.Equal(t, told, isHeld(t, provider, "name"))
-			require.Equal(t, told, strings.Contains(log.String(), "an infinite lease is not released"), log.String())
+			require.Equal(t, held, isHeld(t, provider, "name"))
+			require.Equal(t, held, strings.Contains(log.String(), "an infinite lease is not released"), log.String())
 		})
 	}
 }

@@ -87,7 +87,7 @@ func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
 }
 
 // AtLeast does not change the cadence of renewals, which follows the TTL. So a loss is noticed as early as without AtLeast.
-func TestAtLeastChangesNoPace(t *testing.T) {
+func TestAtLeastDoesNotChangeTheCadence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: 10 * time.Second})
 		lease, err := manager.With(leasing.AcquireOptions{AtLeast: time.Hour}).Acquire(t.Context(), "name")
@@ -128,7 +128,7 @@ func TestAtLeastInAnOutage(t *testing.T) {
 func TestAtLeastThatTheBackendCannotKeep(t *testing.T) {
 	provider := memorylease.New(memorylease.Options{})
 	defer provider.Close()
-	short := shortest{provider}
+	short := minuteMaxTTL{provider}
 	manager, err := leasing.NewManager(short, leasing.Options{})
 	require.NoError(t, err)
 	defer manager.Close(t.Context())
@@ -147,10 +147,10 @@ func TestAtLeastThatTheBackendCannotKeep(t *testing.T) {
 	require.False(t, held.ByThisManager, "the lease is not one of the manager's any more")
 }
 
-// shortest is a provider that grants at most a minute.
-type shortest struct{ leasing.Provider }
+// minuteMaxTTL is a provider that grants at most a minute.
+type minuteMaxTTL struct{ leasing.Provider }
 
-func (s shortest) Capabilities() leasing.Capabilities {
+func (s minuteMaxTTL) Capabilities() leasing.Capabilities {
 	c := s.Provider.Capabilities()
 	c.MaxTTL = time.Minute
 	return c

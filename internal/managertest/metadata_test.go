@@ -15,10 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-type about = map[string]string
+type labels = map[string]string
 
 // requireMetadata checks the metadata that others see, and the metadata of the lease.
-func requireMetadata(t *testing.T, m *leasing.Manager, l *leasing.Lease, shown, confirmed about) {
+func requireMetadata(t *testing.T, m *leasing.Manager, l *leasing.Lease, shown, confirmed labels) {
 	t.Helper()
 	record, err := m.Inspect(t.Context(), l.Name())
 	require.NoError(t, err)
@@ -34,22 +34,22 @@ func requireMetadata(t *testing.T, m *leasing.Manager, l *leasing.Lease, shown, 
 
 func TestSetMetadata(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"shard": "1"}})
+		l := acquire(t, m, &leasing.AcquireOptions{Metadata: labels{"shard": "1"}})
 		time.Sleep(10 * time.Second)
-		given := about{"shard": "2", "state": "draining"}
+		given := labels{"shard": "2", "state": "draining"}
 		require.NoError(t, l.SetMetadata(t.Context(), given))
 		given["shard"] = "changed by the caller"
 		l.Metadata()["shard"] = "changed by another"
-		requireMetadata(t, m, l, about{"shard": "2", "state": "draining"}, about{"shard": "2", "state": "draining"})
+		requireMetadata(t, m, l, labels{"shard": "2", "state": "draining"}, labels{"shard": "2", "state": "draining"})
 		require.Equal(t, 1, l.Renewals(), "it is a renewal")
 		require.Greater(t, l.Remaining(), 29*time.Second)
 
 		time.Sleep(time.Minute)
-		requireMetadata(t, m, l, about{"shard": "2", "state": "draining"}, about{"shard": "2", "state": "draining"})
+		requireMetadata(t, m, l, labels{"shard": "2", "state": "draining"}, labels{"shard": "2", "state": "draining"})
 		require.NoError(t, l.SetMetadata(t.Context(), nil))
 		requireMetadata(t, m, l, nil, nil)
 
-		err := l.SetMetadata(t.Context(), about{"\n": ""})
+		err := l.SetMetadata(t.Context(), labels{"\n": ""})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		requireMetadata(t, m, l, nil, nil)
 		require.NoError(t, l.Release(t.Context()))
@@ -64,18 +64,18 @@ func TestSetMetadata(t *testing.T) {
 // settles the metadata.
 func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"v": "1"}})
+		l := acquire(t, m, &leasing.AcquireOptions{Metadata: labels{"v": "1"}})
 		p.Use(leasingtest.LoseReply(leasingtest.Renew, 1, errNetwork))
-		require.ErrorIs(t, l.SetMetadata(t.Context(), about{"v": "2"}), leasing.ErrUnavailable)
-		requireMetadata(t, m, l, about{"v": "2"}, about{"v": "1"})
+		require.ErrorIs(t, l.SetMetadata(t.Context(), labels{"v": "2"}), leasing.ErrUnavailable)
+		requireMetadata(t, m, l, labels{"v": "2"}, labels{"v": "1"})
 		time.Sleep(time.Second)
-		requireMetadata(t, m, l, about{"v": "2"}, about{"v": "2"})
+		requireMetadata(t, m, l, labels{"v": "2"}, labels{"v": "2"})
 
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork)) // this one had no effect
-		require.Error(t, l.SetMetadata(t.Context(), about{"v": "3"}))
-		requireMetadata(t, m, l, about{"v": "2"}, about{"v": "2"})
+		require.Error(t, l.SetMetadata(t.Context(), labels{"v": "3"}))
+		requireMetadata(t, m, l, labels{"v": "2"}, labels{"v": "2"})
 		time.Sleep(time.Second)
-		requireMetadata(t, m, l, about{"v": "3"}, about{"v": "3"})
+		requireMetadata(t, m, l, labels{"v": "3"}, labels{"v": "3"})
 	})
 }
 
@@ -93,15 +93,15 @@ func TestSetMetadataThatLandsLateIsUndone(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		require.Error(t, l.SetMetadata(t.Context(), about{"v": "late"}))
-		require.NoError(t, l.SetMetadata(t.Context(), about{"v": "last"}))
-		requireMetadata(t, m, l, about{"v": "last"}, about{"v": "last"})
+		require.Error(t, l.SetMetadata(t.Context(), labels{"v": "late"}))
+		require.NoError(t, l.SetMetadata(t.Context(), labels{"v": "last"}))
+		requireMetadata(t, m, l, labels{"v": "last"}, labels{"v": "last"})
 		time.Sleep(20 * time.Second)
 		record, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
 		require.Equal(t, "late", record.Metadata["v"], "the test delays nothing")
 		time.Sleep(20 * time.Second)
-		requireMetadata(t, m, l, about{"v": "last"}, about{"v": "last"})
+		requireMetadata(t, m, l, labels{"v": "last"}, labels{"v": "last"})
 	})
 }
 
@@ -119,9 +119,9 @@ func TestSetMetadataBehindARenewalThatIsUnderWay(t *testing.T) {
 			before := p.Count(leasingtest.Renew)
 			go func() { _ = l.Renew(context.Background()) }()
 			synctest.Wait()
-			require.NoError(t, l.SetMetadata(t.Context(), about{"v": "1"}), "its own renewal follows")
+			require.NoError(t, l.SetMetadata(t.Context(), labels{"v": "1"}), "its own renewal follows")
 			require.Equal(t, before+2, p.Count(leasingtest.Renew))
-			requireMetadata(t, m, l, about{"v": "1"}, about{"v": "1"})
+			requireMetadata(t, m, l, labels{"v": "1"}, labels{"v": "1"})
 			require.NoError(t, l.Release(t.Context()))
 			p.Clear()
 		}
@@ -142,14 +142,14 @@ func TestSetMetadataConcurrently(t *testing.T) {
 		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Second))
 		done := make(chan error)
 		for i := range 5 {
-			go func() { done <- l.SetMetadata(t.Context(), about{"v": fmt.Sprint(i)}) }()
+			go func() { done <- l.SetMetadata(t.Context(), labels{"v": fmt.Sprint(i)}) }()
 			synctest.Wait() // the first one's renewal is under way
 		}
 		for range 5 {
 			require.NoError(t, <-done)
 		}
 		require.Equal(t, 2, p.Count(leasingtest.Renew))
-		requireMetadata(t, m, l, about{"v": "4"}, about{"v": "4"})
+		requireMetadata(t, m, l, labels{"v": "4"}, labels{"v": "4"})
 	})
 }
 
@@ -157,7 +157,7 @@ func TestSetMetadataConcurrently(t *testing.T) {
 func TestSetMetadataInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		batches := &batching{Provider: p}
+		batches := &metadataBatches{Provider: p}
 		m := leasingtest.NewManagerOn(t, batches, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0 }}})
 		var leases []*leasing.Lease
 		for i := range 10 {
@@ -168,25 +168,25 @@ func TestSetMetadataInABatch(t *testing.T) {
 		}
 		remove := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 		for i, l := range leases {
-			require.Error(t, l.SetMetadata(t.Context(), about{"i": fmt.Sprint(i)}))
+			require.Error(t, l.SetMetadata(t.Context(), labels{"i": fmt.Sprint(i)}))
 		}
 		remove()
 		batches.carried.Store(0)
 		time.Sleep(30 * time.Second)
 		for i, l := range leases {
-			requireMetadata(t, m, l, about{"i": fmt.Sprint(i)}, about{"i": fmt.Sprint(i)})
+			requireMetadata(t, m, l, labels{"i": fmt.Sprint(i)}, labels{"i": fmt.Sprint(i)})
 		}
 		require.Positive(t, batches.carried.Load())
 	})
 }
 
-// batching counts the metadata that batches of renewals carry.
-type batching struct {
+// metadataBatches counts the metadata that batches of renewals carry.
+type metadataBatches struct {
 	*leasingtest.Provider
 	carried atomic.Int32
 }
 
-func (b *batching) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (b *metadataBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	for _, req := range reqs {
 		if req.Metadata != nil {
 			b.carried.Add(1)
@@ -195,15 +195,15 @@ func (b *batching) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	return b.Provider.RenewBatch(ctx, reqs)
 }
 
-// choosy refuses metadata for good, like a backend with a smaller bound.
-type choosy struct {
+// metadataRefuser refuses metadata for good, like a backend with a smaller bound.
+type metadataRefuser struct {
 	*leasingtest.Provider
 	metadata atomic.Int32 // renewals that carried some
 }
 
-func (c *choosy) As(any) bool { return false }
+func (c *metadataRefuser) As(any) bool { return false }
 
-func (c *choosy) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (c *metadataRefuser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if req.Metadata != nil {
 		c.metadata.Add(1)
 		return abstractions.Grant{}, &leasing.InvalidError{Field: "Metadata", Value: "2 kB", Want: "less"}
@@ -213,14 +213,14 @@ func (c *choosy) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 
 func TestSetMetadataThatIsRefusedCostsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &choosy{Provider: leasingtest.NewProvider()}
+		p := &metadataRefuser{Provider: leasingtest.NewProvider()}
 		m := leasingtest.NewManagerOn(t, p, leasing.Options{})
-		l := acquire(t, m, &leasing.AcquireOptions{Metadata: about{"v": "1"}})
-		requireInvalid(t, l.SetMetadata(t.Context(), about{"v": "2"}), "Metadata")
+		l := acquire(t, m, &leasing.AcquireOptions{Metadata: labels{"v": "1"}})
+		requireInvalid(t, l.SetMetadata(t.Context(), labels{"v": "2"}), "Metadata")
 		time.Sleep(time.Hour)
 		require.NoError(t, l.Err())
 		require.EqualValues(t, 1, p.metadata.Load())
-		requireMetadata(t, m, l, about{"v": "1"}, about{"v": "1"})
+		requireMetadata(t, m, l, labels{"v": "1"}, labels{"v": "1"})
 	})
 }
 
@@ -230,10 +230,10 @@ func TestSetMetadataGoesOnWhenItsContextEnds(t *testing.T) {
 		p.Use(leasingtest.Delay(leasingtest.Renew, 1, 2*time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, l.SetMetadata(ctx, about{"v": "1"}), context.DeadlineExceeded)
+		require.ErrorIs(t, l.SetMetadata(ctx, labels{"v": "1"}), context.DeadlineExceeded)
 		requireMetadata(t, m, l, nil, nil)
 		time.Sleep(time.Second + 1)
-		requireMetadata(t, m, l, about{"v": "1"}, about{"v": "1"})
+		requireMetadata(t, m, l, labels{"v": "1"}, labels{"v": "1"})
 	})
 }
 
@@ -255,11 +255,11 @@ func TestSetMetadataThatLandsAfterManyTTLsIsUndone(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		land := hangFirst(p, leasingtest.Renew)
-		require.Error(t, l.SetMetadata(t.Context(), about{"step": "1"}))
-		require.NoError(t, l.SetMetadata(t.Context(), about{"step": "2"}))
+		require.Error(t, l.SetMetadata(t.Context(), labels{"step": "1"}))
+		require.NoError(t, l.SetMetadata(t.Context(), labels{"step": "2"}))
 		time.Sleep(5 * time.Minute)
 		close(land)
 		time.Sleep(time.Minute)
-		requireMetadata(t, m, l, about{"step": "2"}, about{"step": "2"})
+		requireMetadata(t, m, l, labels{"step": "2"}, labels{"step": "2"})
 	})
 }

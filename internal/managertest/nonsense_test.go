@@ -23,7 +23,7 @@ import (
 func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, batchFails{p}, leasing.Options{})
+		m := leasingtest.NewManagerOn(t, failedBatches{p}, leasing.Options{})
 		var leases []*leasing.Lease
 		for _, n := range []string{"a", "b", "c"} {
 			l, err := m.With(leasing.AcquireOptions{RenewCadence: 10 * time.Second}).Acquire(t.Context(), n)
@@ -38,9 +38,9 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 	})
 }
 
-type batchFails struct{ *leasingtest.Provider }
+type failedBatches struct{ *leasingtest.Provider }
 
-func (b batchFails) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (b failedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a loss in the batch, without the lease that was lost
 }
 
@@ -67,11 +67,11 @@ func TestPollBoundsMayBeHuge(t *testing.T) {
 	}
 }
 
-type farAway struct{ *leasingtest.Provider }
+type endlessHolder struct{ *leasingtest.Provider }
 
-func (f farAway) As(any) bool { return false }
+func (f endlessHolder) As(any) bool { return false }
 
-func (f farAway) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (f endlessHolder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	g, err := f.Provider.Acquire(ctx, req)
 	if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
 		held.Holder.ExpiresAt = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -81,7 +81,7 @@ func (f farAway) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 
 func TestHolderWithoutEndIsNotAskedForInALoop(t *testing.T) {
 	p := leasingtest.NewProvider() // real time: in virtual time it would spin for ever
-	m := leasingtest.NewManagerOn(t, farAway{p}, leasing.Options{})
+	m := leasingtest.NewManagerOn(t, endlessHolder{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 	held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
 	require.NoError(t, err)
@@ -120,13 +120,13 @@ func takeover(t *testing.T, p leasing.Provider, backend *leasingtest.Provider, m
 	return took
 }
 
-// hangs does not return from Wait, although its context has ended.
-type hangs struct {
+// hungWaiter does not return from Wait, although its context has ended.
+type hungWaiter struct {
 	*leasingtest.Provider
 	release chan struct{}
 }
 
-func (h hangs) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (h hungWaiter) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	<-h.release
 	return abstractions.Wakeups{}, errNetwork
 }
@@ -134,15 +134,15 @@ func (h hangs) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wak
 // T286: registrations that do not return do not stop the requests for the name.
 func TestTrap_T286_RegistrationThatHeedsNoContextDoesNotStopThePolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hangs{leasingtest.NewProvider(), make(chan struct{})}
+		h := hungWaiter{leasingtest.NewProvider(), make(chan struct{})}
 		t.Cleanup(func() { close(h.release) })
 		require.LessOrEqual(t, takeover(t, h, h.Provider, time.Second, 45*time.Second), 46*time.Second, "MaxPoll is 1 s")
 	})
 }
 
-type withoutChannel struct{ *leasingtest.Provider }
+type waiterWithoutChannel struct{ *leasingtest.Provider }
 
-func (withoutChannel) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (waiterWithoutChannel) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return abstractions.Wakeups{}, nil
 }
 
@@ -150,14 +150,14 @@ func (withoutChannel) Wait(context.Context, abstractions.WaitRequest) (abstracti
 func TestTrap_T287_RegistrationWithoutAChannelIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		require.LessOrEqual(t, takeover(t, withoutChannel{p}, p, time.Second, 45*time.Second), 46*time.Second, "MaxPoll is 1 s")
+		require.LessOrEqual(t, takeover(t, waiterWithoutChannel{p}, p, time.Second, 45*time.Second), 46*time.Second, "MaxPoll is 1 s")
 	})
 }
 
-// curt is a provider that does not describe the holder.
-type curt struct{ *leasingtest.Provider }
+// undescribedHolder is a provider that does not describe the holder.
+type undescribedHolder struct{ *leasingtest.Provider }
 
-func (c curt) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (c undescribedHolder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	grant, err := c.Provider.Acquire(ctx, req)
 	if errors.Is(err, leasing.ErrHeld) {
 		return grant, leasing.ErrHeld
@@ -169,15 +169,15 @@ func (c curt) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abs
 func TestTrap_T288_BareErrHeldDoesNotKeepWakeUpsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		require.Equal(t, 45*time.Second, takeover(t, curt{p}, p, time.Minute, 45*time.Second))
+		require.Equal(t, 45*time.Second, takeover(t, undescribedHolder{p}, p, time.Minute, 45*time.Second))
 	})
 }
 
-type roundsUp struct{ *leasingtest.Provider }
+type roundedTTL struct{ *leasingtest.Provider }
 
-func (r roundsUp) As(any) bool { return false }
+func (r roundedTTL) As(any) bool { return false }
 
-func (r roundsUp) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (r roundedTTL) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	g, err := r.Provider.Acquire(ctx, req)
 	g.TTL += time.Millisecond
 	return g, err
@@ -186,7 +186,7 @@ func (r roundsUp) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 func TestGrantOfAnotherTTLIsNotRenewedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, roundsUp{p}, leasing.Options{NoAutoRenew: true})
+		m := leasingtest.NewManagerOn(t, roundedTTL{p}, leasing.Options{NoAutoRenew: true})
 		l, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
@@ -195,21 +195,21 @@ func TestGrantOfAnotherTTLIsNotRenewedAtOnce(t *testing.T) {
 	})
 }
 
-type deaf struct {
+type hungRenewals struct {
 	*leasingtest.Provider
 	release chan struct{}
 }
 
-func (d deaf) As(any) bool { return false }
+func (d hungRenewals) As(any) bool { return false }
 
-func (d deaf) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (d hungRenewals) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	<-d.release
 	return abstractions.Grant{}, errNetwork
 }
 
-func TestCloseWithoutADeadlineOutlastsADeafProvider(t *testing.T) {
+func TestCloseWithoutADeadlineOutlastsAHungProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := deaf{leasingtest.NewProvider(), make(chan struct{})}
+		d := hungRenewals{leasingtest.NewProvider(), make(chan struct{})}
 		m, err := leasing.NewManager(d, leasing.Options{})
 		require.NoError(t, err)
 		l, err := m.Acquire(t.Context(), name)
@@ -249,9 +249,9 @@ func TestCloseWithoutADeadlineOutlastsADeadBackend(t *testing.T) {
 
 func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told atomic.Int64
+		var delivered atomic.Int64
 		unsubscribe := m.Subscribe(func(e leasing.Event) {
-			if told.Add(1) == 1 {
+			if delivered.Add(1) == 1 {
 				runtime.Goexit() // as t.FailNow does
 			}
 		})
@@ -260,23 +260,23 @@ func TestTrap_T38_ObserverThatEndsItsGoroutineIsIsolated(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, l.Release(t.Context()))
 		synctest.Wait()
-		require.EqualValues(t, 2, told.Load(), "the Released event is never told")
+		require.EqualValues(t, 2, delivered.Load(), "the Released event was not delivered")
 	})
 }
 
 // An observer that ends its goroutine gets the later events in order.
 func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
+		var events journal
 		busy := make(chan struct{})
 		var first atomic.Bool
 		defer m.Subscribe(func(e leasing.Event) {
-			told.observe(e)
+			events.observe(e)
 			if first.CompareAndSwap(false, true) {
 				<-busy
 				return
 			}
-			if len(told.events) == 2 {
+			if len(events.events) == 2 {
 				l, err := m.TryAcquire(context.Background(), "while two events are pending")
 				if err == nil {
 					_ = l.Release(context.Background())
@@ -291,7 +291,7 @@ func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 		}
 		close(busy)
 		var names []string
-		for _, e := range told.all() {
+		for _, e := range events.all() {
 			names = append(names, e.Name)
 		}
 		last := "while two events are pending"
@@ -302,16 +302,16 @@ func TestAnObserverThatEndsItsGoroutineKeepsTheOrder(t *testing.T) {
 func TestTTLOfTheAcquireReplacesTheManagers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, cappedAt60{p}, leasing.Options{TTL: 5 * time.Minute}) // valid: cut to 60 s
+		m := leasingtest.NewManagerOn(t, minuteTTL{p}, leasing.Options{TTL: 5 * time.Minute}) // valid: cut to 60 s
 		l, err := m.With(leasing.AcquireOptions{TTL: 30 * time.Second, NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
 
-type cappedAt60 struct{ *leasingtest.Provider }
+type minuteTTL struct{ *leasingtest.Provider }
 
-func (c cappedAt60) Capabilities() leasing.Capabilities {
+func (c minuteTTL) Capabilities() leasing.Capabilities {
 	caps := c.Provider.Capabilities()
 	caps.MinTTL, caps.MaxTTL = 15*time.Second, time.Minute
 	return caps
@@ -326,17 +326,17 @@ func TestLostWithoutAReasonHasOne(t *testing.T) {
 	})
 }
 
-type closesHints struct{ *leasingtest.Provider }
+type closedWakeups struct{ *leasingtest.Provider }
 
-func (c closesHints) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (c closedWakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	ch := make(chan struct{})
 	close(ch)
 	return abstractions.Wakeups{C: ch}, nil
 }
 
-func TestHintsThatEndAreNotALoop(t *testing.T) {
+func TestWakeUpsThatEndAreNotALoop(t *testing.T) {
 	p := leasingtest.NewProvider() // real time
-	m := leasingtest.NewManagerOn(t, closesHints{p}, leasing.Options{})
+	m := leasingtest.NewManagerOn(t, closedWakeups{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 	held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
 	require.NoError(t, err)
@@ -376,18 +376,18 @@ func TestBreakUnderAHugeTTL(t *testing.T) {
 	})
 }
 
-type panics struct{ slog.Handler }
+type panickingHandler struct{ slog.Handler }
 
-func (panics) Enabled(context.Context, slog.Level) bool { return true }
+func (panickingHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-func (panics) Handle(context.Context, slog.Record) error { panic("log") }
+func (panickingHandler) Handle(context.Context, slog.Record) error { panic("log") }
 
-func (p panics) WithAttrs([]slog.Attr) slog.Handler { return p }
+func (p panickingHandler) WithAttrs([]slog.Attr) slog.Handler { return p }
 
-func (p panics) WithGroup(string) slog.Handler { return p }
+func (p panickingHandler) WithGroup(string) slog.Handler { return p }
 
 func TestTrap_T38_PanickingLoggerIsIsolated(t *testing.T) {
-	virtual(t, leasing.Options{Logger: slog.New(panics{})}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{Logger: slog.New(panickingHandler{})}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		acquire(t, m, nil)
 		synctest.Wait()
 	})

@@ -44,11 +44,11 @@ func (b *lockedBuffer) String() string {
 }
 
 // An acquire that starts while the backend is down waits, and reports its failed attempts.
-func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
+func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreReported(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errNetwork))
 		began := time.Now()
 		acquired := make(chan *leasing.Lease)
@@ -62,7 +62,7 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 		for _, want := range []string{"level=WARN", "an attempt to acquire failed", "name=" + name, "attempt=1", "connection reset"} {
 			require.Contains(t, lines()[0], want)
 		}
-		first := told.only(leasing.EventAcquireFailed)[0]
+		first := events.ofKind(leasing.EventAcquireFailed)[0]
 		require.Equal(t, 1, first.Attempt)
 		require.True(t, first.WillRetry)
 		require.ErrorIs(t, first.Err, leasing.ErrUnavailable)
@@ -76,7 +76,7 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		attempts := p.Count(leasingtest.Acquire)
 		require.Greater(t, attempts, 500)
-		failed := told.only(leasing.EventAcquireFailed)
+		failed := events.ofKind(leasing.EventAcquireFailed)
 		require.Len(t, failed, attempts)
 		for i, event := range failed {
 			require.Equal(t, i+1, event.Attempt)
@@ -118,8 +118,8 @@ func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		for i := range 220 {
 			l, err := m.With(leasing.AcquireOptions{RenewCadence: time.Second}).Acquire(t.Context(), fmt.Sprint("a/b/", i))
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		p.Clear()
 		time.Sleep(time.Minute)
-		failures := len(told.only(leasing.EventRenewalFailed))
+		failures := len(events.ofKind(leasing.EventRenewalFailed))
 		require.Greater(t, failures, 1000)
 		require.Len(t, lines(), 2)
 		require.Contains(t, lines()[0], "renewal_failed")
@@ -239,7 +239,7 @@ func TestHealthInAStallAndAfterALoss(t *testing.T) {
 		require.True(t, health.LastLost.Equal(lost))
 
 		l := acquire(t, m, &leasing.AcquireOptions{MaxRenewals: 1, RenewCadence: time.Second})
-		ended(t, l, time.Hour)
+		awaitEnd(t, l, time.Hour)
 		requireLost(t, l, leasing.LostRenewalLimit)
 		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status, "it was to end")
 	})

@@ -23,18 +23,18 @@ import (
 // The tests here are about code that is not the library's (contexts, instruments,
 // Random, providers and their errors), which may call the library, panic or hang.
 
-// asks is a context whose Err calls a function.
-type asks struct {
+// errHookContext is a context whose Err calls a function.
+type errHookContext struct {
 	context.Context
-	ask func()
+	hook func()
 }
 
-func (c asks) Err() error { c.ask(); return c.Context.Err() }
+func (c errHookContext) Err() error { c.hook(); return c.Context.Err() }
 
 func TestTrap_T67_ContextMayAskTheLease(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		ctx := asks{t.Context(), func() { _, _ = l.Remaining(), l.Err() }}
+		ctx := errHookContext{t.Context(), func() { _, _ = l.Remaining(), l.Err() }}
 		require.NoError(t, l.Renew(ctx))
 		require.NoError(t, l.Release(ctx))
 	})
@@ -47,7 +47,7 @@ func TestTrap_T67_ContextThatPanicsFreezesNothing(t *testing.T) {
 		require.NoError(t, err)
 		var armed atomic.Bool
 		armed.Store(true)
-		ctx := asks{t.Context(), func() {
+		ctx := errHookContext{t.Context(), func() {
 			if armed.Load() {
 				panic("Err")
 			}
@@ -67,19 +67,19 @@ func TestTrap_T67_ContextThatPanicsFreezesNothing(t *testing.T) {
 	})
 }
 
-// leaves is a context whose Done calls a function.
-type leaves struct {
+// doneHookContext is a context whose Done calls a function.
+type doneHookContext struct {
 	context.Context
-	ask func()
+	hook func()
 }
 
-func (c leaves) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
+func (c doneHookContext) Done() <-chan struct{} { c.hook(); return c.Context.Done() }
 
 // A renewal that was begun but is never sent would block all later renewals.
 func TestTrap_T67_ContextThatPanicsBeginsNoRenewal(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		require.Panics(t, func() { _ = l.Renew(leaves{t.Context(), func() { panic("Done") }}) })
+		require.Panics(t, func() { _ = l.Renew(doneHookContext{t.Context(), func() { panic("Done") }}) })
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, l.Renew(t.Context()))
 		require.NoError(t, l.Release(t.Context()))
@@ -158,12 +158,12 @@ func (h hookedHistogram) Record(context.Context, float64, ...metric.RecordOption
 func TestTrap_T67_InstrumentsMayAskTheLease(t *testing.T) {
 	var lease atomic.Pointer[*leasing.Lease]
 	var manager atomic.Pointer[*leasing.Manager]
-	heard := map[string]*atomic.Int64{}
+	calls := map[string]*atomic.Int64{}
 	for _, instrument := range []string{"leasing.acquire.duration", "leasing.active.count", "leasing.renewal.failure", "leasing.renewal.success", "leasing.renewal.margin", "leasing.lost", "leasing.release.duration", "leasing.held.duration"} {
-		heard[instrument] = &atomic.Int64{}
+		calls[instrument] = &atomic.Int64{}
 	}
 	meters := hooked{hook: func(instrument string) {
-		if n := heard[instrument]; n != nil {
+		if n := calls[instrument]; n != nil {
 			n.Add(1)
 		}
 		if l := lease.Load(); l != nil {
@@ -182,22 +182,22 @@ func TestTrap_T67_InstrumentsMayAskTheLease(t *testing.T) {
 		l = acquire(t, m, nil)
 		lease.Store(&l)
 		require.NoError(t, l.Release(t.Context()))
-		for instrument, n := range heard {
+		for instrument, n := range calls {
 			require.Positive(t, n.Load(), instrument)
 		}
 	})
 }
 
-// curious is an error of a provider whose Is calls a function.
-type curious struct{ ask func() }
+// hookError is an error of a provider whose Is calls a function.
+type hookError struct{ hook func() }
 
-func (curious) Error() string          { return "curious" }
-func (e curious) Is(target error) bool { e.ask(); return target == leasing.ErrUnavailable }
+func (hookError) Error() string          { return "curious" }
+func (e hookError) Is(target error) bool { e.hook(); return target == leasing.ErrUnavailable }
 
 func TestTrap_T67_ErrorsOfAProviderMayAskTheLease(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		asking := curious{func() { _, _ = l.Remaining(), l.Err() }}
+		asking := hookError{func() { _, _ = l.Remaining(), l.Err() }}
 		p.Use(leasingtest.Fail(leasingtest.Renew, 2, asking))
 		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
 		time.Sleep(time.Minute)
@@ -240,8 +240,8 @@ func TestTrap_T69_PanicOfAnInstrumentLeavesNothingBetweenTwoStates(t *testing.T)
 	}
 }
 
-// every calls each verb of a manager and of a lease, and returns their errors.
-func every(ctx context.Context, m *leasing.Manager, l *leasing.Lease) map[leasingtest.Op]error {
+// everyOp calls each verb of a manager and of a lease, and returns their errors.
+func everyOp(ctx context.Context, m *leasing.Manager, l *leasing.Lease) map[leasingtest.Op]error {
 	errs := map[leasingtest.Op]error{}
 	if other, err := m.TryAcquire(ctx, "other"); err != nil {
 		errs[leasingtest.Acquire] = err
@@ -281,7 +281,7 @@ func TestTrap_T69_PanicOfAProviderIsAnUnknownOutcome(t *testing.T) {
 			p := leasingtest.NewProvider()
 			var backend leasing.Provider = p
 			if how == "panic in the caller's goroutine" {
-				backend = prompt{p}
+				backend = promptProvider{p}
 			}
 			m := leasingtest.NewManagerOn(t, backend, leasing.Options{Logger: logger, TTL: 10 * time.Second})
 			l := acquire(t, m, nil)
@@ -290,7 +290,7 @@ func TestTrap_T69_PanicOfAProviderIsAnUnknownOutcome(t *testing.T) {
 				end()
 				return nil
 			})
-			errs := every(t.Context(), m, l)
+			errs := everyOp(t.Context(), m, l)
 			for _, op := range allOps {
 				require.ErrorIs(t, errs[op], leasing.ErrUnavailable, "%s in %s", how, op)
 			}
@@ -308,10 +308,10 @@ func TestTrap_T69_PanicOfAProviderIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// prompt is a provider that declares HeedsContext.
-type prompt struct{ *leasingtest.Provider }
+// promptProvider is a provider that declares HeedsContext.
+type promptProvider struct{ *leasingtest.Provider }
 
-func (p prompt) Capabilities() leasing.Capabilities {
+func (p promptProvider) Capabilities() leasing.Capabilities {
 	c := p.Provider.Capabilities()
 	c.HeedsContext = true
 	return c
@@ -337,7 +337,7 @@ func TestTrap_T69_NilContext(t *testing.T) {
 		var none context.Context
 		l, err := m.Acquire(none, name)
 		require.NoError(t, err)
-		require.Empty(t, every(none, m, l))
+		require.Empty(t, everyOp(none, m, l))
 		require.ErrorIs(t, l.Err(), leasing.ErrReleased)
 		require.NoError(t, m.Do(none, name, func(context.Context, *leasing.Lease) error { return nil }))
 		require.NoError(t, m.Close(none))

@@ -195,7 +195,7 @@ func (w *world) end() {
 	if left, _ := record.Remaining(); err != nil || left > w.ttl {
 		w.violation("still held for %v: %+v, %v", left, record, err)
 	}
-	time.Sleep(time.Hour) // for requests that did not heed their context
+	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
 // checkEvents checks that each lease began once and ended once.

@@ -64,7 +64,7 @@ func TestTryDo(t *testing.T) {
 // A TTL error names the option that must change.
 func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 	p := leasingtest.NewProvider()
-	short, long := bounded{Provider: p, min: time.Millisecond, max: time.Hour}, bounded{Provider: p, min: 15 * time.Second, max: time.Minute}
+	short, long := ttlBounds{Provider: p, min: time.Millisecond, max: time.Hour}, ttlBounds{Provider: p, min: 15 * time.Second, max: time.Minute}
 	for what, test := range map[string]struct {
 		provider     leasing.Provider
 		options      leasing.Options
@@ -91,12 +91,12 @@ func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 	requireInvalid(t, err, "AcquireOptions.TTL")
 }
 
-// bounded has bounds for a TTL.
-type bounded struct {
+// ttlBounds has bounds for a TTL.
+type ttlBounds struct {
 	*leasingtest.Provider
 	min, max time.Duration
 }
 
-func (b bounded) Capabilities() leasing.Capabilities {
+func (b ttlBounds) Capabilities() leasing.Capabilities {
 	return leasing.Capabilities{Provider: "bounded", MinTTL: b.min, MaxTTL: b.max}
 }

@@ -18,8 +18,8 @@ import (
 
 func TestRelease(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, l.Release(t.Context()), "again")
 		require.ErrorIs(t, l.Err(), leasing.ErrReleased)
@@ -32,7 +32,7 @@ func TestRelease(t *testing.T) {
 		require.False(t, record.Held)
 		require.Equal(t, l.Token(), record.Token)
 		require.Equal(t, 1, p.Count(leasingtest.Release))
-		require.Equal(t, []leasing.EventKind{leasing.EventAcquired, leasing.EventReleased}, told.kinds())
+		require.Equal(t, []leasing.EventKind{leasing.EventAcquired, leasing.EventReleased}, events.kinds())
 		time.Sleep(time.Hour)
 		require.Zero(t, p.Count(leasingtest.Renew))
 	})
@@ -101,12 +101,12 @@ func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
 func TestTrap_T36_ReleaseErrorIsReported(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{TTL: 5 * time.Second, Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{TTL: 5 * time.Second, Observer: events.observe})
 		start := time.Now()
 		require.ErrorIs(t, l.Release(t.Context()), leasing.ErrUnavailable)
 		require.Equal(t, 5*time.Second, time.Since(start), "after that the backend has freed it by itself")
-		released := told.only(leasing.EventReleased)
+		released := events.ofKind(leasing.EventReleased)
 		require.Len(t, released, 1)
 		require.ErrorIs(t, released[0].Err, leasing.ErrUnavailable)
 	})
@@ -132,16 +132,16 @@ func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
 }
 
 func TestTrap_T35_ReleaseWaitsForTheWorkToStop(t *testing.T) {
-	windUp(t, "release", "close")
+	endWork(t, "release", "close")
 }
 
 func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
-	windUp(t, "cancel", "release", "close")
+	endWork(t, "cancel", "release", "close")
 }
 
-// windUp ends the work under a lease in each of the ways in stops. The work
+// endWork ends the work under a lease in each of the ways in stops. The work
 // takes its time, and the name must stay held until the work has ended.
-func windUp(t *testing.T, stops ...string) {
+func endWork(t *testing.T, stops ...string) {
 	for _, stop := range stops {
 		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -236,21 +236,21 @@ func TestDo(t *testing.T) {
 
 func TestTrap_T63_BreakMeantForOneHolderSparesTheNext(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		first := acquire(t, m, nil)
 		require.NoError(t, first.Release(t.Context()))
 		second := acquire(t, m, nil)
 		_, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: first.Token(), Immediate: true})
 		require.ErrorIs(t, err, leasing.ErrStale)
 		require.NoError(t, second.Renew(t.Context()))
-		require.Empty(t, told.only(leasing.EventBroken))
+		require.Empty(t, events.ofKind(leasing.EventBroken))
 
 		result, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: second.Token()})
 		require.NoError(t, err)
 		require.True(t, result.WasHeld)
 		require.Positive(t, result.Remaining)
-		require.Len(t, told.only(leasing.EventBroken), 1)
+		require.Len(t, events.ofKind(leasing.EventBroken), 1)
 		start := time.Now()
 		next, err := m.Acquire(t.Context(), name)
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 		sent = time.Now()
 		require.NoError(t, l.Renew(t.Context()))
 		require.Equal(t, window(ttl)-slow, l.Remaining())
-		require.Equal(t, sent.Add(window(ttl)), ended(t, l, ttl))
+		require.Equal(t, sent.Add(window(ttl)), awaitEnd(t, l, ttl))
 	})
 }
 
@@ -42,7 +42,7 @@ func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
 	// The times from a backend whose clock is hours off change nothing.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})
-		other := leasingtest.NewManagerOn(t, skewed{p, -3 * time.Hour}, leasing.Options{})
+		other := leasingtest.NewManagerOn(t, skewedClock{p, -3 * time.Hour}, leasing.Options{})
 		start := time.Now()
 		next, err := other.Acquire(t.Context(), name)
 		require.NoError(t, err)
@@ -53,13 +53,13 @@ func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
 	})
 }
 
-// skewed is a backend whose records show a clock that is off by a fixed time.
-type skewed struct {
+// skewedClock is a backend whose records show a clock that is off by a fixed time.
+type skewedClock struct {
 	leasing.Provider
 	by time.Duration
 }
 
-func (s skewed) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (s skewedClock) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	grant, err := s.Provider.Acquire(ctx, req)
 	var held *leasing.HeldError
 	if errors.As(err, &held) {
@@ -79,12 +79,12 @@ func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 				}
 				return apply()
 			})
-			var told journal
-			l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl, Observer: told.observe})
-			require.Equal(t, l.AcquiredAt().Add(window(ttl)), ended(t, l, ttl))
+			var events journal
+			l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl, Observer: events.observe})
+			require.Equal(t, l.AcquiredAt().Add(window(ttl)), awaitEnd(t, l, ttl))
 			requireLost(t, l, leasing.LostExpired)
-			require.Len(t, told.only(leasing.EventLost), 1)
-			require.NotEmpty(t, told.only(leasing.EventRenewalFailed), "and the attempt that hung had failed before")
+			require.Len(t, events.ofKind(leasing.EventLost), 1)
+			require.NotEmpty(t, events.ofKind(leasing.EventRenewalFailed), "and the attempt that hung had failed before")
 			close(release)
 		})
 	}
@@ -93,11 +93,11 @@ func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 func TestTrap_T04_TransientErrorIsNotLoss(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, 3, errNetwork))
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 		time.Sleep(2 * time.Minute)
 		require.NoError(t, l.Err())
-		failed := told.only(leasing.EventRenewalFailed)
+		failed := events.ofKind(leasing.EventRenewalFailed)
 		require.Len(t, failed, 3)
 		for i, e := range failed {
 			require.Equal(t, i+1, e.Attempt)
@@ -105,34 +105,34 @@ func TestTrap_T04_TransientErrorIsNotLoss(t *testing.T) {
 			require.ErrorIs(t, e.Err, leasing.ErrUnavailable)
 			require.Positive(t, e.Remaining)
 		}
-		require.NotEmpty(t, told.only(leasing.EventRenewed))
+		require.NotEmpty(t, events.ofKind(leasing.EventRenewed))
 	})
 }
 
 func TestTrap_T04_DefiniteLossIsNotRetried(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, &leasing.LostError{Reason: leasing.LostTaken}))
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
-		lostAt := ended(t, l, time.Minute)
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
+		lostAt := awaitEnd(t, l, time.Minute)
 		require.Less(t, lostAt.Sub(l.AcquiredAt()), 19*time.Second, "at the first renewal, not at the end of trust")
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, 1, p.Count(leasingtest.Renew))
 		requireLost(t, l, leasing.LostTaken)
-		require.Equal(t, []leasing.EventKind{leasing.EventAcquired, leasing.EventLost}, told.kinds())
+		require.Equal(t, []leasing.EventKind{leasing.EventAcquired, leasing.EventLost}, events.kinds())
 	})
 }
 
 func TestTrap_T06_RenewalNeverEndsSilently(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errors.New("something nobody thought of")))
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
-		require.Equal(t, l.AcquiredAt().Add(window(30*time.Second)), ended(t, l, time.Minute))
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
+		require.Equal(t, l.AcquiredAt().Add(window(30*time.Second)), awaitEnd(t, l, time.Minute))
 		requireLost(t, l, leasing.LostExpired)
-		events := told.all()
-		require.Equal(t, leasing.EventLost, events[len(events)-1].Kind)
-		require.Greater(t, len(events), 5, "it went on trying until the end")
+		all := events.all()
+		require.Equal(t, leasing.EventLost, all[len(all)-1].Kind)
+		require.Greater(t, len(all), 5, "it went on trying until the end")
 		require.ErrorContains(t, l.Err(), "something nobody thought of")
 	})
 }
@@ -170,7 +170,7 @@ func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 					time.Sleep(100 * ttl)
 					require.NoError(t, l.Err())
 					last := l.AcquiredAt()
-					for _, sent := range at(p.Calls(), leasingtest.Renew) {
+					for _, sent := range callTimes(p.Calls(), leasingtest.Renew) {
 						gap := sent.Sub(last)
 						require.LessOrEqual(t, gap, ttl*6/10)
 						require.GreaterOrEqual(t, gap, ttl*6/10*8/10)
@@ -191,7 +191,7 @@ func TestRandomDecidesAllJitter(t *testing.T) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 		time.Sleep(100 * ttl)
 		last := l.AcquiredAt()
-		for _, sent := range at(p.Calls(), leasingtest.Renew) {
+		for _, sent := range callTimes(p.Calls(), leasingtest.Renew) {
 			require.Equal(t, 5700*time.Millisecond, sent.Sub(last)) // 0.6 TTL less half of a tenth
 			last = sent
 		}
@@ -201,8 +201,8 @@ func TestRandomDecidesAllJitter(t *testing.T) {
 
 func TestTrap_T11_ManualRenewalIsARenewal(t *testing.T) {
 	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: events.observe})
 		time.Sleep(5 * time.Second)
 		require.NoError(t, l.Renew(t.Context()))
 		require.Equal(t, 1, l.Renewals())
@@ -211,40 +211,40 @@ func TestTrap_T11_ManualRenewalIsARenewal(t *testing.T) {
 		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
 		remove()
 		require.NoError(t, l.Err())
-		failed := told.only(leasing.EventRenewalFailed)
+		failed := events.ofKind(leasing.EventRenewalFailed)
 		require.Len(t, failed, 1)
 		require.False(t, failed[0].WillRetry)
 
 		leasingtest.Lose(t, p, l, leasing.LostTaken)
 		requireLost(t, l, leasing.LostTaken)
 		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrLost)
-		require.Len(t, told.only(leasing.EventLost), 1)
+		require.Len(t, events.ofKind(leasing.EventLost), 1)
 	})
 }
 
 func TestTrap_T11_LossIsSignalledWithoutAutoRenewal(t *testing.T) {
 	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: told.observe})
-		require.Equal(t, l.AcquiredAt().Add(window(10*time.Second)), ended(t, l, time.Minute))
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{TTL: 10 * time.Second, Observer: events.observe})
+		require.Equal(t, l.AcquiredAt().Add(window(10*time.Second)), awaitEnd(t, l, time.Minute))
 		requireLost(t, l, leasing.LostExpired)
 		require.Zero(t, p.Count(leasingtest.Renew))
-		lost := told.only(leasing.EventLost)
+		lost := events.ofKind(leasing.EventLost)
 		require.Len(t, lost, 1)
 		require.Equal(t, l.AcquiredAt(), lost[0].LastRenewal)
 	})
 }
 
-func TestALossTellsTheLastRenewalThatSucceeded(t *testing.T) {
+func TestALossReportsTheLastRenewalThatSucceeded(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		var events journal
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 		time.Sleep(time.Minute)
 		require.Positive(t, l.Renewals())
-		renewed := at(p.Calls(), leasingtest.Renew)
+		renewed := callTimes(p.Calls(), leasingtest.Renew)
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
-		ended(t, l, time.Minute)
-		lost := told.only(leasing.EventLost)
+		awaitEnd(t, l, time.Minute)
+		lost := events.ofKind(leasing.EventLost)
 		require.Len(t, lost, 1)
 		require.WithinDuration(t, renewed[len(renewed)-1], lost[0].LastRenewal, 0)
 	})
@@ -256,13 +256,13 @@ func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 		// Each renewal is applied and answered only long after trust is over.
 		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, ttl))
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
-		lostAt := ended(t, l, time.Minute)
+		lostAt := awaitEnd(t, l, time.Minute)
 		require.Equal(t, l.AcquiredAt().Add(window(ttl)), lostAt)
 		time.Sleep(ttl)
 		requireLost(t, l, leasing.LostExpired)
 		require.Zero(t, l.Renewals())
-		require.Contains(t, ids(p.Calls(), leasingtest.Release), l.ID(), "what came back was released in the background")
-		first := at(p.Calls(), leasingtest.Release)[0]
+		require.Contains(t, callIDs(p.Calls(), leasingtest.Release), l.ID(), "what came back was released in the background")
+		first := callTimes(p.Calls(), leasingtest.Release)[0]
 		require.GreaterOrEqual(t, first.Sub(l.AcquiredAt()), ttl, "but not before the margin was over: its work may still be stopping")
 	})
 }
@@ -311,10 +311,10 @@ func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 	}
 }
 
-func TestRenewConcurrencyIsHeeded(t *testing.T) {
+func TestRenewConcurrencyIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
+		m := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
 		var running, most atomic.Int64
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Renew {
@@ -342,7 +342,7 @@ func TestRenewConcurrencyIsHeeded(t *testing.T) {
 func TestConcurrencyBoundCostsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
+		m := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 2}})
 		var leases []*leasing.Lease
 		for i := range 2000 {
 			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i))
@@ -376,7 +376,7 @@ func TestInfiniteLeaseBeginsFiniteAndIsVerified(t *testing.T) {
 		_, err := m.Break(t.Context(), name, leasing.BreakOptions{IfToken: l.Token()})
 		require.NoError(t, err)
 		brokenAt := time.Now()
-		require.Less(t, ended(t, l, time.Hour).Sub(brokenAt), 20*time.Second, "within a cadence")
+		require.Less(t, awaitEnd(t, l, time.Hour).Sub(brokenAt), 20*time.Second, "within a cadence")
 		requireLost(t, l, leasing.LostBroken)
 	})
 }
@@ -385,12 +385,12 @@ func TestInfiniteLeaseNeverConfirmedIsLostAndCleanedUp(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Renew, leasingtest.Always, errNetwork))
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
-		require.Equal(t, l.AcquiredAt().Add(window(30*time.Second)), ended(t, l, time.Minute))
+		require.Equal(t, l.AcquiredAt().Add(window(30*time.Second)), awaitEnd(t, l, time.Minute))
 		time.Sleep(time.Second)
 		record, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
 		require.False(t, record.Held, "the backend had made it infinite")
-		require.GreaterOrEqual(t, at(p.Calls(), leasingtest.Release)[0].Sub(l.AcquiredAt()), 30*time.Second, "not before the margin was over")
+		require.GreaterOrEqual(t, callTimes(p.Calls(), leasingtest.Release)[0].Sub(l.AcquiredAt()), 30*time.Second, "not before the margin was over")
 	})
 }
 
@@ -401,7 +401,7 @@ func TestMaxRenewals(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrInvalid)
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		requireLost(t, l, leasing.LostRenewalLimit)
 		require.Equal(t, 3, p.Count(leasingtest.Renew))
 	})
@@ -433,7 +433,7 @@ func TestAnswerForAnotherLeaseIsNoRenewal(t *testing.T) {
 		})
 		l := acquire(t, m, &leasing.AcquireOptions{NoAutoRenew: true})
 		require.ErrorContains(t, l.Renew(t.Context()), "the provider answered for")
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		requireLost(t, l, leasing.LostExpired)
 	})
 }
@@ -446,7 +446,7 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 			p := leasingtest.NewProvider()
 			var backend leasing.Provider = p
 			if !batch {
-				backend = polling{p}
+				backend = noAbilities{p}
 			}
 			m := leasingtest.NewManagerOn(t, backend, leasing.Options{})
 			n := 5_000 // far more than the bounds below

@@ -27,7 +27,7 @@ func loops(t *testing.T, n int, hold, rest, span time.Duration) (counts []int64)
 		had := make([]atomic.Int64, n)
 		var all sync.WaitGroup
 		for i := range n {
-			m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+			m := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
 			all.Go(func() {
 				for {
 					l, err := m.Acquire(ctx, name)

@@ -27,9 +27,9 @@ func suspendable(t *testing.T, options leasing.Options, test func(t *testing.T, 
 
 func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
-		var told, all journal
+		var events, all journal
 		defer m.Subscribe(all.observe)()
-		l := acquire(t, m, &leasing.AcquireOptions{Observer: told.observe})
+		l := acquire(t, m, &leasing.AcquireOptions{Observer: events.observe})
 		time.Sleep(time.Minute) // renewed a few times
 		before := l.Renewals()
 		require.Positive(t, before)
@@ -40,10 +40,10 @@ func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, resumed, time.Now(), "Go's timers, which stood still, were not needed")
 		require.Error(t, l.Context().Err())
-		kinds := told.kinds()
+		kinds := events.kinds()
 		require.Equal(t, leasing.EventLost, kinds[len(kinds)-1])
-		require.Len(t, told.only(leasing.EventLost), 1)
-		require.Len(t, all.only(leasing.EventLost), 1)
+		require.Len(t, events.ofKind(leasing.EventLost), 1)
+		require.Len(t, all.ofKind(leasing.EventLost), 1)
 		require.Zero(t, m.Health(t.Context()).Held)
 	})
 }
@@ -54,7 +54,7 @@ func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 		synctest.Wait() // the loop waits when the machine is suspended
 		machine.Suspend(2 * time.Hour)
 		resumed := time.Now()
-		require.Equal(t, resumed, ended(t, l, time.Minute))
+		require.Equal(t, resumed, awaitEnd(t, l, time.Minute))
 		require.Zero(t, p.Count(leasingtest.Renew))
 	})
 }
@@ -66,7 +66,7 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 		machine.BeforeAlarm(func() { machine.Suspend(31 * time.Second) })
 		l := acquire(t, m, nil)
 		began := time.Now()
-		ended(t, l, time.Minute)
+		awaitEnd(t, l, time.Minute)
 		require.Equal(t, began, time.Now(), "trust was over when the machine resumed")
 		requireLost(t, l, leasing.LostExpired)
 	})

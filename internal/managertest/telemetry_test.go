@@ -422,7 +422,7 @@ func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
 }
 
 // A trace says how many requests an operation took, and why each lease was lost, even if no renewal has failed.
-func TestTrap_T267_SpansTellOfAttemptsAndLosses(t *testing.T) {
+func TestTrap_T267_SpansRecordAttemptsAndLosses(t *testing.T) {
 	attempts := func(spans []*span) (all []int64) {
 		for _, s := range spans {
 			all = append(all, s.attributes["leasing.attempts"].AsInt64())

@@ -16,16 +16,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// grants is a backend that grants half of the TTL that it is asked for, alone
+// halfTTL is a backend that grants half of the TTL that it is asked for, alone
 // or in batches.
-type grants struct{ *leasingtest.Provider }
+type halfTTL struct{ *leasingtest.Provider }
 
-func (g grants) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (g halfTTL) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	req.TTL /= 2
 	return g.Provider.Renew(ctx, req)
 }
 
-func (g grants) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (g halfTTL) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	for i := range reqs {
 		reqs[i].TTL /= 2
 	}
@@ -39,7 +39,7 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
-			m := leasingtest.NewManagerOn(t, grants{p}, leasing.Options{TTL: ttl, NoAutoRenew: alone, Tuning: leasing.Tuning{RequestTimeout: time.Hour}})
+			m := leasingtest.NewManagerOn(t, halfTTL{p}, leasing.Options{TTL: ttl, NoAutoRenew: alone, Tuning: leasing.Tuning{RequestTimeout: time.Hour}})
 			leases := make([]*leasing.Lease, 3)
 			for i := range leases {
 				l, err := m.With(leasing.AcquireOptions{NoAutoRenew: alone}).Acquire(t.Context(), fmt.Sprint(i))
@@ -85,10 +85,10 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	}
 }
 
-// brief is a backend that grants a second, and takes two for the answer.
-type brief struct{ *leasingtest.Provider }
+// shortLateGrants is a backend that grants a second, and takes two for the answer.
+type shortLateGrants struct{ *leasingtest.Provider }
 
-func (b brief) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (b shortLateGrants) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	req.TTL = time.Second
 	grant, err := b.Provider.Renew(ctx, req)
 	time.Sleep(2 * time.Second)
@@ -99,7 +99,7 @@ func (b brief) Renew(ctx context.Context, req abstractions.RenewRequest) (abstra
 // earlier grant left.
 func TestRenewalThatCameTooLateChangesNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := leasingtest.NewManagerOn(t, brief{leasingtest.NewProvider()}, leasing.Options{})
+		m := leasingtest.NewManagerOn(t, shortLateGrants{leasingtest.NewProvider()}, leasing.Options{})
 		l, err := m.With(leasing.AcquireOptions{NoAutoRenew: true}).Acquire(t.Context(), name)
 		require.NoError(t, err)
 		defer func() { _ = l.Release(context.Background()) }()
@@ -145,19 +145,19 @@ func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 	})
 }
 
-func TestTrap_T35_WorkIsCancelledBeforeTheBackendIsTold(t *testing.T) {
+func TestTrap_T35_WorkIsCancelledBeforeTheRelease(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
-		told := 0
+		releases := 0
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Release {
-				told++
+				releases++
 				require.ErrorIs(t, context.Cause(l.Context()), leasing.ErrReleased)
 			}
 			return apply()
 		})
 		require.NoError(t, l.Release(t.Context()))
-		require.Equal(t, 1, told)
+		require.Equal(t, 1, releases)
 	})
 }
 
@@ -165,8 +165,8 @@ func TestTrap_T35_WorkIsCancelledBeforeTheBackendIsTold(t *testing.T) {
 // request renews the others.
 func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.5 }}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
-		var told journal
-		defer m.Subscribe(told.observe)()
+		var events journal
+		defer m.Subscribe(events.observe)()
 		leases := make([]*leasing.Lease, 20)
 		for i := range leases {
 			l, err := m.Acquire(t.Context(), fmt.Sprint(i))
@@ -196,8 +196,8 @@ func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
 				require.Equal(t, 1, l.Renewals(), l.Name())
 			}
 		}
-		require.Len(t, told.only(leasing.EventRenewed), 18)
-		for _, e := range told.only(leasing.EventRenewalFailed) {
+		require.Len(t, events.ofKind(leasing.EventRenewed), 18)
+		for _, e := range events.ofKind(leasing.EventRenewalFailed) {
 			require.Equal(t, "13", e.Name)
 		}
 	})

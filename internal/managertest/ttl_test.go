@@ -98,25 +98,25 @@ func TestTrap_T260_AShorterTTLBoundsTrustFromItsSending(t *testing.T) {
 	})
 }
 
-// stubborn is a provider whose renewals hang although it says that it heeds their contexts.
-type stubborn struct{ *leasingtest.Provider }
+// ignoresContext is a provider whose renewals hang although it declares HeedsContext.
+type ignoresContext struct{ *leasingtest.Provider }
 
-func (stubborn) Capabilities() leasing.Capabilities {
+func (ignoresContext) Capabilities() leasing.Capabilities {
 	c := leasingtest.NewProvider().Capabilities()
 	c.HeedsContext = true
 	return c
 }
 
-func (s stubborn) Renew(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
+func (s ignoresContext) Renew(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
 	time.Sleep(10 * time.Minute)
 	return abstractions.Grant{}, errNetwork
 }
 
-func (stubborn) As(any) bool { return false }
+func (ignoresContext) As(any) bool { return false }
 
 func TestTrap_T260_NoRequestDelaysTheEndOfTheShorterTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := leasingtest.NewManagerOn(t, stubborn{leasingtest.NewProvider()}, leasing.Options{TTL: time.Hour})
+		m := leasingtest.NewManagerOn(t, ignoresContext{leasingtest.NewProvider()}, leasing.Options{TTL: time.Hour})
 		l := acquire(t, m, nil)
 		began, changed := time.Now(), make(chan error)
 		go func() { changed <- l.SetTTL(context.Background(), 10*time.Second) }()

@@ -29,9 +29,9 @@ func TestATTLPolicyChooses(t *testing.T) {
 			"too short":        {p, leasing.Options{Tuning: leasing.Tuning{DriftFloor: 20 * time.Millisecond}}, leasing.AcquireOptions{}, 1, 30 * time.Second, 51300 * time.Microsecond},
 			"for the cadence":  {p, leasing.Options{RenewCadence: 20 * time.Second}, leasing.AcquireOptions{}, 10 * time.Second, 30 * time.Second, 10 * time.Second},
 			"infinite":         {p, leasing.Options{}, leasing.AcquireOptions{}, leasing.Infinite, 30 * time.Second, leasing.Infinite / 2},
-			"below minimum":    {bounded{p, 15 * time.Second, time.Minute}, leasing.Options{}, leasing.AcquireOptions{}, time.Second, 30 * time.Second, 15 * time.Second},
-			"above maximum":    {bounded{p, 15 * time.Second, time.Minute}, leasing.Options{}, leasing.AcquireOptions{}, time.Hour, 30 * time.Second, time.Minute},
-			"maximum, by hand": {bounded{p, 15 * time.Second, time.Minute}, leasing.Options{NoAutoRenew: true}, leasing.AcquireOptions{}, time.Hour, 30 * time.Second, time.Minute},
+			"below minimum":    {ttlBounds{p, 15 * time.Second, time.Minute}, leasing.Options{}, leasing.AcquireOptions{}, time.Second, 30 * time.Second, 15 * time.Second},
+			"above maximum":    {ttlBounds{p, 15 * time.Second, time.Minute}, leasing.Options{}, leasing.AcquireOptions{}, time.Hour, 30 * time.Second, time.Minute},
+			"maximum, by hand": {ttlBounds{p, 15 * time.Second, time.Minute}, leasing.Options{NoAutoRenew: true}, leasing.AcquireOptions{}, time.Hour, 30 * time.Second, time.Minute},
 		} {
 			asked, chosen = nil, test.chosen
 			test.options.TTLPolicy = policy

@@ -17,10 +17,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// polling hides a provider's optional abilities.
-type polling struct{ leasing.Provider }
+// noAbilities hides a provider's optional abilities.
+type noAbilities struct{ leasing.Provider }
 
-func (polling) As(any) bool { return false }
+func (noAbilities) As(any) bool { return false }
 
 // queueUp starts n waiters, one after the other. Each waiter notes its place in the order of
 // grants, and holds the lease for a while before the release.
@@ -52,25 +52,25 @@ func queueUp(t *testing.T, m *leasing.Manager, n int, hold time.Duration) (order
 	}
 }
 
-// leaving calls leave when a request has been answered.
-type leaving struct {
+// cancelAfterAcquire calls leave when a request has been answered.
+type cancelAfterAcquire struct {
 	leasing.Provider
-	leave func()
+	cancel func()
 }
 
-func (p leaving) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	defer p.leave()
+func (p cancelAfterAcquire) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	defer p.cancel()
 	return p.Provider.Acquire(ctx, req)
 }
 
-func (leaving) As(any) bool { return false }
+func (cancelAfterAcquire) As(any) bool { return false }
 
 // An answer counts although the wait has ended before the manager reads the answer.
-func TestAnswerAtTheEndOfAWaitIsTold(t *testing.T) {
+func TestAnswerAtTheEndOfAWaitIsReturned(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		holder := acquire(t, m, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := leasingtest.NewManagerOn(t, leaving{p, cancel}, leasing.Options{}).Acquire(ctx, name)
+		_, err := leasingtest.NewManagerOn(t, cancelAfterAcquire{p, cancel}, leasing.Options{}).Acquire(ctx, name)
 		require.ErrorIs(t, err, context.Canceled)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
@@ -96,7 +96,7 @@ func TestTrap_T29_ManyWaitersCostWhatOneDoes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
 			holder := leasingtest.NewManagerOn(t, p, leasing.Options{NoAutoRenew: true})
-			m := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+			m := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
 			l := acquire(t, holder, &leasing.AcquireOptions{TTL: time.Hour})
 			before := p.Count(leasingtest.Acquire)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -128,11 +128,11 @@ func TestTrap_T29_PollingIsJittered(t *testing.T) {
 		acquire(t, holder, &leasing.AcquireOptions{TTL: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{}).Acquire(ctx, name)
+		_, err := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{}).Acquire(ctx, name)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		gaps := map[time.Duration]bool{}
-		asked := at(p.Calls(), leasingtest.Acquire)
+		asked := callTimes(p.Calls(), leasingtest.Acquire)
 		for i := 2; i < len(asked); i++ {
 			gap := asked[i].Sub(asked[i-1])
 			require.LessOrEqual(t, gap, time.Second)
@@ -149,7 +149,7 @@ func TestWaiterTakesOverWhenTheHoldersTimeIsUp(t *testing.T) {
 			p := leasingtest.NewProvider()
 			dead := leasingtest.NewManagerOn(t, p, leasing.Options{NoAutoRenew: true})
 			l := acquire(t, dead, &leasing.AcquireOptions{TTL: 10 * time.Second})
-			var backend leasing.Provider = polling{p}
+			var backend leasing.Provider = noAbilities{p}
 			if push {
 				backend = p
 			}
@@ -162,11 +162,11 @@ func TestWaiterTakesOverWhenTheHoldersTimeIsUp(t *testing.T) {
 }
 
 func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
-	t.Run("hints never come", func(t *testing.T) {
+	t.Run("wake-ups never come", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
 			l := acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), nil)
-			m := leasingtest.NewManagerOn(t, silent{p}, leasing.Options{})
+			m := leasingtest.NewManagerOn(t, lostWakeups{p}, leasing.Options{})
 			time.AfterFunc(time.Hour, func() { _ = l.Release(context.Background()) })
 			next := acquire(t, m, nil)
 			require.Less(t, next.AcquiredAt().Sub(l.AcquiredAt()), time.Hour+11*time.Second)
@@ -197,11 +197,11 @@ func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
 			require.Less(t, next.AcquiredAt().Sub(l.AcquiredAt()), 10*time.Millisecond)
 		})
 	})
-	t.Run("false hints", func(t *testing.T) {
+	t.Run("false wake-ups", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := leasingtest.NewProvider()
 			l := acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), nil)
-			m := leasingtest.NewManagerOn(t, crying{p}, leasing.Options{})
+			m := leasingtest.NewManagerOn(t, falseWakeups{p}, leasing.Options{})
 			_, err := m.With(leasing.AcquireOptions{WaitLimit: 10 * time.Second}).Acquire(t.Context(), name)
 			require.ErrorIs(t, err, leasing.ErrHeld)
 			require.NoError(t, l.Err())
@@ -209,11 +209,11 @@ func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
 	})
 }
 
-func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
+func TestTrap_T31_WakeUpDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), &leasing.AcquireOptions{TTL: time.Hour})
-		m := leasingtest.NewManagerOn(t, crying{p}, leasing.Options{})
+		m := leasingtest.NewManagerOn(t, falseWakeups{p}, leasing.Options{})
 		done := make(chan error, 1)
 		go func() {
 			_, err := m.With(leasing.AcquireOptions{WaitLimit: time.Minute}).Acquire(t.Context(), name)
@@ -231,17 +231,17 @@ func TestTrap_T31_HintDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 	})
 }
 
-// silent registers waiters and sends no wake-ups.
-type silent struct{ *leasingtest.Provider }
+// lostWakeups registers waiters and sends no wake-ups.
+type lostWakeups struct{ *leasingtest.Provider }
 
-func (silent) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (lostWakeups) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return abstractions.Wakeups{C: make(chan struct{})}, nil
 }
 
-// crying sends a wake-up each second for no reason.
-type crying struct{ *leasingtest.Provider }
+// falseWakeups sends a wake-up each second for no reason.
+type falseWakeups struct{ *leasingtest.Provider }
 
-func (crying) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstractions.Wakeups, error) {
+func (falseWakeups) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	c := make(chan struct{}, 1)
 	go func() {
 		for ctx.Err() == nil {
@@ -258,7 +258,7 @@ func (crying) Wait(ctx context.Context, _ abstractions.WaitRequest) (abstraction
 	return abstractions.Wakeups{C: c}, nil
 }
 
-func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
+func TestTrap_T60_NextWaiterSeesNoClaimOfTheHeadThatLeft(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		// The head's request is applied, but the answer takes long; the head leaves before the answer.
 		var first atomic.Bool
@@ -281,8 +281,8 @@ func TestTrap_T60_NextWaiterMeetsNoGhostOfTheHeadThatLeft(t *testing.T) {
 		synctest.Wait()
 		next := acquire(t, m, nil)
 		require.ErrorIs(t, <-gone, context.DeadlineExceeded)
-		require.Less(t, next.AcquiredAt().Sub(p.Calls()[0].At), 1100*time.Millisecond, "not after the orphan's TTL")
-		require.Len(t, ids(p.Calls(), leasingtest.Acquire), 2, "it asked once, when the way was clear")
+		require.Less(t, next.AcquiredAt().Sub(p.Calls()[0].At), 1100*time.Millisecond, "not after the ambiguous claim's TTL")
+		require.Len(t, callIDs(p.Calls(), leasingtest.Acquire), 2, "it asked once, when the way was clear")
 	})
 }
 
@@ -340,8 +340,8 @@ func TestTrap_T289_EndOfTheOneRequestAfterTheLimit(t *testing.T) {
 func TestLocalWaitersDoNotKeepOthersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
-		busy := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
-		other := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+		busy := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
+		other := leasingtest.NewManagerOn(t, noAbilities{p}, leasing.Options{})
 		stop := make(chan struct{})
 		var all sync.WaitGroup
 		var turns atomic.Int64

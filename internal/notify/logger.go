@@ -23,9 +23,9 @@ const (
 type logger struct {
 	to       *slog.Logger
 	provider string
-	// again has observe called with a logTick after d.
-	again   func(d time.Duration) *time.Timer
-	repeats map[failureKind]*repeated
+	// tickAfter has observe called with a logTick after d.
+	tickAfter func(d time.Duration) *time.Timer
+	repeats   map[failureKind]*repeated
 }
 
 // failureKind distinguishes the failures that are counted separately.
@@ -63,14 +63,14 @@ func (l *logger) observe(e abstractions.Event) {
 			}
 		}
 	case abstractions.EventRenewalFailed, abstractions.EventAcquireFailed:
-		l.failed(e)
+		l.logFailure(e)
 	default:
 		l.log(e)
 	}
 }
 
-// failed logs a failure, or counts the failure if one of its kind was logged a short while ago.
-func (l *logger) failed(e abstractions.Event) {
+// logFailure logs a failure, or counts the failure if one of its kind was logged a short while ago.
+func (l *logger) logFailure(e abstractions.Event) {
 	kind := failureKind{e.Kind, errors.Is(e.Err, abstractions.ErrDenied)}
 	r := l.repeats[kind]
 	if r == nil {
@@ -92,7 +92,7 @@ func (l *logger) failed(e abstractions.Event) {
 	}
 	if r.count == 0 {
 		r.claims = map[abstractions.Fingerprint]struct{}{}
-		r.timer = l.again(r.until.Sub(now))
+		r.timer = l.tickAfter(r.until.Sub(now))
 	}
 	r.count += e.Coalesced
 	r.claims[e.Fingerprint] = struct{}{}

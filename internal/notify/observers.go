@@ -24,11 +24,11 @@ const maxPending = 10_000
 // is safe under a lease's lock. A subscription has a goroutine only while it has
 // events to deliver.
 type Observers struct {
-	panicked func()
-	log      func(level slog.Level, text string, args ...any)
-	panics   atomic.Int64
-	all      atomic.Pointer[[]*Subscription] // of the manager's events
-	logger   *Subscription                   // the one of the logger, also in all; nil without a logger
+	onPanic func()
+	log     func(level slog.Level, text string, args ...any)
+	panics  atomic.Int64
+	all     atomic.Pointer[[]*Subscription] // of the manager's events
+	logger  *Subscription                   // the one of the logger, also in all; nil without a logger
 
 	mu   sync.Mutex
 	busy map[*Subscription]struct{} // subscriptions with a goroutine
@@ -37,8 +37,8 @@ type Observers struct {
 
 // Subscription is an observer and its undelivered events.
 type Subscription struct {
-	of       *Observers
-	observer abstractions.Observer
+	observers *Observers
+	observer  abstractions.Observer
 
 	mu      sync.Mutex
 	pending []abstractions.Event
@@ -51,14 +51,14 @@ type Subscription struct {
 }
 
 // New returns observers, with a subscription of the logger unless the logger discards everything. provider is the kind of
-// provider, for the log. After an observer has panicked, panicked is called for metrics, and log for people.
-func New(logger *slog.Logger, provider string, panicked func(), log func(level slog.Level, text string, args ...any)) *Observers {
-	o := &Observers{panicked: panicked, log: log, busy: map[*Subscription]struct{}{}}
+// provider, for the log. After an observer has panicked, onPanic is called for metrics, and log for people.
+func New(logger *slog.Logger, provider string, onPanic func(), log func(level slog.Level, text string, args ...any)) *Observers {
+	o := &Observers{onPanic: onPanic, log: log, busy: map[*Subscription]struct{}{}}
 	o.all.Store(&[]*Subscription{})
 	if logger.Handler() != slog.DiscardHandler {
 		l := newLogger(logger, provider)
 		o.logger = o.ForLease(l.observe)
-		l.again = func(d time.Duration) *time.Timer {
+		l.tickAfter = func(d time.Duration) *time.Timer {
 			return time.AfterFunc(d, func() { o.logger.add(&abstractions.Event{Kind: logTick}) })
 		}
 		o.all.Store(&[]*Subscription{o.logger})
@@ -68,7 +68,7 @@ func New(logger *slog.Logger, provider string, panicked func(), log func(level s
 
 // ForLease returns a subscription for the events of one lease: see Publish.
 func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
-	return &Subscription{of: o, observer: observer}
+	return &Subscription{observers: o, observer: observer}
 }
 
 // Subscribe adds an observer of all events until unsubscribe is called. A nil observer is left out.
@@ -113,7 +113,7 @@ func (s *Subscription) add(e *abstractions.Event) {
 	s.running = s.running || idle
 	s.mu.Unlock()
 	if idle {
-		s.of.started(s)
+		s.observers.noteBusy(s)
 		go s.drain()
 	}
 }
@@ -175,11 +175,11 @@ func (s *Subscription) drain() {
 	done := false
 	defer func() {
 		if done {
-			s.of.stopped(s)
+			s.observers.noteIdle(s)
 			return
 		}
 		// The observer has ended its goroutine (runtime.Goexit): go on in another.
-		s.of.panics.Add(1)
+		s.observers.panics.Add(1)
 		s.mu.Lock()
 		s.pending, s.last = append(batch, s.pending...), nil
 		s.mu.Unlock()
@@ -203,21 +203,21 @@ func (s *Subscription) drain() {
 
 // deliver calls the observer. It recovers the observer's panics.
 func (s *Subscription) deliver(e abstractions.Event) {
-	if !s.busySince(time.Now()) {
+	if !s.setBusy(time.Now()) {
 		return
 	}
 	defer func() {
-		s.busySince(time.Time{})
+		s.setBusy(time.Time{})
 		if r := recover(); r != nil {
-			s.of.caught(r, e)
+			s.observers.reportPanic(r, e)
 		}
 	}()
 	s.observer(e)
 }
 
-// busySince notes the start of a call of the observer or, with the zero time, the end of the
+// setBusy notes the start of a call of the observer or, with the zero time, the end of the
 // call. It reports false if the subscription is closed.
-func (s *Subscription) busySince(began time.Time) bool {
+func (s *Subscription) setBusy(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began = began
@@ -231,22 +231,22 @@ func (s *Subscription) close() {
 	s.pending, s.last = nil, nil
 }
 
-func (o *Observers) caught(r any, e abstractions.Event) {
+func (o *Observers) reportPanic(r any, e abstractions.Event) {
 	o.panics.Add(1)
-	o.panicked()
+	o.onPanic()
 	o.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 
 // Panics counts the panics of observers.
 func (o *Observers) Panics() int64 { return o.panics.Load() }
 
-func (o *Observers) started(s *Subscription) {
+func (o *Observers) noteBusy(s *Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy[s] = struct{}{}
 }
 
-func (o *Observers) stopped(s *Subscription) {
+func (o *Observers) noteIdle(s *Subscription) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.mu.Lock()

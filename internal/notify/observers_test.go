@@ -47,14 +47,14 @@ func event(kind abstractions.EventKind) *abstractions.Event {
 func TestASlowObserverDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()
-		var slow, quick journal
+		var slow, fast journal
 		hang := make(chan struct{})
 		o.Subscribe(func(e abstractions.Event) { <-hang; slow.observe(e) })
-		unsubscribe := o.Subscribe(quick.observe)
+		unsubscribe := o.Subscribe(fast.observe)
 		o.Publish(nil, "id", event(abstractions.EventAcquired))
 		o.Publish(nil, "id", event(abstractions.EventReleased))
 		both := []abstractions.EventKind{abstractions.EventAcquired, abstractions.EventReleased}
-		require.Equal(t, both, quick.kinds())
+		require.Equal(t, both, fast.kinds())
 		require.Empty(t, slow.kinds())
 		time.Sleep(stuckAfter + 1)
 		require.Equal(t, 1, o.Stuck())
@@ -66,7 +66,7 @@ func TestASlowObserverDelaysNoOther(t *testing.T) {
 		close(hang)
 		o.Flush(time.Second)
 		require.Equal(t, append(both, abstractions.EventAcquired), slow.kinds())
-		require.Equal(t, both, quick.kinds())
+		require.Equal(t, both, fast.kinds())
 		require.Zero(t, o.Stuck())
 	})
 }
@@ -119,7 +119,7 @@ func TestAnObserverThatPanicsIsCalledAgain(t *testing.T) {
 }
 
 // A stuck observer's queue is bounded. The observer gets the number of events that it has missed.
-func TestAStuckObserverLearnsHowManyEventsItMissed(t *testing.T) {
+func TestAStuckObserverGetsTheNumberOfDroppedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()
 		var j journal

@@ -23,7 +23,7 @@ type Item interface {
 
 // Entry is the place of an item in a timetable, whose lock guards the entry. The zero value is in no timetable.
 type Entry struct {
-	at int32 // in the heap, from 1; 0 outside
+	index int32 // in the heap, from 1; 0 outside
 }
 
 func (e *Entry) timetableEntry() *Entry { return e }
@@ -60,11 +60,11 @@ func New(clock *trust.Clock) *Timetable {
 func (t *Timetable) Set(item Item, due, early time.Duration) {
 	t.mu.Lock()
 	e := item.timetableEntry()
-	if e.at == 0 {
+	if e.index == 0 {
 		t.heap = append(t.heap, slot{})
-		e.at = int32(len(t.heap))
+		e.index = int32(len(t.heap))
 	}
-	t.fix(int(e.at)-1, slot{due: due, early: early, item: item})
+	t.fix(int(e.index)-1, slot{due: due, early: early, item: item})
 	sooner := due < t.wakeAt
 	t.wakeAt = min(t.wakeAt, due)
 	t.mu.Unlock()
@@ -78,11 +78,11 @@ func (t *Timetable) Remove(item Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := item.timetableEntry()
-	if e.at == 0 {
+	if e.index == 0 {
 		return
 	}
-	hole, end := int(e.at)-1, len(t.heap)-1
-	e.at = 0
+	hole, end := int(e.index)-1, len(t.heap)-1
+	e.index = 0
 	last := t.heap[end]
 	t.heap[end] = slot{}
 	t.heap = t.heap[:end]
@@ -91,8 +91,8 @@ func (t *Timetable) Remove(item Item) {
 	}
 }
 
-// take adds the items that are due. They stay in their places until OnDue has set their next time.
-func (t *Timetable) take(now time.Duration, into []Item) []Item {
+// dueItems adds the items that are due. They stay in their places until OnDue has set their next time.
+func (t *Timetable) dueItems(now time.Duration, into []Item) []Item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.collect(0, now, into)
@@ -127,8 +127,8 @@ func (t *Timetable) All(into []Item) []Item {
 func (t *Timetable) MakeDueNow(item Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := item.timetableEntry(); e.at != 0 {
-		t.fix(int(e.at)-1, slot{item: item})
+	if e := item.timetableEntry(); e.index != 0 {
+		t.fix(int(e.index)-1, slot{item: item})
 		signal(t.wake)
 	}
 }
@@ -173,7 +173,7 @@ func (t *Timetable) fix(i int, place slot) {
 
 func (t *Timetable) put(i int, place slot) {
 	t.heap[i] = place
-	place.item.timetableEntry().at = int32(i + 1)
+	place.item.timetableEntry().index = int32(i + 1)
 }
 
 // suspendResolution is the largest drift between the two clocks, from one look to the next,
@@ -201,7 +201,7 @@ func (t *Timetable) Run(done <-chan struct{}, afterLook func()) {
 		if now.Boot-now.Mono > offset+suspendResolution {
 			due = t.All(due[:0])
 		} else {
-			due = t.take(now.Mono, due[:0])
+			due = t.dueItems(now.Mono, due[:0])
 		}
 		offset = now.Boot - now.Mono
 		for _, item := range due {

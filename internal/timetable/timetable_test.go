@@ -27,14 +27,14 @@ func TestTimetableIsASortedList(t *testing.T) {
 			all[i] = &appointment{}
 		}
 		var in []*appointment
-		moment := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
+		instant := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.IntRange(0, 50).Draw(t, "due"))
 		}), rapid.Just(trust.Forever))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
 			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "makeDueNow"}).Draw(t, "do") {
 			case "set":
-				a.due, a.early = moment.Draw(t, "due"), time.Duration(0)
+				a.due, a.early = instant.Draw(t, "due"), time.Duration(0)
 				s.Set(a, a.due, a.early)
 				if !slices.Contains(in, a) {
 					in = append(in, a)
@@ -55,7 +55,7 @@ func TestTimetableIsASortedList(t *testing.T) {
 					want = append(want, b)
 				}
 			}
-			for _, item := range s.take(now, nil) {
+			for _, item := range s.dueItems(now, nil) {
 				got = append(got, item.(*appointment))
 			}
 			require.ElementsMatch(t, want, got)
@@ -92,6 +92,6 @@ func TestItemsMayBeTakenEarly(t *testing.T) {
 	s.Set(first, 10, 0)
 	s.Set(second, 12, 3)
 	s.Set(third, 13, 1)
-	require.Empty(t, s.take(9, nil))
-	require.Equal(t, []Item{first, second}, s.take(10, nil))
+	require.Empty(t, s.dueItems(9, nil))
+	require.Equal(t, []Item{first, second}, s.dueItems(10, nil))
 }

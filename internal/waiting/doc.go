@@ -23,9 +23,9 @@
 // had the name a short while ago. The inputs of a Head, and its next step:
 //
 //	input                 in general                                        after LimitPassed
-//	Subscribed            ask with hints or for the first time; else pause  -
-//	Answered: held        subscribe if hints may be had; else pause         stop
-//	          throttled   pause for as long as the backend asks, deaf       stop
+//	Subscribed            ask if registered, or at first; else pause        -
+//	Answered: held        subscribe if it can; else pause                   stop
+//	          throttled   pause as long as asked, and ignore wake-ups       stop
 //	          no answer   pause                                             stop
 //	          final       stop, as after refusals for too long              stop
 //	Woken                 ask                                               -

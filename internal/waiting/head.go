@@ -19,7 +19,7 @@ var ErrLimit = fmt.Errorf("%w: no answer within the wait limit", abstractions.Er
 type Step struct {
 	Ask, Subscribe, Stop bool
 	Pause                time.Duration // the longest wait for a wake-up
-	Deaf                 bool          // wake-ups do not end the pause
+	IgnoreWakeups        bool          // wake-ups do not end the pause
 	Failed               int           // to be reported: attempts in a row that the backend did not answer
 	End                  error         // why the wait stops; nil if Last says it all
 	Last                 error         // the last obstacle before the stop; may be nil
@@ -38,21 +38,21 @@ type Answer struct {
 
 // Head is the first waiter of a queue, which alone asks the backend. Its methods are the inputs, and return the next step.
 type Head struct {
-	rules    *Rules
-	asked    time.Time // when the last request ended; zero before the first
-	last     Answer    // the obstacle that the backend last named
-	late     int       // answers in a row after the lease should have run out
-	pace     int       // of the back-off: each step doubles the pause
-	token    int64     // of the holder, as the backend last answered
-	failures int       // requests in a row that the backend did not answer
-	hinted   bool      // hints may come
-	hintless bool      // the provider has ended its hints: from then on the head polls
-	passed   bool      // the wait limit has passed
+	rules        *Rules
+	askedAt      time.Time // when the last request ended; zero before the first
+	last         Answer    // the obstacle that the backend last named
+	lateAnswers  int       // answers in a row after the lease should have run out
+	backoff      int       // each step doubles the pause
+	token        int64     // of the holder, as the backend last answered
+	failures     int       // requests in a row that the backend did not answer
+	subscribed   bool      // wake-ups may come
+	wakeupsEnded bool      // the provider has ended its wake-ups: from then on the head polls
+	limitPassed  bool      // the wait limit has passed
 }
 
-// Subscribed is the input that a registration for hints was made, or failed. A release just before the registration sent no hint.
+// Subscribed is the input that a registration for wake-ups was made, or failed. A release just before the registration sent no wake-up.
 func (h *Head) Subscribed(isNew bool, random float64) Step {
-	if h.hinted = isNew; isNew || h.asked.IsZero() {
+	if h.subscribed = isNew; isNew || h.askedAt.IsZero() {
 		return Step{Ask: true}
 	}
 	return h.pause(random)
@@ -66,21 +66,21 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 	case refused:
 		return Step{Stop: true, End: fmt.Errorf("%w; the backend has given no other answer for %v", a.Err, h.rules.RefusalTimeout)}
 	}
-	h.asked, h.last = now, *a
+	h.askedAt, h.last = now, *a
 	h.failures++
 	if a.Held != nil {
 		h.failures = 0
 		// Without wake-ups the head asks more often while the name changes hands, a few times for each lease: the moments in
-		// which the name is free are short (see streak).
-		if h.token != 0 && h.token != a.Held.Holder.Token && !h.hinted {
-			h.pace = max(0, h.pace-3)
+		// which the name is free are short (see yieldState).
+		if h.token != 0 && h.token != a.Held.Holder.Token && !h.subscribed {
+			h.backoff = max(0, h.backoff-3)
 		}
 		h.token = a.Held.Holder.Token
 	}
 	switch {
-	case h.passed:
+	case h.limitPassed:
 		s = Step{Stop: true, Last: a.Err}
-	case a.Held != nil && h.rules.Hints && !h.hinted && !h.hintless:
+	case a.Held != nil && h.rules.Wakeups && !h.subscribed && !h.wakeupsEnded:
 		s = Step{Subscribe: true}
 	default:
 		s = h.pause(random)
@@ -94,18 +94,18 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 func (h *Head) pause(random float64) Step {
 	held := h.last.Held
 	first, limit := h.rules.MinPoll, h.rules.MaxPoll
-	if h.hinted && held != nil { // no hint comes at the end of an outage
-		first, limit = limit, h.rules.pushed()
+	if h.subscribed && held != nil { // no wake-up comes at the end of an outage
+		first, limit = limit, h.rules.maxPushedPause()
 	}
 	pause := limit
-	if n := min(h.pace, 16); first < limit>>n {
+	if n := min(h.backoff, 16); first < limit>>n {
 		pause = first << n
 	}
-	h.pace++
+	h.backoff++
 	pause -= time.Duration(random * float64(pause) / 2)
 	switch {
 	case h.last.Throttled:
-		return Step{Pause: max(pause, min(h.last.RetryAfter, maxThrottle)), Deaf: true}
+		return Step{Pause: max(pause, min(h.last.RetryAfter, maxThrottle)), IgnoreWakeups: true}
 	case held == nil:
 		return Step{Pause: pause}
 	case held.RetryAfter > 0:
@@ -113,29 +113,29 @@ func (h *Head) pause(random float64) Step {
 	}
 	if left, known := held.Holder.Remaining(); known && held.Holder.Held {
 		if left > 0 {
-			h.late = 0
+			h.lateAnswers = 0
 		}
 		// The head asks a millisecond or two after the holder's time is up, so that waiters of many processes don't ask at the same
 		// moment. That delay doubles while the backend still shows the lease.
-		after := time.Duration((1+random)*float64(time.Millisecond)) << min(h.late, 8)
-		pause = min(pause, trust.AddSaturated(left, after))
-		h.late++
+		delay := time.Duration((1+random)*float64(time.Millisecond)) << min(h.lateAnswers, 8)
+		pause = min(pause, trust.AddSaturated(left, delay))
+		h.lateAnswers++
 	}
 	return Step{Pause: pause}
 }
 
-// Woken is the input that a pause is over: by its time, a hint, the end of a lease of ours, or the end of the hints.
-func (h *Head) Woken(hintsEnded bool) Step {
-	h.hinted, h.hintless = h.hinted && !hintsEnded, h.hintless || hintsEnded
+// Woken is the input that a pause is over: by its time, a wake-up, the end of a lease of ours, or the end of the wake-ups.
+func (h *Head) Woken(wakeupsEnded bool) Step {
+	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}
 }
 
 // LimitPassed is the input that the wait limit has passed in a pause. The name may be free by now, unless the last answer is fresh.
 func (h *Head) LimitPassed(now time.Time) Step {
-	if h.last.Throttled || now.Sub(h.asked) < h.rules.MinPoll {
+	if h.last.Throttled || now.Sub(h.askedAt) < h.rules.MinPoll {
 		return Step{Stop: true, Last: h.last.Err}
 	}
-	h.passed = true
+	h.limitPassed = true
 	return Step{Ask: true}
 }
 
@@ -147,9 +147,9 @@ func (h *Head) Stopped(end error, a *Answer) Step {
 	return Step{Stop: true, End: end, Last: h.last.Err}
 }
 
-// GaveUp returns the error of a wait without the lease: why it ended, and the last obstacle, which may be nil. An obstacle
+// WaitError returns the error of a wait without the lease: why it ended, and the last obstacle, which may be nil. An obstacle
 // replaces ErrLimit.
-func GaveUp(end, last error) error {
+func WaitError(end, last error) error {
 	switch {
 	case end == nil, last != nil && errors.Is(end, ErrLimit):
 		return last

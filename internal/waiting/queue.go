@@ -8,37 +8,37 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// pushedPolls is the multiple of MaxPoll that bounds the pause between two requests where the backend pushes wake-ups.
-const pushedPolls = 10
+// pushedPollFactor is the multiple of MaxPoll that bounds the pause between two requests where the backend pushes wake-ups.
+const pushedPollFactor = 10
 
 // Rules are the settings that the waiters of a manager share. They do not change.
 type Rules struct {
 	MinPoll, MaxPoll time.Duration // see leasing.Tuning
 	RefusalTimeout   time.Duration // see leasing.Options
-	Hints            bool          // the provider pushes wake-ups
+	Wakeups          bool          // the provider pushes wake-ups
 	Queued           bool          // the backend keeps a queue of waiters
 }
 
-// pushed returns the longest pause with hints.
-func (r *Rules) pushed() time.Duration {
-	return min(r.MaxPoll, trust.Forever/pushedPolls) * pushedPolls
+// maxPushedPause returns the longest pause with wake-ups.
+func (r *Rules) maxPushedPause() time.Duration {
+	return min(r.MaxPoll, trust.Forever/pushedPollFactor) * pushedPollFactor
 }
 
 // Queue has the waiters for one name, and remembers the leases of the name. T is a waiter and L a lease of this process; a zero
 // value means no waiter or no lease. An input may return the waiter to be woken: a new head, or the head for its next request.
 type Queue[T, L comparable] struct {
-	rules   *Rules
-	waiters []T
-	headed  bool      // the first waiter is the head
-	blocked bool      // an earlier head's last request is not settled yet
-	holder  L         // as far as the queue knows
-	refused time.Time // since when the backend has answered only with refusals; zero if the latest answer was no refusal
-	streak  streak
+	rules        *Rules
+	waiters      []T
+	hasHead      bool      // the first waiter is the head
+	blocked      bool      // an earlier head's last request is not settled yet
+	holder       L         // as far as the queue knows
+	refusedSince time.Time // since when the backend has answered only with refusals; zero if the latest answer was no refusal
+	yield        yieldState
 }
 
 // New returns a queue without waiters.
 func New[T, L comparable](rules *Rules) *Queue[T, L] {
-	return &Queue[T, L]{rules: rules, streak: streak{yields: firstYields}}
+	return &Queue[T, L]{rules: rules, yield: yieldState{yields: firstYields}}
 }
 
 // Idle reports whether the queue has no waiter and is not blocked. It may then be forgotten.
@@ -53,7 +53,7 @@ func (q *Queue[T, L]) Holder() L { return q.holder }
 // Join is the input that a waiter arrives. It reports whether the waiter is the head.
 func (q *Queue[T, L]) Join(t T) (head bool) {
 	head = q.Idle()
-	q.headed = q.headed || head
+	q.hasHead = q.hasHead || head
 	q.waiters = append(q.waiters, t)
 	return head
 }
@@ -64,13 +64,13 @@ func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool
 	i := slices.Index(q.waiters, t)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	if won != *new(L) {
-		q.refused = time.Time{}
+		q.refusedSince = time.Time{}
 		if q.holder = won; !q.rules.Queued {
-			q.streak.current = abstractions.FingerprintOf(id)
+			q.yield.latest = abstractions.FingerprintOf(id)
 		}
 	}
-	if i == 0 && q.headed {
-		q.headed, blocks = false, unresolved
+	if i == 0 && q.hasHead {
+		q.hasHead, blocks = false, unresolved
 	}
 	q.blocked = q.blocked || blocks
 	return blocks, q.promote()
@@ -87,9 +87,9 @@ func (q *Queue[T, L]) promote() (wake T) {
 	switch {
 	case q.blocked:
 	case len(q.waiters) == 0:
-		*q = Queue[T, L]{rules: q.rules, streak: q.streak}
-	case !q.headed:
-		q.headed, wake = true, q.waiters[0]
+		*q = Queue[T, L]{rules: q.rules, yield: q.yield}
+	case !q.hasHead:
+		q.hasHead, wake = true, q.waiters[0]
 	}
 	return wake
 }
@@ -110,7 +110,7 @@ func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Du
 	}
 	q.holder = *new(L)
 	if !q.rules.Queued {
-		if later = q.streak.extend(acquired, now, q.rules); later > 0 {
+		if later = q.yield.addLease(acquired, now, q.rules); later > 0 {
 			return wake, later
 		}
 	}
@@ -119,7 +119,7 @@ func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Du
 
 // Wake returns the head. It is also the input that the yield time is over. The first of a blocked queue asks at its turn.
 func (q *Queue[T, L]) Wake() (wake T) {
-	if q.headed {
+	if q.hasHead {
 		return q.waiters[0]
 	}
 	return wake
@@ -129,13 +129,13 @@ func (q *Queue[T, L]) Wake() (wake T) {
 func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	pause := q.rules.MaxPoll
 	if q.holder == *new(L) {
-		pause = q.streak.yielding.Sub(now)
-		q.streak.yielding = time.Time{}
+		pause = q.yield.yieldUntil.Sub(now)
+		q.yield.yieldUntil = time.Time{}
 	}
 	switch {
 	case pause > 0:
 		return Head{rules: q.rules, last: Answer{Err: holder}}, Step{Pause: pause}
-	case q.rules.Hints && now.Sub(q.streak.contended) <= q.rules.pushed(): // saves the request that must follow a later subscription
+	case q.rules.Wakeups && now.Sub(q.yield.contendedAt) <= q.rules.maxPushedPause(): // saves the request that must follow a later subscription
 		return Head{rules: q.rules}, Step{Subscribe: true}
 	}
 	return Head{rules: q.rules}, Step{Ask: true}
@@ -143,18 +143,18 @@ func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 
 // Answered is the input that a request of the head has ended without the lease. It reports whether the backend has answered only with
 // refusals for RefusalTimeout. An outage is no answer.
-func (q *Queue[T, L]) Answered(now time.Time, a *Answer) (tooLong bool) {
+func (q *Queue[T, L]) Answered(now time.Time, a *Answer) (refusedTooLong bool) {
 	if a.Refused {
-		if q.refused.IsZero() {
-			q.refused = now
+		if q.refusedSince.IsZero() {
+			q.refusedSince = now
 		}
-		return now.Sub(q.refused) >= q.rules.RefusalTimeout
+		return now.Sub(q.refusedSince) >= q.rules.RefusalTimeout
 	}
 	if a.Held != nil || a.Throttled {
-		q.refused = time.Time{}
+		q.refusedSince = time.Time{}
 	}
 	if a.Held != nil && q.holder == *new(L) {
-		q.streak.met(a.Held.Holder.Fingerprint, now)
+		q.yield.noteHolder(a.Held.Holder.Fingerprint, now)
 	}
 	return false
 }

@@ -17,24 +17,24 @@ import (
 )
 
 // The search walks the states that two processes with two waiters each can reach, or one with three: their real queues and heads, a
-// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so the story of
-// an error is as short as possible. Each waiter acquires once, and few things go wrong in a story: see plan.faults. Time passes from one
+// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so the trace of
+// an error is as short as possible. Each waiter acquires once, and few things go wrong in a trace: see plan.faults. Time passes from one
 // timer to the next. A holder that does not release loses its lease at the deadline.
 
 const tick = time.Second
 
-var longest = (&Rules{MaxPoll: tick}).pushed()
+var longest = (&Rules{MaxPoll: tick}).maxPushedPause()
 
 const throttle = 3 * tick
 
 // plan is the setting of a search.
 type plan struct {
-	rules   Rules
-	waiters [2]int // of each process
-	moments bool   // processes yield for a short time after each lease
-	untold  bool   // the backend does not report when a lease ends
-	refuses bool   // the backend may refuse the caller
-	faults  int    // at most so many leaves, lost answers and hints, limits and refusals
+	rules       Rules
+	waiters     [2]int // of each process
+	yields      bool   // processes yield for a short time after each lease
+	hidesExpiry bool   // the backend does not report when a lease ends
+	refuses     bool   // the backend may refuse the caller
+	faults      int    // at most so many leaves, lost answers and wake-ups, limits and refusals
 }
 
 // phase is the stage of a waiter.
@@ -56,30 +56,30 @@ const (
 
 type waiter struct {
 	phase
-	head     Head
-	order    int  // of arrival
-	wake     bool // buffered, as are hints
-	hint     bool
-	listed   bool // the backend has its registration
-	unknown  bool // a request may have been applied
-	granted  bool // by the answer on its way
-	left     time.Duration
-	until    time.Time // of the pause
-	deaf     bool
-	missed   bool // the name was released after the backend got its last request
-	lost     bool // a hint to it was lost
-	late     int  // answers in a row after the end of the lease that the backend showed
-	failures int  // requests in a row without an answer
-	pauses   int  // in a row while the same claim had the name, or none was known
-	token    int64
-	acquired time.Time
+	head           Head
+	order          int  // of arrival
+	wake           bool // of this process; buffered, as is wakeup
+	wakeup         bool
+	registered     bool // the backend has its registration
+	ambiguous      bool // a request may have been applied
+	granted        bool // by the answer on its way
+	left           time.Duration
+	until          time.Time // of the pause
+	ignoresWakeups bool
+	missed         bool // the name was released after the backend got its last request
+	lost           bool // a wake-up to it was lost
+	late           int  // answers in a row after the end of the lease that the backend showed
+	failures       int  // requests in a row without an answer
+	pauses         int  // in a row while the same claim had the name, or none was known
+	token          int64
+	acquired       time.Time
 }
 
 type process struct {
 	queue   Queue[int, int]
 	waiters [3]waiter
 	cleanUp int       // the waiter whose claim is cleaned up; 0 for none
-	moment  time.Time // when Wake is due; zero if it is not
+	wakeAt  time.Time // when Wake is due; zero if it is not
 	freed   bool      // a lease of this process has ended since the head sent its last request
 	refused time.Time // of the first refusal since another answer; zero for none
 }
@@ -91,9 +91,9 @@ type world struct {
 	deadline  time.Time
 	token     int64
 	faults    int
-	came      int
+	arrivals  int
 	processes [2]process
-	wrong     string
+	violation string
 }
 
 func (w *world) clone() *world {
@@ -112,27 +112,27 @@ func (p *process) holds() bool {
 	return slices.ContainsFunc(p.waiters[:], func(x waiter) bool { return x.phase >= holding && x.phase < gone })
 }
 
-// woken buffers a wake-up for a waiter of a process.
-func (p *process) woken(n int) {
+// bufferWake buffers a wake-up for a waiter of a process.
+func (p *process) bufferWake(n int) {
 	if n != 0 {
 		p.waiters[n-1].wake = true
 	}
 }
 
-// free is a release of the name at the backend, which sends a hint to each registered waiter.
+// free is a release of the name at the backend, which sends a wake-up to each registered waiter.
 func (w *world) free() {
 	w.holder = 0
 	for i := range w.processes {
 		for j := range w.processes[i].waiters {
 			x := &w.processes[i].waiters[j]
 			x.missed = true
-			x.hint = x.hint || x.listed
+			x.wakeup = x.wakeup || x.registered
 		}
 	}
 }
 
-// follow takes the next step of a head.
-func (w *world) follow(i, n int, s Step) {
+// takeStep takes the next step of a head.
+func (w *world) takeStep(i, n int, s Step) {
 	p, x := &w.processes[i], &w.processes[i].waiters[n-1]
 	switch {
 	case s.Ask:
@@ -142,13 +142,13 @@ func (w *world) follow(i, n int, s Step) {
 	case s.Stop:
 		w.leave(i, n, false)
 	default:
-		x.phase, x.until, x.deaf = paused, w.now.Add(s.Pause), s.Deaf
-		least, most := w.bounds(x, s.Deaf)
+		x.phase, x.until, x.ignoresWakeups = paused, w.now.Add(s.Pause), s.IgnoreWakeups
+		least, most := w.bounds(x, s.IgnoreWakeups)
 		if x.head.last.Err != nil {
 			x.pauses++
 		}
 		if s.Pause < least || s.Pause > most {
-			w.wrong = fmt.Sprintf("waiter %d.%d pauses for %v, and not for %v to %v", i, n, s.Pause, least, most)
+			w.violation = fmt.Sprintf("waiter %d.%d pauses for %v, and not for %v to %v", i, n, s.Pause, least, most)
 		}
 	}
 }
@@ -160,13 +160,13 @@ func (w *world) bounds(x *waiter, deaf bool) (least, most time.Duration) {
 	switch {
 	case deaf:
 		return throttle, throttle
-	case !held || !x.listed:
+	case !held || !x.registered:
 		most = w.plan.rules.MaxPoll
 	}
 	if least = min(w.plan.rules.MinPoll<<min(x.pauses, 8), w.plan.rules.MaxPoll); x.head.last.Err == nil {
 		return 1, most // of the first step: for the rest of the yield time, or until a lease of the process ends
 	}
-	if held && !w.plan.untold {
+	if held && !w.plan.hidesExpiry {
 		after := time.Millisecond << min(x.late, 8)
 		least, most = min(least, x.left+time.Millisecond), min(most, x.left+after)
 	}
@@ -176,7 +176,7 @@ func (w *world) bounds(x *waiter, deaf bool) (least, most time.Duration) {
 // leave ends the wait of a waiter.
 func (w *world) leave(i, n int, won bool) {
 	p, x := &w.processes[i], &w.processes[i].waiters[n-1]
-	lease, unresolved := 0, x.unknown && !won
+	lease, unresolved := 0, x.ambiguous && !won
 	if won {
 		lease = n
 	}
@@ -184,7 +184,7 @@ func (w *world) leave(i, n int, won bool) {
 	if won || p.queue.Idle() {
 		p.refused = time.Time{}
 	}
-	p.woken(wake)
+	p.bufferWake(wake)
 	*x = waiter{phase: gone, acquired: w.now}
 	if won {
 		x.phase = holding
@@ -197,16 +197,16 @@ func (w *world) leave(i, n int, won bool) {
 	}
 }
 
-// ended is the end of a lease in its process.
-func (w *world) ended(i, n int) {
+// endLease is the end of a lease in its process.
+func (w *world) endLease(i, n int) {
 	p := &w.processes[i]
 	acquired := p.waiters[n-1].acquired
 	p.waiters[n-1] = waiter{phase: gone}
 	p.freed = p.freed || !p.holds()
 	wake, later := p.queue.Ended(n, acquired, w.now)
-	p.woken(wake)
+	p.bufferWake(wake)
 	if later > 0 && len(p.queue.waiters) > 0 {
-		p.moment = w.now.Add(later)
+		p.wakeAt = w.now.Add(later)
 	}
 }
 
@@ -221,7 +221,7 @@ func (w *world) due() (next time.Time) {
 		consider(w.deadline)
 	}
 	for i := range w.processes {
-		consider(w.processes[i].moment)
+		consider(w.processes[i].wakeAt)
 		for _, x := range w.processes[i].waiters {
 			if x.phase == paused {
 				consider(x.until)
@@ -231,25 +231,25 @@ func (w *world) due() (next time.Time) {
 	return next
 }
 
-// pass fires the next timers.
-func (w *world) pass() {
+// fireTimers fires the next timers.
+func (w *world) fireTimers() {
 	w.now = w.due()
 	if w.holder != 0 && !w.deadline.After(w.now) {
 		i, n := w.holder/10-1, w.holder%10
-		w.holder = 0 // an expiry sends no hints
+		w.holder = 0 // an expiry sends no wake-ups
 		if w.processes[i].waiters[n-1].phase == holding || w.processes[i].waiters[n-1].phase == releasing {
-			w.ended(i, n)
+			w.endLease(i, n)
 		}
 	}
 	for i := range w.processes {
 		p := &w.processes[i]
-		if !p.moment.IsZero() && !p.moment.After(w.now) {
-			p.moment = time.Time{}
-			p.woken(p.queue.Wake())
+		if !p.wakeAt.IsZero() && !p.wakeAt.After(w.now) {
+			p.wakeAt = time.Time{}
+			p.bufferWake(p.queue.Wake())
 		}
 		for n := 1; n <= w.plan.waiters[i]; n++ {
 			if x := &p.waiters[n-1]; x.phase == paused && !x.until.After(w.now) {
-				w.follow(i, n, x.head.Woken(false))
+				w.takeStep(i, n, x.head.Woken(false))
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func (w *world) pass() {
 
 // step is a step that may follow, and its description.
 type step struct {
-	what string
+	text string
 	do   func(w *world)
 }
 
@@ -265,18 +265,18 @@ func (w *world) steps() (list []step) {
 	quiet := true // only time, arrivals and faults can follow
 	for i := range w.processes {
 		p := &w.processes[i]
-		came := false
+		arrived := false
 		for n := 1; n <= w.plan.waiters[i]; n++ {
-			own := w.stepsOf(i, n)
+			own := w.waiterSteps(i, n)
 			quiet = quiet && len(own) == 0
 			list = append(list, own...)
-			if p.waiters[n-1].phase == outside && !came { // the waiters are alike, so the first of them comes next
-				came = true
+			if p.waiters[n-1].phase == outside && !arrived { // the waiters are alike, so the first of them comes next
+				arrived = true
 				list = append(list, step{fmt.Sprintf("%d.%d comes", i, n), func(w *world) { w.join(i, n) }})
 			}
 			if w.faults < w.plan.faults {
-				for _, s := range w.faultsOf(i, n) {
-					list = append(list, step{s.what, func(w *world) {
+				for _, s := range w.faultSteps(i, n) {
+					list = append(list, step{s.text, func(w *world) {
 						w.faults++
 						s.do(w)
 					}})
@@ -291,18 +291,18 @@ func (w *world) steps() (list []step) {
 					w.free()
 				}
 				p.cleanUp = 0
-				if p.woken(p.queue.Settled()); p.queue.Idle() {
+				if p.bufferWake(p.queue.Settled()); p.queue.Idle() {
 					p.refused = time.Time{}
 				}
 			}})
 		}
 	}
 	if next := w.due(); !next.IsZero() {
-		list = append(list, step{"time passes", (*world).pass})
+		list = append(list, step{"time passes", (*world).fireTimers})
 	} else if quiet {
 		for i := range w.processes {
 			if len(w.processes[i].queue.waiters) > 0 {
-				list = append(list, step{"nothing happens any more", func(w *world) { w.wrong = "a waiter sleeps for ever" }})
+				list = append(list, step{"nothing happens any more", func(w *world) { w.violation = "a waiter sleeps for ever" }})
 			}
 		}
 	}
@@ -311,8 +311,8 @@ func (w *world) steps() (list []step) {
 
 func (w *world) join(i, n int) {
 	p := &w.processes[i]
-	w.came++
-	p.waiters[n-1] = waiter{phase: queued, order: w.came, wake: false}
+	w.arrivals++
+	p.waiters[n-1] = waiter{phase: queued, order: w.arrivals, wake: false}
 	if p.queue.Join(n) {
 		w.begin(i, n)
 	}
@@ -322,19 +322,19 @@ func (w *world) begin(i, n int) {
 	p := &w.processes[i]
 	var first Step
 	p.freed = false // the first step takes the freed name into account
-	yields := p.queue.streak.yielding.After(w.now)
+	yields := p.queue.yield.yieldUntil.After(w.now)
 	p.waiters[n-1].head, first = p.queue.Begin(w.now, nil)
 	switch {
 	case first.Pause > 0 && !yields && !p.holds():
-		w.wrong = fmt.Sprintf("%d.%d waits for a lease of its process that has ended", i, n)
+		w.violation = fmt.Sprintf("%d.%d waits for a lease of its process that has ended", i, n)
 	case first.Pause == 0 && p.queue.holder != 0 && p.waiters[p.queue.holder-1].phase == holding:
-		w.wrong = fmt.Sprintf("%d.%d asks for a name that its own process has", i, n)
+		w.violation = fmt.Sprintf("%d.%d asks for a name that its own process has", i, n)
 	}
-	w.follow(i, n, first)
+	w.takeStep(i, n, first)
 }
 
-// stepsOf returns the steps of a waiter in which nothing goes wrong.
-func (w *world) stepsOf(i, n int) (list []step) {
+// waiterSteps returns the steps of a waiter in which nothing goes wrong.
+func (w *world) waiterSteps(i, n int) (list []step) {
 	x := &w.processes[i].waiters[n-1]
 	add := func(what string, do func(w *world, p *process, x *waiter)) {
 		list = append(list, step{fmt.Sprintf("%d.%d %s", i, n, what), func(w *world) {
@@ -350,7 +350,7 @@ func (w *world) stepsOf(i, n int) (list []step) {
 			})
 		}
 	case asking:
-		add("is heard by the backend", func(w *world, _ *process, _ *waiter) { w.ask(i, n) })
+		add("reaches the backend", func(w *world, _ *process, _ *waiter) { w.ask(i, n) })
 	case answered:
 		add("is answered", func(w *world, _ *process, x *waiter) {
 			if x.granted {
@@ -361,32 +361,32 @@ func (w *world) stepsOf(i, n int) (list []step) {
 			if x.late++; x.left > 0 {
 				x.late = 0
 			}
-			if !w.plan.untold {
+			if !w.plan.hidesExpiry {
 				held.Holder.Now, held.Holder.ExpiresAt = w.now, w.now.Add(x.left)
 			}
 			w.reply(i, n, Answer{Err: held, Held: held})
 		})
 	case subscribing:
-		add("is registered", func(_ *world, _ *process, x *waiter) { x.phase, x.listed = subscribed, true })
+		add("is registered", func(_ *world, _ *process, x *waiter) { x.phase, x.registered = subscribed, true })
 	case subscribed:
-		add("hears of its registration", func(w *world, _ *process, x *waiter) { w.follow(i, n, x.head.Subscribed(true, 0)) })
+		add("gets the answer to its registration", func(w *world, _ *process, x *waiter) { w.takeStep(i, n, x.head.Subscribed(true, 0)) })
 	case paused:
-		if x.wake && !x.deaf {
+		if x.wake && !x.ignoresWakeups {
 			add("is woken", func(w *world, _ *process, x *waiter) {
 				x.wake = false
-				w.follow(i, n, x.head.Woken(false))
+				w.takeStep(i, n, x.head.Woken(false))
 			})
 		}
-		if x.hint && !x.deaf {
-			add("gets a hint", func(w *world, _ *process, x *waiter) {
-				x.hint = false
-				w.follow(i, n, x.head.Woken(false))
+		if x.wakeup && !x.ignoresWakeups {
+			add("gets a wake-up", func(w *world, _ *process, x *waiter) {
+				x.wakeup = false
+				w.takeStep(i, n, x.head.Woken(false))
 			})
 		}
 	case holding:
 		add("releases", func(_ *world, p *process, x *waiter) {
 			x.phase = releasing
-			p.woken(p.queue.Ending(n))
+			p.bufferWake(p.queue.Ending(n))
 		})
 	case releasing:
 		add("is released", func(w *world, _ *process, x *waiter) {
@@ -394,7 +394,7 @@ func (w *world) stepsOf(i, n int) (list []step) {
 			w.free()
 		})
 	case released:
-		add("hears of its release", func(w *world, _ *process, _ *waiter) { w.ended(i, n) })
+		add("gets the answer to its release", func(w *world, _ *process, _ *waiter) { w.endLease(i, n) })
 	}
 	return list
 }
@@ -432,18 +432,18 @@ func (w *world) reply(i, n int, a Answer) {
 	refused := p.queue.Answered(w.now, &a)
 	s := x.head.Answered(w.now, &a, refused, 0)
 	switch long := a.Refused && w.now.Sub(p.refused) >= w.plan.rules.RefusalTimeout; {
-	case refused != long, s.Stop != (long || x.head.passed):
-		w.wrong = fmt.Sprintf("%d.%d does not stop when it should, or too early", i, n)
+	case refused != long, s.Stop != (long || x.head.limitPassed):
+		w.violation = fmt.Sprintf("%d.%d does not stop when it should, or too early", i, n)
 	case !s.Stop && s.Failed != x.failures:
-		w.wrong = fmt.Sprintf("%d.%d reports %d failures of %d", i, n, s.Failed, x.failures)
+		w.violation = fmt.Sprintf("%d.%d reports %d failures of %d", i, n, s.Failed, x.failures)
 	}
-	w.follow(i, n, s)
+	w.takeStep(i, n, s)
 }
 
-var errSilent = fmt.Errorf("%w: no answer", abstractions.ErrUnavailable)
+var errNoAnswer = fmt.Errorf("%w: no answer", abstractions.ErrUnavailable)
 
-// faultsOf returns the steps of a waiter in which something goes wrong.
-func (w *world) faultsOf(i, n int) (list []step) {
+// faultSteps returns the steps of a waiter in which something goes wrong.
+func (w *world) faultSteps(i, n int) (list []step) {
 	x := &w.processes[i].waiters[n-1]
 	add := func(what string, do func(w *world, x *waiter)) {
 		list = append(list, step{fmt.Sprintf("%d.%d %s", i, n, what), func(w *world) { do(w, &w.processes[i].waiters[n-1]) }})
@@ -453,12 +453,12 @@ func (w *world) faultsOf(i, n int) (list []step) {
 		add("leaves", func(w *world, _ *waiter) { w.leave(i, n, false) })
 	case asking, answered:
 		add("gets no answer", func(w *world, x *waiter) {
-			x.unknown = true
-			w.reply(i, n, Answer{Err: errSilent})
+			x.ambiguous = true
+			w.reply(i, n, Answer{Err: errNoAnswer})
 		})
 		add("leaves", func(w *world, x *waiter) {
-			x.unknown = true
-			w.follow(i, n, x.head.Stopped(errors.New("cancelled"), &Answer{}))
+			x.ambiguous = true
+			w.takeStep(i, n, x.head.Stopped(errors.New("cancelled"), &Answer{}))
 		})
 		if x.phase == asking {
 			add("is throttled", func(w *world, _ *waiter) {
@@ -470,14 +470,14 @@ func (w *world) faultsOf(i, n int) (list []step) {
 		}
 	case paused:
 		add("leaves", func(w *world, _ *waiter) { w.leave(i, n, false) })
-		add("has passed its limit", func(w *world, x *waiter) { w.follow(i, n, x.head.LimitPassed(w.now)) })
-		if x.hint {
-			add("loses a hint", func(_ *world, x *waiter) { x.hint, x.lost = false, true })
+		add("has passed its limit", func(w *world, x *waiter) { w.takeStep(i, n, x.head.LimitPassed(w.now)) })
+		if x.wakeup {
+			add("loses a wake-up", func(_ *world, x *waiter) { x.wakeup, x.lost = false, true })
 		}
-		if x.listed && !x.deaf {
-			add("learns that hints end", func(w *world, x *waiter) {
-				x.listed, x.hint = false, false
-				w.follow(i, n, x.head.Woken(true))
+		if x.registered && !x.ignoresWakeups {
+			add("learns that wake-ups end", func(w *world, x *waiter) {
+				x.registered, x.wakeup = false, false
+				w.takeStep(i, n, x.head.Woken(true))
 			})
 		}
 	}
@@ -486,12 +486,12 @@ func (w *world) faultsOf(i, n int) (list []step) {
 
 // check finds the promise that a state breaks.
 func (w *world) check() string {
-	if w.wrong != "" {
-		return w.wrong
+	if w.violation != "" {
+		return w.violation
 	}
 	for i := range w.processes {
 		p := &w.processes[i]
-		first, leads := 0, 0
+		first, head := 0, 0
 		for n := 1; n <= w.plan.waiters[i]; n++ {
 			x := &p.waiters[n-1]
 			if x.phase < queued || x.phase > paused {
@@ -503,24 +503,24 @@ func (w *world) check() string {
 			if x.phase == queued && !x.wake {
 				continue
 			}
-			if leads != 0 {
+			if head != 0 {
 				return fmt.Sprintf("two heads in process %d", i)
 			}
-			leads = n
+			head = n
 			switch {
-			case x.phase != paused || x.deaf || x.wake || x.hint:
-			case p.freed && p.moment.IsZero():
+			case x.phase != paused || x.ignoresWakeups || x.wake || x.wakeup:
+			case p.freed && p.wakeAt.IsZero():
 				return fmt.Sprintf("%d.%d sleeps after the end of a lease of its process", i, n)
-			case x.missed && x.head.hinted && x.head.last.Held != nil && !x.lost:
-				return fmt.Sprintf("%d.%d sleeps after a release of which no hint comes", i, n)
+			case x.missed && x.head.subscribed && x.head.last.Held != nil && !x.lost:
+				return fmt.Sprintf("%d.%d sleeps after a release of which no wake-up comes", i, n)
 			}
 		}
 		switch {
-		case leads != 0 && leads != first:
-			return fmt.Sprintf("%d.%d leads before %d.%d, which came first", i, leads, i, first)
-		case leads != 0 && p.cleanUp != 0:
-			return fmt.Sprintf("%d.%d leads before the clean-up", i, leads)
-		case leads == 0 && p.cleanUp == 0 && first != 0:
+		case head != 0 && head != first:
+			return fmt.Sprintf("%d.%d leads before %d.%d, which came first", i, head, i, first)
+		case head != 0 && p.cleanUp != 0:
+			return fmt.Sprintf("%d.%d leads before the clean-up", i, head)
+		case head == 0 && p.cleanUp == 0 && first != 0:
 			return fmt.Sprintf("%d.%d is the first, and not the head", i, first)
 		}
 	}
@@ -552,20 +552,20 @@ func (w *world) key(b []byte) []byte {
 	}
 	for i := range w.processes {
 		p, q := &w.processes[i], &w.processes[i].queue
-		flags(q.headed, q.blocked, p.freed)
+		flags(q.hasHead, q.blocked, p.freed)
 		b = append(b, byte(q.holder), byte(p.cleanUp), byte(len(q.waiters)))
 		for _, n := range q.waiters {
 			b = append(b, byte(n))
 		}
-		rel(p.moment)
-		rel(q.streak.contended)
+		rel(p.wakeAt)
+		rel(q.yield.contendedAt)
 		rel(p.refused)
-		rel(q.refused)
+		rel(q.refusedSince)
 		if !w.plan.rules.Queued {
-			rel(q.streak.since)
-			rel(q.streak.ended)
-			rel(q.streak.yielding)
-			b = append(b, byte(q.streak.leases), byte(q.streak.yields))
+			rel(q.yield.since)
+			rel(q.yield.ended)
+			rel(q.yield.yieldUntil)
+			b = append(b, byte(q.yield.leases), byte(q.yield.yields))
 		}
 		for n := range p.waiters {
 			x := &p.waiters[n]
@@ -574,9 +574,9 @@ func (w *world) key(b []byte) []byte {
 			if x.phase == outside || x.phase == gone {
 				continue
 			}
-			flags(x.wake, x.hint, x.listed, x.unknown, x.granted, x.deaf, x.missed, x.lost)
-			flags(h.hinted, h.hintless, h.passed, h.asked.IsZero(), w.now.Sub(h.asked) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
-			b = append(b, byte(x.late), byte(x.pauses), byte(x.failures), byte(w.token-x.token), byte(h.late), byte(h.pace), byte(w.token-h.token), byte(min(h.failures, 1)))
+			flags(x.wake, x.wakeup, x.registered, x.ambiguous, x.granted, x.ignoresWakeups, x.missed, x.lost)
+			flags(h.subscribed, h.wakeupsEnded, h.limitPassed, h.askedAt.IsZero(), w.now.Sub(h.askedAt) < w.plan.rules.MinPoll, h.last.Held != nil, h.last.Throttled, h.last.Err != nil)
+			b = append(b, byte(x.late), byte(x.pauses), byte(x.failures), byte(w.token-x.token), byte(h.lateAnswers), byte(h.backoff), byte(w.token-h.token), byte(min(h.failures, 1)))
 			switch x.phase {
 			case paused:
 				rel(x.until)
@@ -592,11 +592,11 @@ func (w *world) key(b []byte) []byte {
 	return b
 }
 
-// search visits states until none is left or it has visited limit states. It returns the story of the first error.
-func search(p *plan, limit int) (states, depth int, whole bool, story string) {
-	type trace struct {
+// search visits states until none is left or it has visited limit states. It returns the trace of the first error.
+func search(p *plan, limit int) (states, depth int, exhaustive bool, trace string) {
+	type visit struct {
 		parent int32
-		what   string
+		text   string
 	}
 	type entry struct {
 		w  *world
@@ -605,7 +605,7 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	seed := maphash.MakeSeed()
 	var buf []byte
 	seen := map[uint64]struct{}{}
-	fresh := func(w *world) bool {
+	isNew := func(w *world) bool {
 		buf = w.key(buf[:0])
 		h := maphash.Bytes(seed, buf)
 		_, known := seen[h]
@@ -615,36 +615,36 @@ func search(p *plan, limit int) (states, depth int, whole bool, story string) {
 	first := &world{plan: p, now: time.Unix(1_700_000_000, 0)}
 	for i := range first.processes {
 		q := New[int, int](&p.rules)
-		if p.moments {
-			q.streak.yields = 1
+		if p.yields {
+			q.yield.yields = 1
 		}
 		first.processes[i].queue = *q
 	}
-	fresh(first)
-	traces, front := []trace{{-1, "at first the name is free"}}, []entry{{first, 0}}
+	isNew(first)
+	visits, front := []visit{{-1, "at first the name is free"}}, []entry{{first, 0}}
 	for ; len(front) > 0; depth++ {
 		var next []entry
 		for _, e := range front {
 			for _, s := range e.w.steps() {
 				w := e.w.clone()
 				s.do(w)
-				wrong := w.check()
-				if wrong == "" && !fresh(w) {
+				violation := w.check()
+				if violation == "" && !isNew(w) {
 					continue
 				}
-				traces = append(traces, trace{e.at, s.what})
-				if wrong != "" {
+				visits = append(visits, visit{e.at, s.text})
+				if violation != "" {
 					var lines []string
-					for at := int32(len(traces) - 1); at >= 0; at = traces[at].parent {
-						lines = append(lines, traces[at].what)
+					for at := int32(len(visits) - 1); at >= 0; at = visits[at].parent {
+						lines = append(lines, visits[at].text)
 					}
 					slices.Reverse(lines)
-					return len(seen), depth, false, wrong + ":\n" + strings.Join(lines, "\n")
+					return len(seen), depth, false, violation + ":\n" + strings.Join(lines, "\n")
 				}
 				if len(seen) >= limit {
 					return len(seen), depth, false, ""
 				}
-				next = append(next, entry{w, int32(len(traces) - 1)})
+				next = append(next, entry{w, int32(len(visits) - 1)})
 			}
 		}
 		front = next
@@ -663,25 +663,25 @@ func TestSearch(t *testing.T) {
 		require.NoError(t, err)
 	}
 	polls := Rules{MinPoll: tick, MaxPoll: tick, RefusalTimeout: time.Hour}
-	hints, queued, slower, refusals := polls, polls, polls, polls
+	wakeups, queued, slower, refusals := polls, polls, polls, polls
 	slower.MinPoll, refusals.RefusalTimeout = tick/4, 2*tick
-	hints.Hints, queued.Hints, queued.Queued = true, true, true
+	wakeups.Wakeups, queued.Wakeups, queued.Queued = true, true, true
 	two := [2]int{2, 2}
 	for what, p := range map[string]*plan{
 		"polling":             {rules: polls, waiters: two, faults: 1},
-		"polling, with turns": {rules: polls, waiters: two, faults: 1, moments: true},
-		"hints":               {rules: hints, waiters: two, faults: 1, untold: true},
+		"polling, with turns": {rules: polls, waiters: two, faults: 1, yields: true},
+		"wake-ups":            {rules: wakeups, waiters: two, faults: 1, hidesExpiry: true},
 		"a queue":             {rules: queued, waiters: two, faults: 1},
-		"one process":         {rules: hints, waiters: [2]int{3, 0}, faults: 2},
-		"back-off":            {rules: slower, waiters: two, faults: 2, untold: true},
+		"one process":         {rules: wakeups, waiters: [2]int{3, 0}, faults: 2},
+		"back-off":            {rules: slower, waiters: two, faults: 2, hidesExpiry: true},
 		"refusals":            {rules: refusals, waiters: [2]int{2, 0}, faults: 5, refuses: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			states, depth, whole, story := search(p, limit)
-			t.Logf("%d states to depth %d in %v; exhaustive: %v", states, depth, time.Since(began).Round(time.Millisecond), whole)
-			require.Empty(t, story)
+			states, depth, exhaustive, trace := search(p, limit)
+			t.Logf("%d states to depth %d in %v; exhaustive: %v", states, depth, time.Since(began).Round(time.Millisecond), exhaustive)
+			require.Empty(t, trace)
 		})
 	}
 }

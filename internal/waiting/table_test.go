@@ -14,8 +14,8 @@ import (
 var (
 	start   = time.Unix(1_700_000_000, 0)
 	polling = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute}
-	hinting = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Hints: true}
-	queues  = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Hints: true, Queued: true}
+	pushing = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Wakeups: true}
+	queues  = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Wakeups: true, Queued: true}
 )
 
 // queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same waiters
@@ -36,8 +36,8 @@ func queueIn(state string, rules *Rules) *Queue[int, string] {
 
 // The rows of the first table in doc.go.
 func TestTableOfQueues(t *testing.T) {
-	for _, state := range []string{"idle", "headed", "blocked"} {
-		idle, headed, blocked := state == "idle", state == "headed", state == "blocked"
+	for _, state := range []string{"idle", "with a head", "blocked"} {
+		idle, headed, blocked := state == "idle", state == "with a head", state == "blocked"
 		wakesHead := map[bool]int{true: 9}[headed]
 		inputs := map[string]func(t *testing.T, q *Queue[int, string]){
 			"Join": func(t *testing.T, q *Queue[int, string]) { require.Equal(t, idle, q.Join(3)) },
@@ -48,14 +48,14 @@ func TestTableOfQueues(t *testing.T) {
 				blocks, wake := q.Leave(q.Waiters()[0], "", "", false)
 				require.Equal(t, []any{false, map[bool]int{true: 1}[headed]}, []any{blocks, wake})
 			},
-			"Leave of the first, in doubt": func(t *testing.T, q *Queue[int, string]) {
+			"Leave of the first, ambiguous": func(t *testing.T, q *Queue[int, string]) {
 				if idle {
 					return
 				}
 				blocks, wake := q.Leave(q.Waiters()[0], "", "", true)
 				require.Equal(t, []any{headed, 0}, []any{blocks, wake})
 			},
-			"Leave of the last, in doubt": func(t *testing.T, q *Queue[int, string]) {
+			"Leave of the last, ambiguous": func(t *testing.T, q *Queue[int, string]) {
 				if idle {
 					return
 				}
@@ -88,13 +88,13 @@ func TestTableOfQueues(t *testing.T) {
 			"Ended": func(t *testing.T, q *Queue[int, string]) {
 				q.holder = "a"
 				wake, later := q.Ended("a", start, start.Add(time.Second))
-				require.Equal(t, []any{wakesHead, time.Duration(0), "", 1}, []any{wake, later, q.Holder(), q.streak.leases})
+				require.Equal(t, []any{wakesHead, time.Duration(0), "", 1}, []any{wake, later, q.Holder(), q.yield.leases})
 			},
-			"Ended, in a long streak": func(t *testing.T, q *Queue[int, string]) {
+			"Ended, in a long row": func(t *testing.T, q *Queue[int, string]) {
 				wake, later := q.Ended("a", start, start.Add(time.Hour))
 				require.Equal(t, []any{0, 8 * time.Second}, []any{wake, later})
 			},
-			"Ended, in a long streak, where the backend queues": func(t *testing.T, q *Queue[int, string]) {
+			"Ended, in a long row, where the backend queues": func(t *testing.T, q *Queue[int, string]) {
 				q.rules = &queues
 				wake, later := q.Ended("a", start, start.Add(time.Hour))
 				require.Equal(t, []any{wakesHead, time.Duration(0)}, []any{wake, later})
@@ -115,7 +115,7 @@ func TestTableOfQueues(t *testing.T) {
 func TestFirstStepOfAHead(t *testing.T) {
 	mine := errors.New("held by this manager")
 	begin := func(q *Queue[int, string], err error) (Head, Step) { return q.Begin(start, err) }
-	q := queueIn("headed", &hinting)
+	q := queueIn("with a head", &pushing)
 	_, first := begin(q, nil)
 	require.Equal(t, Step{Ask: true}, first)
 	q.Answered(start.Add(-80*time.Second), held(time.Minute))
@@ -124,9 +124,9 @@ func TestFirstStepOfAHead(t *testing.T) {
 	q.Answered(start.Add(-81*time.Second), held(time.Minute))
 	_, first = begin(q, nil)
 	require.Equal(t, Step{Ask: true}, first)
-	q.streak.yielding = start.Add(time.Second)
+	q.yield.yieldUntil = start.Add(time.Second)
 	_, first = begin(q, nil)
-	require.Equal(t, Step{Pause: time.Second}, first, "a moment of others")
+	require.Equal(t, Step{Pause: time.Second}, first, "others get their turn")
 	_, first = begin(q, nil)
 	require.Equal(t, Step{Ask: true}, first, "which is for one head")
 	q.Leave(9, "a", "id", false)
@@ -145,9 +145,9 @@ func held(left time.Duration) *Answer {
 // The rows of the second table in doc.go: of a head that polls, that may register, or that is registered, and of one whose limit has
 // passed.
 func TestTableOfHeads(t *testing.T) {
-	silent, final := errors.New("no answer"), errors.New("invalid")
+	noAnswer, final := errors.New("no answer"), errors.New("invalid")
 	throttled := &Answer{Err: abstractions.ErrThrottled, Throttled: true, RetryAfter: time.Hour}
-	for _, state := range []string{"polling", "unregistered", "registered", "hintless", "limit passed"} {
+	for _, state := range []string{"polling", "unregistered", "registered", "wake-ups ended", "limit passed"} {
 		passed := state == "limit passed"
 		unless := func(s Step, last error) Step {
 			if passed {
@@ -159,26 +159,26 @@ func TestTableOfHeads(t *testing.T) {
 			"held": func(t *testing.T, h *Head) {
 				a := held(time.Hour)
 				want := map[string]Step{
-					"polling": {Pause: time.Second}, "hintless": {Pause: time.Second},
+					"polling": {Pause: time.Second}, "wake-ups ended": {Pause: time.Second},
 					"unregistered": {Subscribe: true}, "registered": {Pause: 8 * time.Second},
 				}[state]
 				require.Equal(t, unless(want, a.Err), h.Answered(start, a, false, 0))
 			},
-			"held for a moment": func(t *testing.T, h *Head) {
+			"held for a millisecond": func(t *testing.T, h *Head) {
 				if s := h.Answered(start, held(time.Millisecond), false, 0.5); !s.Stop && !s.Subscribe {
 					require.Equal(t, 2500*time.Microsecond, s.Pause)
 					require.Equal(t, 1500*time.Microsecond, h.Answered(start, held(0), false, 0.5).Pause-1500*time.Microsecond, "the pauses double")
 				}
 			},
 			"throttled": func(t *testing.T, h *Head) {
-				want := Step{Pause: time.Minute, Deaf: true, Failed: 1}
+				want := Step{Pause: time.Minute, IgnoreWakeups: true, Failed: 1}
 				require.Equal(t, unless(want, throttled.Err), h.Answered(start, throttled, false, 0))
 				require.Equal(t, Step{Stop: true, Last: throttled.Err}, h.LimitPassed(start.Add(time.Hour)))
 			},
 			"no answer": func(t *testing.T, h *Head) {
 				for n := range 5 {
 					want := Step{Pause: time.Second << min(n, 3), Failed: n + 1}
-					require.Equal(t, unless(want, silent), h.Answered(start, &Answer{Err: silent}, false, 0))
+					require.Equal(t, unless(want, noAnswer), h.Answered(start, &Answer{Err: noAnswer}, false, 0))
 				}
 				require.Equal(t, 0, h.Answered(start, held(time.Hour), false, 0).Failed)
 			},
@@ -191,7 +191,7 @@ func TestTableOfHeads(t *testing.T) {
 				require.ErrorIs(t, s.End, abstractions.ErrDenied)
 			},
 			"Woken": func(t *testing.T, h *Head) { require.Equal(t, Step{Ask: true}, h.Woken(false)) },
-			"Woken by the end of hints": func(t *testing.T, h *Head) {
+			"Woken by the end of the wake-ups": func(t *testing.T, h *Head) {
 				require.Equal(t, Step{Ask: true}, h.Woken(true))
 				a := held(time.Hour)
 				require.Equal(t, unless(Step{Pause: time.Second}, a.Err), h.Answered(start, a, false, 0), "it polls")
@@ -206,18 +206,18 @@ func TestTableOfHeads(t *testing.T) {
 				require.Equal(t, Step{Stop: true, End: ErrLimit}, h.Stopped(ErrLimit, &Answer{}), "there was no answer")
 				a := held(time.Hour)
 				require.Equal(t, Step{Stop: true, End: ErrLimit, Last: a.Err}, h.Stopped(ErrLimit, a))
-				require.Equal(t, Step{Stop: true, End: errCancelled, Last: a.Err}, h.Stopped(errCancelled, &Answer{Err: silent}))
+				require.Equal(t, Step{Stop: true, End: errCancelled, Last: a.Err}, h.Stopped(errCancelled, &Answer{Err: noAnswer}))
 			},
 		}
 		for name, input := range inputs {
 			t.Run(name+", "+state, func(t *testing.T) {
-				h := Head{rules: &hinting}
+				h := Head{rules: &pushing}
 				switch state {
 				case "polling":
 					h.rules = &polling
 				case "registered":
 					require.Equal(t, Step{Ask: true}, h.Subscribed(true, 0))
-				case "hintless":
+				case "wake-ups ended":
 					h.Subscribed(true, 0)
 					h.Woken(true)
 				case "limit passed":
@@ -230,7 +230,7 @@ func TestTableOfHeads(t *testing.T) {
 }
 
 func TestARegistrationThatFails(t *testing.T) {
-	h := Head{rules: &hinting}
+	h := Head{rules: &pushing}
 	require.Equal(t, Step{Ask: true}, h.Subscribed(false, 0), "it has not asked yet")
 	for n := range 3 {
 		require.Equal(t, Step{Subscribe: true}, h.Answered(start, held(time.Hour), false, 0))
@@ -242,14 +242,14 @@ func TestARegistrationThatFails(t *testing.T) {
 
 // A refusal ends the wait of a queue once the backend has answered only with refusals for RefusalTimeout, even if the head has changed.
 func TestRefusals(t *testing.T) {
-	q := queueIn("headed", &polling)
-	refusal, silent := &Answer{Err: abstractions.ErrDenied, Refused: true}, &Answer{Err: abstractions.ErrUnavailable}
+	q := queueIn("with a head", &polling)
+	refusal, noAnswer := &Answer{Err: abstractions.ErrDenied, Refused: true}, &Answer{Err: abstractions.ErrUnavailable}
 	for _, c := range []struct {
 		after   time.Duration
 		answer  *Answer
 		tooLong bool
 	}{
-		{0, refusal, false}, {59 * time.Second, refusal, false}, {59 * time.Second, silent, false}, {time.Minute, refusal, true},
+		{0, refusal, false}, {59 * time.Second, refusal, false}, {59 * time.Second, noAnswer, false}, {time.Minute, refusal, true},
 		{time.Minute, held(time.Hour), false}, {61 * time.Second, refusal, false}, {121 * time.Second, refusal, true},
 		{121 * time.Second, &Answer{Throttled: true}, false}, {122 * time.Second, refusal, false},
 	} {
@@ -259,8 +259,8 @@ func TestRefusals(t *testing.T) {
 	require.False(t, q.Answered(start.Add(time.Hour), refusal), "a grant is another answer")
 }
 
-// Without hints the head asks more often while the name changes hands.
-func TestPaceOfPolling(t *testing.T) {
+// Without wake-ups the head asks more often while the name changes hands.
+func TestBackoffOfPolling(t *testing.T) {
 	h := Head{rules: &polling}
 	a := held(time.Hour)
 	for _, want := range []time.Duration{1, 2, 4, 8, 8} {
@@ -275,14 +275,14 @@ func TestPaceOfPolling(t *testing.T) {
 	require.Equal(t, time.Millisecond, h.Answered(start, a, false, 0).Pause, "the backend suggests a shorter one")
 }
 
-func TestGaveUp(t *testing.T) {
+func TestWaitError(t *testing.T) {
 	end, last := errors.New("cancelled"), held(0).Err
-	require.NoError(t, GaveUp(nil, nil))
-	require.Equal(t, last, GaveUp(nil, last))
-	require.Equal(t, last, GaveUp(ErrLimit, last))
-	require.Equal(t, end, GaveUp(end, nil))
-	require.Equal(t, end, GaveUp(end, fmt.Errorf("%w: again", end)))
-	both := GaveUp(end, last)
+	require.NoError(t, WaitError(nil, nil))
+	require.Equal(t, last, WaitError(nil, last))
+	require.Equal(t, last, WaitError(ErrLimit, last))
+	require.Equal(t, end, WaitError(end, nil))
+	require.Equal(t, end, WaitError(end, fmt.Errorf("%w: again", end)))
+	both := WaitError(end, last)
 	require.ErrorIs(t, both, end)
 	require.ErrorIs(t, both, abstractions.ErrHeld)
 }

@@ -17,28 +17,28 @@ const (
 	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. About one
 	// name in 10,000 that a list lacks then seems to be listed.
 	nameBytes, hashes = 3, 8
-	// mostBytes bounds a filter.
-	mostBytes = 2048
-	// leastBytes is the smallest filter that is worth its space.
-	leastBytes = 16
+	// maxFilterBytes bounds a filter.
+	maxFilterBytes = 2048
+	// minFilterBytes is the smallest filter that is worth its space.
+	minFilterBytes = 16
 )
 
 // filter is the list that a worker publishes, or nil if the worker publishes none of its names.
 type filter []byte
 
-// filterOf returns the filter of a list that leaves room for other metadata; nil if there is too little room.
-func filterOf(list []string, metadata map[string]string) filter {
+// newFilter returns the filter of a list that leaves room for other metadata; nil if there is too little room.
+func newFilter(list []string, metadata map[string]string) filter {
 	room := leasing.MaxMetadataBytes - len(namesKey)
 	for key, value := range metadata {
 		room -= len(key) + len(value)
 	}
-	size := min(max(nameBytes*len(list), leastBytes), mostBytes, base64.RawStdEncoding.DecodedLen(max(room, 0)))
-	if size < leastBytes {
+	size := min(max(nameBytes*len(list), minFilterBytes), maxFilterBytes, base64.RawStdEncoding.DecodedLen(max(room, 0)))
+	if size < minFilterBytes {
 		return nil
 	}
 	f := make(filter, size)
 	for _, name := range list {
-		f.bits(name, func(i uint64) bool {
+		f.eachBit(name, func(i uint64) bool {
 			f[i/8] |= 1 << (i % 8)
 			return true
 		})
@@ -46,23 +46,23 @@ func filterOf(list []string, metadata map[string]string) filter {
 	return f
 }
 
-// bits calls each with the bits of a name until each returns false. Two hashes yield all bits (Kirsch and
+// eachBit calls yield with the bits of a name until yield returns false. Two hashes yield all bits (Kirsch and
 // Mitzenmacher, "Less Hashing, Same Performance", 2006).
-func (f filter) bits(name string, each func(i uint64) bool) {
+func (f filter) eachBit(name string, yield func(i uint64) bool) {
 	sum := sha256.Sum256([]byte(name))
 	first, second := binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])|1
 	for k := range uint64(hashes) {
-		if !each((first + k*second) % uint64(8*len(f))) {
+		if !yield((first + k*second) % uint64(8*len(f))) {
 			return
 		}
 	}
 }
 
-// have reports whether a list has a name. A worker without a filter is assumed to have all names.
-func (f filter) have(name string) bool {
+// contains reports whether a list has a name. A worker without a filter is assumed to have all names.
+func (f filter) contains(name string) bool {
 	has := true
 	if len(f) > 0 {
-		f.bits(name, func(i uint64) bool {
+		f.eachBit(name, func(i uint64) bool {
 			has = f[i/8]&(1<<(i%8)) != 0
 			return has
 		})
@@ -70,10 +70,10 @@ func (f filter) have(name string) bool {
 	return has
 }
 
-func (f filter) text() string { return base64.RawStdEncoding.EncodeToString(f) }
+func (f filter) encode() string { return base64.RawStdEncoding.EncodeToString(f) }
 
-// filterIn returns the filter in the record of a worker's lease.
-func filterIn(record leasing.Record) filter {
+// filterFromRecord returns the filter in the record of a worker's lease.
+func filterFromRecord(record leasing.Record) filter {
 	n, err := base64.RawStdEncoding.DecodeString(record.Metadata[namesKey])
 	if err != nil {
 		return nil
@@ -85,7 +85,7 @@ func filterIn(record leasing.Record) filter {
 func (w *Worker) isShared(others []filter) func(name string) bool {
 	return func(name string) bool {
 		for _, n := range others {
-			if !bytes.Equal(n, w.filter) && !n.have(name) {
+			if !bytes.Equal(n, w.filter) && !n.contains(name) {
 				return false
 			}
 		}

@@ -17,7 +17,7 @@ func (f *fleet) works(partitions []string) (on []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range partitions {
-		if f.at[p] != "" {
+		if f.working[p] != "" {
 			on = append(on, p)
 		}
 	}
@@ -27,13 +27,13 @@ func (f *fleet) works(partitions []string) (on []string) {
 // T232: a rollout that adds names, worker by worker, leaves no old name without a worker.
 func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 	for _, added := range []int{1, 5, 16, 200} {
-		onFleet(t, func(t *testing.T, f *fleet) {
+		withFleet(t, func(t *testing.T, f *fleet) {
 			old := names("p", 64)
 			all := append(names("n", added), old...)
 			for i := range 4 {
 				f.join(fmt.Sprint("old", i))
 			}
-			f.within(2 * ttl)
+			f.awaitEven(2 * ttl)
 			f.partitions = all
 			for i := range 4 {
 				f.join(fmt.Sprint("new", i))
@@ -44,7 +44,7 @@ func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 				delete(f.workers, fmt.Sprint("old", i))
 				require.NoError(t, leaver.Leave(t.Context()))
 			}
-			f.within(2 * ttl)
+			f.awaitEven(2 * ttl)
 			require.Len(t, f.works(all), len(all))
 		})
 	}
@@ -53,13 +53,13 @@ func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 // During a rollout that is undone, or removes names, all workers continue with the names in all
 // lists.
 func TestARolloutThatRemovesNames(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		all := f.partitions
 		kept := all[5:]
 		for i := range 3 {
 			f.join(fmt.Sprint("old", i))
 		}
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		f.partitions = kept
 		for i := range 3 {
 			f.join(fmt.Sprint("new", i))
@@ -72,31 +72,31 @@ func TestARolloutThatRemovesNames(t *testing.T) {
 			delete(f.workers, fmt.Sprint("old", i))
 			require.NoError(t, leaver.Leave(t.Context()))
 		}
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		require.Empty(t, f.works(all[:5]))
 	})
 }
 
 func TestAFilterHasAllNamesOfItsList(t *testing.T) {
 	list := names("p", 680)
-	n := filterOf(list, nil)
-	require.Equal(t, n, filterIn(leasing.Record{Metadata: map[string]string{namesKey: n.text()}}))
+	n := newFilter(list, nil)
+	require.Equal(t, n, filterFromRecord(leasing.Record{Metadata: map[string]string{namesKey: n.encode()}}))
 	for _, name := range list {
-		require.True(t, n.have(name))
+		require.True(t, n.contains(name))
 	}
 	wrong := 0
 	for _, name := range names("q", 100_000) {
-		if n.have(name) {
+		if n.contains(name) {
 			wrong++
 		}
 	}
 	require.Less(t, wrong, 100)
-	require.True(t, filter(nil).have("p"), "a worker that tells nothing is taken to have all")
+	require.True(t, filter(nil).contains("p"), "a worker that publishes nothing is assumed to have all")
 
 	full := map[string]string{"a": strings.Repeat("x", leasing.MaxMetadataBytes-30)}
-	require.Nil(t, filterOf(list, full), "what the application stores comes first")
+	require.Nil(t, newFilter(list, full), "what the application stores comes first")
 	full["a"] = full["a"][100:]
-	n = filterOf(list, full)
+	n = newFilter(list, full)
 	require.NotNil(t, n)
-	require.LessOrEqual(t, len(n.text())+len(namesKey)+1+len(full["a"]), leasing.MaxMetadataBytes)
+	require.LessOrEqual(t, len(n.encode())+len(namesKey)+1+len(full["a"]), leasing.MaxMetadataBytes)
 }

@@ -24,39 +24,39 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ttl = 12 * time.Second
 
-var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
+var errDisconnected = fmt.Errorf("%w: disconnected", leasing.ErrUnavailable)
 
-// plug connects a process with the backend. Unplugged, the process looks dead to others.
-type plug struct {
+// connection connects a process with the backend. Disconnected, the process looks dead to others.
+type connection struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
 	hidden atomic.Pointer[string] // a name that listings leave out
 }
 
-func (p *plug) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (p *connection) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if p.cut.Load() {
-		return abstractions.Grant{}, errUnplugged
+		return abstractions.Grant{}, errDisconnected
 	}
 	return p.Provider.Acquire(ctx, req)
 }
 
-func (p *plug) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+func (p *connection) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if p.cut.Load() {
-		return abstractions.Grant{}, errUnplugged
+		return abstractions.Grant{}, errDisconnected
 	}
 	return p.Provider.Renew(ctx, req)
 }
 
-func (p *plug) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+func (p *connection) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if p.cut.Load() {
-		return errUnplugged
+		return errDisconnected
 	}
 	return p.Provider.Release(ctx, req)
 }
 
-func (p *plug) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+func (p *connection) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	if p.cut.Load() {
-		return abstractions.ListResult{}, errUnplugged
+		return abstractions.ListResult{}, errDisconnected
 	}
 	page, err := p.Provider.List(ctx, req)
 	if hidden := p.hidden.Load(); hidden != nil {
@@ -65,7 +65,7 @@ func (p *plug) List(ctx context.Context, req abstractions.ListRequest) (abstract
 	return page, err
 }
 
-func (p *plug) As(target any) bool {
+func (p *connection) As(target any) bool {
 	switch target := target.(type) {
 	case *abstractions.Lister:
 		*target = p
@@ -87,7 +87,7 @@ type fleet struct {
 
 	mu      sync.Mutex
 	workers map[string]*member
-	at      map[string]string // the worker of each partition
+	working map[string]string // the worker of each partition
 	begun   int               // the number of works that began
 	moved   int               // the number of works that left a worker with too many
 	idle    time.Duration     // the longest time for which a released partition had no worker
@@ -96,25 +96,25 @@ type fleet struct {
 
 type member struct {
 	*Worker
-	plug   *plug
-	cancel context.CancelFunc
-	done   chan error
+	connection *connection
+	cancel     context.CancelFunc
+	done       chan error
 }
 
-func onFleet(t *testing.T, play func(t *testing.T, f *fleet)) {
+func withFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		play(t, &fleet{t: t, backend: leasingtest.NewProvider(), partitions: names("p", 64), workers: map[string]*member{}, at: map[string]string{}, free: map[string]time.Time{}})
+		test(t, &fleet{t: t, backend: leasingtest.NewProvider(), partitions: names("p", 64), workers: map[string]*member{}, working: map[string]string{}, free: map[string]time.Time{}})
 	})
 }
 
 func (f *fleet) work(id string) func(context.Context, string, *leasing.Lease) error {
 	return func(ctx context.Context, p string, _ *leasing.Lease) error {
 		f.mu.Lock()
-		if other := f.at[p]; other != "" {
+		if other := f.working[p]; other != "" {
 			f.t.Errorf("%s works on %s, beside %s", id, p, other)
 		}
-		f.at[p] = id
+		f.working[p] = id
 		f.begun++
 		if since, is := f.free[p]; is {
 			f.idle = max(f.idle, time.Since(since))
@@ -126,7 +126,7 @@ func (f *fleet) work(id string) func(context.Context, string, *leasing.Lease) er
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.at, p)
+		delete(f.working, p)
 		f.free[p] = time.Now()
 		if errors.Is(context.Cause(ctx), ErrMoved) {
 			f.moved++
@@ -138,20 +138,20 @@ func (f *fleet) work(id string) func(context.Context, string, *leasing.Lease) er
 func (f *fleet) join(id string) *member {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
-	m := &member{plug: &plug{Provider: f.backend}, cancel: cancel, done: make(chan error, 1)}
-	manager := leasingtest.NewManagerOn(f.t, m.plug, leasing.Options{TTL: ttl})
+	m := &member{connection: &connection{Provider: f.backend}, cancel: cancel, done: make(chan error, 1)}
+	manager := leasingtest.NewManagerOn(f.t, m.connection, leasing.Options{TTL: ttl})
 	var err error
 	m.Worker, err = New(manager, Options{Name: "orders", Partitions: f.partitions, Work: f.work(id), Worker: id, Preferred: f.preferred})
 	require.NoError(f.t, err)
 	f.workers[id] = m
 	go func() { m.done <- m.Run(ctx) }()
-	f.t.Cleanup(func() { cancel(); m.plug.cut.Store(false); <-m.done })
+	f.t.Cleanup(func() { cancel(); m.connection.cut.Store(false); <-m.done })
 	return m
 }
 
 // kill removes a worker without a release, as after a crash. Its work ends before its leases expire.
 func (f *fleet) kill(id string) {
-	f.workers[id].plug.cut.Store(true)
+	f.workers[id].connection.cut.Store(true)
 	delete(f.workers, id)
 }
 
@@ -164,13 +164,13 @@ func (f *fleet) counts() map[string]int {
 	for id := range f.workers {
 		counts[id] = 0
 	}
-	for _, id := range f.at {
+	for _, id := range f.working {
 		counts[id]++
 	}
 	return counts
 }
 
-func (f *fleet) even() bool {
+func (f *fleet) isEven() bool {
 	counts, sum := slices.Sorted(maps.Values(f.counts())), 0
 	for _, n := range counts {
 		sum += n
@@ -178,19 +178,19 @@ func (f *fleet) even() bool {
 	return len(counts) == len(f.workers) && sum == len(f.partitions) && counts[len(counts)-1]-counts[0] <= 1
 }
 
-// within waits until the shares are even, and returns the number of works that began and the number of moved
+// awaitEven waits until the shares are even, and returns the number of works that began and the number of moved
 // partitions in that time.
-func (f *fleet) within(limit time.Duration) (begun, moved int) {
+func (f *fleet) awaitEven(limit time.Duration) (begun, moved int) {
 	f.t.Helper()
-	begun, moved = f.tally()
-	for end := time.Now().Add(limit); !f.even(); time.Sleep(50 * time.Millisecond) {
+	begun, moved = f.counters()
+	for end := time.Now().Add(limit); !f.isEven(); time.Sleep(50 * time.Millisecond) {
 		require.True(f.t, time.Now().Before(end), "not even: %v", f.counts())
 	}
-	after, gone := f.tally()
+	after, gone := f.counters()
 	return after - begun, gone - moved
 }
 
-func (f *fleet) tally() (begun, moved int) {
+func (f *fleet) counters() (begun, moved int) {
 	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,58 +9,58 @@ package assign
 // the plan is carried out. A worker gets one partition more than the others if it is
 // preferred for that many, or may keep that many.
 func plan(partitions, workers []string, holders map[string]string, preferred func(partition string) string) map[string]string {
-	of, room, has := make(map[string]string, len(partitions)), map[string]int{}, map[string]int{}
+	assigned, capacity, count := make(map[string]string, len(partitions)), map[string]int{}, map[string]int{}
 	assign := func(choose func(partition string) string) {
 		for _, p := range partitions {
-			if w := choose(p); of[p] == "" && room[w] > 0 {
-				of[p] = w
-				room[w]--
-				has[w]++
+			if w := choose(p); assigned[p] == "" && capacity[w] > 0 {
+				assigned[p] = w
+				capacity[w]--
+				count[w]++
 			}
 		}
 	}
-	holder := func(p string) string { return holders[p] }
-	both := func(p string) string {
+	currentHolder := func(p string) string { return holders[p] }
+	preferredHolder := func(p string) string {
 		if holders[p] != preferred(p) {
 			return ""
 		}
 		return holders[p]
 	}
 	share, rest := len(partitions)/len(workers), len(partitions)%len(workers)
-	wanted, keeps := map[string]int{}, map[string]int{}
+	wanted, kept := map[string]int{}, map[string]int{}
 	for _, p := range partitions {
 		wanted[preferred(p)]++
 	}
-	oneMore := func(count map[string]int, atLeast int) {
+	addCapacity := func(demand map[string]int, atLeast int) {
 		for _, w := range workers {
-			if rest > 0 && room[w]+has[w] == share && count[w] >= atLeast {
-				room[w]++
+			if rest > 0 && capacity[w]+count[w] == share && demand[w] >= atLeast {
+				capacity[w]++
 				rest--
 			}
 		}
 	}
 	for _, w := range workers {
-		room[w] = share
+		capacity[w] = share
 	}
-	oneMore(wanted, share+1)
-	assign(both)
+	addCapacity(wanted, share+1)
+	assign(preferredHolder)
 	assign(preferred)
 	for _, p := range partitions {
-		if of[p] == "" {
-			keeps[holders[p]]++
+		if assigned[p] == "" {
+			kept[holders[p]]++
 		}
 	}
 	for _, w := range workers {
-		keeps[w] += has[w]
+		kept[w] += count[w]
 	}
-	oneMore(keeps, share+1)
-	oneMore(keeps, 0)
-	assign(holder)
+	addCapacity(kept, share+1)
+	addCapacity(kept, 0)
+	assign(currentHolder)
 	assign(func(string) string {
-		for len(workers) > 1 && room[workers[0]] == 0 {
+		for len(workers) > 1 && capacity[workers[0]] == 0 {
 			workers = workers[1:]
 		}
 		return workers[0]
 	})
-	return of
+	return assigned
 }

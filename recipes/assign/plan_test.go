@@ -33,21 +33,21 @@ func TestPlanIsEvenAndMovesNoMoreThanItMust(t *testing.T) {
 		preferred := func(p string) string { return likes[p] }
 		of := plan(partitions, workers, holders, preferred)
 
-		count, held, wanted, pleased := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+		count, held, wanted, preferredMet := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 		for _, p := range partitions {
 			require.Contains(t, workers, of[p])
 			count[of[p]]++
 			held[holders[p]]++
 			wanted[likes[p]]++
 			if of[p] == likes[p] {
-				pleased[of[p]]++
+				preferredMet[of[p]]++
 			}
 		}
 		share := len(partitions) / len(workers)
 		for _, w := range workers {
 			require.GreaterOrEqual(t, count[w], share)
 			require.LessOrEqual(t, count[w], share+1)
-			require.GreaterOrEqual(t, pleased[w], min(wanted[w], share), "%s has what it is preferred for", w)
+			require.GreaterOrEqual(t, preferredMet[w], min(wanted[w], share), "%s has what it is preferred for", w)
 		}
 		if !prefer {
 			must := 0 // the moves that are necessary, whichever workers have one more

@@ -25,14 +25,14 @@ var (
 
 // Worker works on its share of the partitions. It is safe for concurrent use.
 type Worker struct {
-	manager *leasing.Manager
-	options Options
-	filter  filter
-	alive   leasing.AcquireOptions // of the worker's lease
-	left    context.Context        // ends with Leave
-	leave   context.CancelFunc
-	running chan struct{} // full while a Run is under way
-	works   sync.WaitGroup
+	manager       *leasing.Manager
+	options       Options
+	filter        filter
+	workerOptions leasing.AcquireOptions // of the worker's lease
+	leaveCtx      context.Context        // ends with Leave
+	leave         context.CancelFunc
+	running       chan struct{} // full while a Run is under way
+	working       sync.WaitGroup
 
 	mu    sync.Mutex
 	tasks map[string]*task // by partition
@@ -40,8 +40,8 @@ type Worker struct {
 
 // task is a partition that the worker waits for, or works on.
 type task struct {
-	give  context.CancelCauseFunc
-	lease *leasing.Lease // nil while it waits
+	cancel context.CancelCauseFunc
+	lease  *leasing.Lease // nil while it waits
 }
 
 // New returns a worker. Nothing is sent before Run.
@@ -55,11 +55,11 @@ func New(manager *leasing.Manager, options Options) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{manager: manager, options: options, running: make(chan struct{}, 1), tasks: map[string]*task{}}
-	w.left, w.leave = context.WithCancel(context.Background())
-	w.alive, w.filter = options.Lease, filterOf(options.Partitions, options.Lease.Metadata)
+	w.leaveCtx, w.leave = context.WithCancel(context.Background())
+	w.workerOptions, w.filter = options.Lease, newFilter(options.Partitions, options.Lease.Metadata)
 	if w.filter != nil {
-		w.alive.Metadata = maps.Clone(w.alive.Metadata)
-		w.alive.Metadata[namesKey] = w.filter.text()
+		w.workerOptions.Metadata = maps.Clone(w.workerOptions.Metadata)
+		w.workerOptions.Metadata[namesKey] = w.filter.encode()
 	}
 	return w, nil
 }
@@ -84,9 +84,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("assign: this worker already runs")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer w.works.Wait()
-	err := w.live(ctx)
-	if w.left.Err() != nil && ctx.Err() == nil {
+	defer w.working.Wait()
+	err := w.run(ctx)
+	if w.leaveCtx.Err() != nil && ctx.Err() == nil {
 		cancel(ErrLeft)
 		return nil
 	}
@@ -124,37 +124,37 @@ func (w *Worker) Partitions() (held []string) {
 	return held
 }
 
-// live holds the lease of the worker, acquires another after a loss, and calls look. It returns the
+// run holds the lease of the worker, acquires another after a loss, and calls rebalance. It returns the
 // reason when Run must end.
-func (w *Worker) live(ctx context.Context) error {
+func (w *Worker) run(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(w.left, func() { stop(ErrLeft) })()
+	defer context.AfterFunc(w.leaveCtx, func() { stop(ErrLeft) })()
 	var refusals recipe.Refusals
 	for {
-		alive, err := w.manager.With(w.alive).Acquire(waiting, w.options.Name+workerPart+w.options.Worker)
+		lease, err := w.manager.With(w.workerOptions).Acquire(waiting, w.options.Name+workerPart+w.options.Worker)
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		every := cmp.Or(w.options.Every, min(alive.TTL()/4, time.Minute))
+		every := cmp.Or(w.options.Every, min(lease.TTL()/4, time.Minute))
 		alone := true
-		for err == nil && waiting.Err() == nil && alive.Err() == nil {
-			alone, err = w.look(ctx)
+		for err == nil && waiting.Err() == nil && lease.Err() == nil {
+			alone, err = w.rebalance(ctx)
 			if lasting := refusals.Last(err); err != nil && !recipe.Permanent(err) && !lasting {
 				w.options.OnError("", err)
 				err = nil
 			}
 			if err == nil {
-				pause(waiting, alive, every-rand.N(every/4+1))
+				pause(waiting, lease, every-rand.N(every/4+1))
 			}
 		}
-		if released := alive.Release(ctx); released != nil && !errors.Is(released, leasing.ErrLost) {
+		if released := lease.Release(ctx); released != nil && !errors.Is(released, leasing.ErrLost) {
 			w.options.OnError("", released)
 		}
 		switch {
 		case err != nil || ctx.Err() != nil:
 			return cmp.Or(err, context.Cause(ctx))
-		case w.left.Err() != nil:
+		case w.leaveCtx.Err() != nil:
 			if !alone {
 				recipe.Sleep(ctx, every)
 			}
@@ -171,10 +171,10 @@ func pause(ctx context.Context, lease *leasing.Lease, d time.Duration) {
 	recipe.Sleep(ctx, d)
 }
 
-// look lists the live workers and the holders of partitions, and carries out this
+// rebalance lists the live workers and the holders of partitions, and carries out this
 // worker's part of the plan. A list without the worker itself is too old, and is
-// ignored. look reports whether this worker is the only live worker.
-func (w *Worker) look(ctx context.Context) (alone bool, err error) {
+// ignored. rebalance reports whether this worker is the only live worker.
+func (w *Worker) rebalance(ctx context.Context) (alone bool, err error) {
 	var workers []string
 	var lists []filter
 	holders := map[string]string{}
@@ -184,7 +184,7 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 		}
 		name := strings.TrimPrefix(record.Name, w.options.Name)
 		if id, is := strings.CutPrefix(name, workerPart); is {
-			workers, lists = append(workers, id), append(lists, filterIn(record))
+			workers, lists = append(workers, id), append(lists, filterFromRecord(record))
 		} else if p, is := strings.CutPrefix(name, partitionPart); is {
 			holders[p] = record.Metadata[Key]
 		}
@@ -199,28 +199,28 @@ func (w *Worker) look(ctx context.Context) (alone bool, err error) {
 	}
 	isShared := w.isShared(lists)
 	shared := slices.DeleteFunc(slices.Clone(w.options.Partitions), func(p string) bool { return !isShared(p) })
-	of := plan(shared, workers, holders, w.options.Preferred)
+	assigned := plan(shared, workers, holders, w.options.Preferred)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range shared { // all others stay where they are
 		t := w.tasks[p]
-		switch mine := of[p] == w.options.Worker; {
+		switch mine := assigned[p] == w.options.Worker; {
 		case mine && t == nil:
-			w.begin(ctx, p)
+			w.startTask(ctx, p)
 		case !mine && t != nil:
-			t.give(ErrMoved)
+			t.cancel(ErrMoved)
 		}
 	}
 	return len(workers) == 1, nil
 }
 
-// begin waits for a partition and works on it, in the background. Caller holds mu.
-func (w *Worker) begin(ctx context.Context, partition string) {
-	ctx, give := context.WithCancelCause(ctx)
-	t := &task{give: give}
+// startTask waits for a partition and works on it, in the background. Caller holds mu.
+func (w *Worker) startTask(ctx context.Context, partition string) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := &task{cancel: cancel}
 	w.tasks[partition] = t
-	w.works.Go(func() {
-		defer give(nil)
+	w.working.Go(func() {
+		defer cancel(nil)
 		err := w.work(ctx, partition, t)
 		w.mu.Lock()
 		delete(w.tasks, partition)

@@ -16,65 +16,65 @@ import (
 )
 
 func TestEveryChangeIsEvenedOutWithinTwoTTLsByTheFewestMoves(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		for i := range 8 {
 			f.join(fmt.Sprint("w", i))
 		}
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		for i, share := range []int{8, 10, 11} { // the share of the worker that dies, among 8, 7 and 6 workers
 			f.kill(fmt.Sprint("w", i))
-			begun, moved := f.within(2 * ttl)
+			begun, moved := f.awaitEven(2 * ttl)
 			require.LessOrEqual(t, begun, share, "what the dead one had, and nothing else")
 			require.Zero(t, moved)
 		}
 		for i, share := range []int{10, 9, 8} { // the share of the worker that joins
 			f.join(fmt.Sprint("x", i))
-			begun, moved := f.within(2 * ttl)
+			begun, moved := f.awaitEven(2 * ttl)
 			require.Equal(t, begun, moved)
 			require.LessOrEqual(t, moved, share+1)
 			require.GreaterOrEqual(t, moved, share)
 		}
-		begun, _ := f.tally()
+		begun, _ := f.counters()
 		time.Sleep(20 * ttl)
-		require.True(t, f.even())
-		after, _ := f.tally()
+		require.True(t, f.isEven())
+		after, _ := f.counters()
 		require.Equal(t, begun, after, "nothing moves while nothing changes")
 	})
 }
 
 func TestListThatLacksTheWorkerIsTooOld(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		f.join("w0")
 		m := f.join("w1")
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		name := "orders/worker/w1"
-		m.plug.hidden.Store(&name)
-		begun, _ := f.tally()
+		m.connection.hidden.Store(&name)
+		begun, _ := f.counters()
 		time.Sleep(2 * ttl)
-		after, _ := f.tally()
+		after, _ := f.counters()
 		require.Equal(t, begun, after)
 		require.Len(t, m.Partitions(), 32)
 	})
 }
 
 func TestWorkerThatLeavesHandsOver(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		for i := range 4 {
 			f.join(fmt.Sprint("w", i))
 		}
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		f.mu.Lock()
 		f.lag, f.idle = time.Second, 0
 		f.mu.Unlock()
 		leaver := f.workers["w1"]
 		delete(f.workers, "w1")
-		begun, moved := f.tally()
+		begun, moved := f.counters()
 		began := time.Now()
 		require.NoError(t, leaver.Leave(t.Context()))
 		require.Less(t, time.Since(began), ttl)
 		require.Empty(t, leaver.Partitions())
-		f.within(time.Second)
-		after, gone := f.tally()
+		f.awaitEven(time.Second)
+		after, gone := f.counters()
 		require.Equal(t, 16, after-begun)
 		require.Equal(t, moved, gone)
 		require.Less(t, f.idle, 100*time.Millisecond, "the others wait for each partition when it becomes free")
@@ -84,15 +84,15 @@ func TestWorkerThatLeavesHandsOver(t *testing.T) {
 }
 
 func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		stay, stop := f.join("w0"), f.join("w1")
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		stop.cancel()
 		synctest.Wait()
 		require.Empty(t, stop.Partitions())
 		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if its next look comes in this instant
 		delete(f.workers, "w1")
-		_, moved := f.within(ttl / 2)
+		_, moved := f.awaitEven(ttl / 2)
 		require.Zero(t, moved)
 		err := <-stop.done
 		require.ErrorIs(t, err, context.Canceled)
@@ -103,14 +103,14 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 // A restarted worker with the same ID waits for its predecessor's leases to expire. If it returns in time, no other
 // worker takes its partitions.
 func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
-	onFleet(t, func(t *testing.T, f *fleet) {
+	withFleet(t, func(t *testing.T, f *fleet) {
 		f.preferred = func(p string) string { return fmt.Sprint("w", p[len(p)-1]-'0') }
 		mine := func() {
 			t.Helper()
 			synctest.Wait()
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			for p, id := range f.at {
+			for p, id := range f.working {
 				if id != f.preferred(p) {
 					require.Greater(t, f.preferred(p), "w7", "%s is at %s", p, id)
 				}
@@ -119,42 +119,42 @@ func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
 		for i := range 8 {
 			f.join(fmt.Sprint("w", i))
 		}
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		time.Sleep(2 * ttl)
 		mine()
 		f.kill("w3")
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		f.join("w3")
-		f.within(2 * ttl)
+		f.awaitEven(2 * ttl)
 		time.Sleep(2 * ttl)
-		require.True(t, f.even())
+		require.True(t, f.isEven())
 		mine()
 	})
 }
 
-func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
+func TestWorkThatReturnsOrFailsIsReportedAndBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: ttl})
-		boom, told, calls := errors.New("boom"), make(chan error, 10), 0
+		boom, reported, calls := errors.New("boom"), make(chan error, 10), 0
 		worker, err := New(manager, Options{
 			Name: "orders", Partitions: []string{"a"},
 			Work:    func(context.Context, string, *leasing.Lease) error { calls++; return boom },
-			OnError: func(partition string, err error) { told <- fmt.Errorf("%s: %w", partition, err) },
+			OnError: func(partition string, err error) { reported <- fmt.Errorf("%s: %w", partition, err) },
 		})
 		require.NoError(t, err)
 		done := make(chan error)
 		go func() { done <- worker.Run(t.Context()) }()
-		require.EqualError(t, <-told, "a: boom")
-		require.EqualError(t, <-told, "a: boom")
+		require.EqualError(t, <-reported, "a: boom")
+		require.EqualError(t, <-reported, "a: boom")
 		provider.Use(leasingtest.Fail(leasingtest.List, 1, leasing.ErrUnavailable))
-		require.ErrorIs(t, <-told, leasing.ErrUnavailable)
-		require.EqualError(t, <-told, "a: boom")
+		require.ErrorIs(t, <-reported, leasing.ErrUnavailable)
+		require.EqualError(t, <-reported, "a: boom")
 		require.Error(t, worker.Run(t.Context()), "it runs")
 		provider.Use(leasingtest.Fail(leasingtest.List, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		for refused := 0; ; {
 			select {
-			case err := <-told:
+			case err := <-reported:
 				if errors.Is(err, leasing.ErrDenied) {
 					refused++
 				}
@@ -213,7 +213,7 @@ func TestAnyHistoryEndsEven(t *testing.T) {
 				time.Duration(rapid.Int64Range(0, int64(2*ttl)).Draw(t, "for")),
 			}
 		}), 1, 15).Draw(draw, "steps")
-		onFleet(t, func(t *testing.T, f *fleet) {
+		withFleet(t, func(t *testing.T, f *fleet) {
 			f.lag, f.partitions = 300*time.Millisecond, names("p", 13)
 			f.join("always")
 			for _, s := range steps {
@@ -235,18 +235,18 @@ func TestAnyHistoryEndsEven(t *testing.T) {
 					_, err := m.manager.Break(t.Context(), "orders/worker/"+id, leasing.BreakOptions{})
 					require.NoError(t, err)
 				case s.What == "blink":
-					m.plug.cut.Store(true)
+					m.connection.cut.Store(true)
 					time.Sleep(s.For / 4)
-					m.plug.cut.Store(false)
+					m.connection.cut.Store(false)
 				}
 				time.Sleep(s.For)
 			}
 			time.Sleep(2*ttl + f.lag)
-			require.True(t, f.even(), "%v", f.counts())
-			begun, _ := f.tally()
+			require.True(t, f.isEven(), "%v", f.counts())
+			begun, _ := f.counters()
 			time.Sleep(3 * ttl)
-			require.True(t, f.even())
-			after, _ := f.tally()
+			require.True(t, f.isEven())
+			after, _ := f.counters()
 			require.Equal(t, begun, after)
 		})
 	})

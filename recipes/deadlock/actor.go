@@ -15,9 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// takeBackBound bounds the time in which the end of a wait is published. Metadata not written by
+// unpublishTimeout bounds the time in which the end of a wait is published. Metadata not written by
 // then is sent with the next renewals.
-const takeBackBound = 2 * time.Second
+const unpublishTimeout = 2 * time.Second
 
 // errLimit ends a wait that has lasted for its WaitLimit.
 var errLimit = errors.New("deadlock: wait limit")
@@ -32,9 +32,9 @@ type Actor struct {
 
 // shared is the state that an actor shares with the actors that With returns.
 type shared struct {
-	options Options
-	found   metric.Int64Counter
-	turn    sync.Mutex
+	options     Options
+	circleCount metric.Int64Counter
+	acquiring   sync.Mutex
 
 	mu   sync.Mutex
 	held map[leasing.Fingerprint]*leasing.Lease
@@ -49,12 +49,12 @@ func New(manager *leasing.Manager, options Options) (*Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
+	circleCount, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
 		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that included an actor."))
 	if err != nil {
 		return nil, err
 	}
-	return &Actor{manager, &shared{options: options, found: found, held: map[leasing.Fingerprint]*leasing.Lease{}}}, nil
+	return &Actor{manager, &shared{options: options, circleCount: circleCount, held: map[leasing.Fingerprint]*leasing.Lease{}}}, nil
 }
 
 // With returns the actor with other options for its leases: see leasing.Manager.With.
@@ -97,10 +97,10 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 // metadata unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
 // from the metadata, which takes 2 s at most.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
-	if !a.turn.TryLock() {
+	if !a.acquiring.TryLock() {
 		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for concurrent work"}
 	}
-	defer a.turn.Unlock()
+	defer a.acquiring.Unlock()
 	limit, manager := a.manager.AcquireOptions().WaitLimit, a.manager
 	if limit < 0 || ctx.Err() != nil {
 		return a.manager.Acquire(ctx, name) // the error names the option
@@ -136,17 +136,17 @@ const noLimit = 100 * 365 * 24 * time.Hour
 
 // wait is one wait of an actor.
 type wait struct {
-	actor    *Actor
-	limit    time.Duration // 0: none
-	edge     edge
-	said     []*leasing.Lease // whose metadata have the edge
-	reported map[string]bool  // the circles that were reported
+	actor     *Actor
+	limit     time.Duration // 0: none
+	edge      edge
+	published []*leasing.Lease // whose metadata have the edge
+	reported  map[string]bool  // the circles that were reported
 }
 
 // watch looks for circles until watching ends. It returns the reason why the wait must end, after
 // the wait is no longer published, or nil if the wait has already ended.
 func (w *wait) watch(ctx, watching context.Context) error {
-	defer w.takeBack(ctx)
+	defer w.unpublish(ctx)
 	var limit <-chan time.Time
 	if w.limit > 0 {
 		limit = time.After(w.limit)
@@ -159,60 +159,60 @@ func (w *wait) watch(ctx, watching context.Context) error {
 			return context.Cause(ctx) // nil, unless ctx has ended
 		case <-time.After(next):
 			var err error
-			if next, err = w.look(watching); err != nil {
+			if next, err = w.check(watching); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// look publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
-// give way, and the pause before the next look.
+// check publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
+// give way, and the pause before the next check.
 //
 // A circle is reported if all others have confirmed the circle. An actor confirms by a renewal, sent while it
 // waits and after it has seen the waits of the others. So when the first of them confirmed the circle,
 // all waits were under way. An actor that gave up its wait while it was cut off confirms nothing.
-func (w *wait) look(ctx context.Context) (next time.Duration, err error) {
+func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 	next = w.actor.options.Every
 	own := w.actor.leases()
 	if len(own) == 0 {
 		return next, nil
 	}
-	w.say(ctx, own)
-	way := circle(ctx, w.actor.manager, w.edge, own)
-	if way == nil {
+	w.publish(ctx, own)
+	path := findCircle(ctx, w.actor.manager, w.edge, own)
+	if path == nil {
 		return next, nil
 	}
-	found := &Error{way}
+	found := &Error{path}
 	key := found.key()
 	if w.edge.Seen != key {
 		w.edge.Seen = key
-		w.say(ctx, own)
+		w.publish(ctx, own)
 	}
 	if !found.isConfirmed(key) {
-		return next / soonLooks, nil
+		return next / confirmSpeedup, nil
 	}
-	for i := range way {
-		way[i].seen = ""
+	for i := range path {
+		path[i].seen = ""
 	}
 	if !w.reported[key] {
 		w.reported[key] = true
 		w.report(ctx, found)
 	}
-	if w.actor.options.Policy == Refuse && found.Newest() == way[0] {
+	if w.actor.options.Policy == Refuse && found.Newest() == path[0] {
 		return 0, found
 	}
 	return next, nil
 }
 
-// soonLooks is the factor by which an actor looks more often until all others have confirmed its
+// confirmSpeedup is the factor by which an actor checks more often until all others have confirmed its
 // circle.
-const soonLooks = 4
+const confirmSpeedup = 4
 
 // report reports a circle, once, and breaks a lease if that is the policy.
 func (w *wait) report(ctx context.Context, found *Error) {
 	o := &w.actor.options
-	w.actor.found.Add(ctx, 1)
+	w.actor.circleCount.Add(ctx, 1)
 	o.Logger.LogAttrs(ctx, slog.LevelWarn, "leasing: "+found.Error(), slog.String("policy", string(o.Policy)), slog.String("newest", found.Newest().Owner))
 	o.Observer(found)
 	if o.Policy != Break || found.oldest() != found.Waits[0] {
@@ -223,40 +223,40 @@ func (w *wait) report(ctx context.Context, found *Error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
 	_, err := w.actor.manager.Break(ctx, newest.Holds, leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
 	if err != nil && !errors.Is(err, leasing.ErrStale) {
-		delete(w.reported, found.key()) // report once more at the next look
+		delete(w.reported, found.key()) // report once more at the next check
 	}
 }
 
-// say publishes the wait in the metadata of the actor's leases. A failed write is retried at the
-// next look.
-func (w *wait) say(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lease) {
-	text := w.edge.text()
-	w.said = w.said[:0]
+// publish publishes the wait in the metadata of the actor's leases. A failed write is retried at the
+// next check.
+func (w *wait) publish(ctx context.Context, own map[leasing.Fingerprint]*leasing.Lease) {
+	text := w.edge.encode()
+	w.published = w.published[:0]
 	for _, lease := range own {
-		w.said = append(w.said, lease)
+		w.published = append(w.published, lease)
 		if metadata := lease.Metadata(); metadata[Key] != text {
-			_ = lease.SetMetadata(ctx, with(metadata, text))
+			_ = lease.SetMetadata(ctx, withWait(metadata, text))
 		}
 	}
 }
 
-// takeBack removes the wait from the metadata.
-func (w *wait) takeBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackBound)
+// unpublish removes the wait from the metadata.
+func (w *wait) unpublish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpublishTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, lease := range w.said {
+	for _, lease := range w.published {
 		all.Go(func() {
 			if lease.Err() == nil {
-				_ = lease.SetMetadata(ctx, with(lease.Metadata(), ""))
+				_ = lease.SetMetadata(ctx, withWait(lease.Metadata(), ""))
 			}
 		})
 	}
 	all.Wait()
 }
 
-// with returns metadata in which the wait is text, or without a wait if text is empty.
-func with(metadata map[string]string, text string) map[string]string {
+// withWait returns metadata in which the wait is text, or without a wait if text is empty.
+func withWait(metadata map[string]string, text string) map[string]string {
 	changed := map[string]string{}
 	maps.Copy(changed, metadata)
 	if changed[Key] = text; text == "" {

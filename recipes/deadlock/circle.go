@@ -84,7 +84,7 @@ type edge struct {
 	Seen  string    `json:"circle,omitempty"`
 }
 
-func (e edge) text() string {
+func (e edge) encode() string {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return "" // only a year beyond 9999 fails: publish no wait
@@ -92,18 +92,18 @@ func (e edge) text() string {
 	return string(text)
 }
 
-// edgeOf returns the wait that the holder of a record publishes.
-func edgeOf(r leasing.Record) (edge, bool) {
+// decodeEdge returns the wait that the holder of a record publishes.
+func decodeEdge(r leasing.Record) (edge, bool) {
 	var e edge
 	text, found := r.Metadata[Key]
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// circle follows the waits of the holders from a wait, and returns the path if it
+// findCircle follows the waits of the holders from a wait, and returns the path if it
 // leads back to one of the leases in own. It returns nil if the path does not lead
 // back, or is unknown.
-func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
-	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
+func findCircle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
+	path := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
 	for name := from.Name; !seen[name]; {
 		seen[name] = true
@@ -112,15 +112,15 @@ func circle(ctx context.Context, manager *leasing.Manager, from edge, own map[le
 			return nil
 		}
 		if own[r.Fingerprint] != nil {
-			first := &way[0]
+			first := &path[0]
 			first.Owner, first.Holds, first.Fingerprint, first.Token = r.Owner, name, r.Fingerprint, r.Token
-			return way
+			return path
 		}
-		next, waits := edgeOf(r)
-		if !waits {
+		next, published := decodeEdge(r)
+		if !published {
 			return nil
 		}
-		way = append(way, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
+		path = append(path, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
 		name = next.Name
 	}
 	return nil // a circle without this actor

@@ -30,20 +30,20 @@ const (
 	ttl   = 10 * time.Second
 )
 
-// stage is a provider in virtual time, and its actors.
-type stage struct {
+// fixture is a provider in virtual time, and its actors.
+type fixture struct {
 	*testing.T
 	provider *leasingtest.Provider
 }
 
-func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { play(t, &stage{t, leasingtest.NewProvider()}) })
+	synctest.Test(t, func(t *testing.T) { test(t, &fixture{t, leasingtest.NewProvider()}) })
 }
 
-// player is an actor in a process of its own.
-type player struct {
-	s       *stage
+// testActor is an actor in a process of its own.
+type testActor struct {
+	f       *fixture
 	name    string
 	manager *leasing.Manager
 	*Actor
@@ -52,9 +52,9 @@ type player struct {
 	found []*Error // by the observer
 }
 
-func (s *stage) player(name string, options Options) *player {
+func (s *fixture) actor(name string, options Options) *testActor {
 	s.Helper()
-	p := &player{s: s, name: name, manager: leasingtest.NewManagerOn(s.T, s.provider, leasing.Options{Owner: name, TTL: ttl})}
+	p := &testActor{f: s, name: name, manager: leasingtest.NewManagerOn(s.T, s.provider, leasing.Options{Owner: name, TTL: ttl})}
 	options.Observer = func(e *Error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -67,19 +67,19 @@ func (s *stage) player(name string, options Options) *player {
 }
 
 // with returns the actor with the options of an acquire, which may be nil.
-func (p *player) with(options *leasing.AcquireOptions) *Actor {
+func (p *testActor) with(options *leasing.AcquireOptions) *Actor {
 	if options == nil {
 		return p.Actor
 	}
 	return p.With(*options)
 }
 
-// has takes a free name.
-func (p *player) has(name string, options *leasing.AcquireOptions) *leasing.Lease {
-	p.s.Helper()
-	lease, err := p.with(options).TryAcquire(p.s.Context(), name)
-	require.NoError(p.s, err)
-	p.s.Cleanup(func() { _ = lease.Release(context.Background()) })
+// takes takes a free name.
+func (p *testActor) takes(name string, options *leasing.AcquireOptions) *leasing.Lease {
+	p.f.Helper()
+	lease, err := p.with(options).TryAcquire(p.f.Context(), name)
+	require.NoError(p.f, err)
+	p.f.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
 }
 
@@ -89,13 +89,13 @@ type acquired struct {
 	err   error
 }
 
-// wants waits for a name in the background.
-func (p *player) wants(ctx context.Context, name string, options *leasing.AcquireOptions) <-chan acquired {
+// acquires waits for a name in the background.
+func (p *testActor) acquires(ctx context.Context, name string, options *leasing.AcquireOptions) <-chan acquired {
 	result := make(chan acquired, 1)
 	go func() {
 		lease, err := p.with(options).Acquire(ctx, name)
 		if err == nil {
-			p.s.Cleanup(func() { _ = lease.Release(context.Background()) })
+			p.f.Cleanup(func() { _ = lease.Release(context.Background()) })
 		}
 		result <- acquired{lease, err}
 	}()
@@ -103,21 +103,21 @@ func (p *player) wants(ctx context.Context, name string, options *leasing.Acquir
 	return result
 }
 
-func (p *player) circles() []*Error {
+func (p *testActor) circles() []*Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.found
 }
 
 // metadata returns the metadata of a lease as another process reads the lease.
-func (s *stage) metadata(name string) map[string]string {
+func (s *fixture) metadata(name string) map[string]string {
 	s.Helper()
-	r, err := s.player("onlooker", Options{}).manager.Inspect(s.Context(), name)
+	r, err := s.actor("onlooker", Options{}).manager.Inspect(s.Context(), name)
 	require.NoError(s, err)
 	return r.Metadata
 }
 
-func pending(t *testing.T, result <-chan acquired) {
+func requirePending(t *testing.T, result <-chan acquired) {
 	t.Helper()
 	select {
 	case r := <-result:
@@ -127,17 +127,17 @@ func pending(t *testing.T, result <-chan acquired) {
 }
 
 func TestTheNewestOfACircleGivesWay(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var out bytes.Buffer
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
-		ann.has("a", nil)
-		b := bob.has("b", nil)
-		anns := ann.wants(s.Context(), "b", nil)
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		ann.takes("a", nil)
+		b := bob.takes("b", nil)
+		anns := ann.acquires(s.Context(), "b", nil)
 		time.Sleep(100 * time.Millisecond)
 		began := time.Now()
-		bobs := bob.wants(s.Context(), "a", nil)
+		bobs := bob.acquires(s.Context(), "a", nil)
 		r := <-bobs
-		require.LessOrEqual(t, time.Since(began), after+every+every/soonLooks)
+		require.LessOrEqual(t, time.Since(began), after+every+every/confirmSpeedup)
 		circle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
 		require.EqualError(t, circle, `deadlock: "bob" holds "b" and waits for "a"; "ann" holds "a" and waits for "b"`)
@@ -148,7 +148,7 @@ func TestTheNewestOfACircleGivesWay(t *testing.T) {
 		require.Contains(t, out.String(), "level=WARN")
 		require.Contains(t, out.String(), "newest=bob")
 
-		pending(t, anns)
+		requirePending(t, anns)
 		require.NoError(t, b.Release(t.Context()))
 		require.NoError(t, (<-anns).err)
 		require.Len(t, bob.circles(), 1)
@@ -156,10 +156,10 @@ func TestTheNewestOfACircleGivesWay(t *testing.T) {
 }
 
 func TestAnActorThatWaitsForItselfIsACircleOfOne(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann := s.player("ann", Options{})
-		ann.has("a", nil)
-		r := <-ann.wants(s.Context(), "a", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann := s.actor("ann", Options{})
+		ann.takes("a", nil)
+		r := <-ann.acquires(s.Context(), "a", nil)
 		circle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
 		require.EqualError(t, circle, `deadlock: "ann" holds "a" and waits for "a"`)
@@ -193,11 +193,11 @@ func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric
 func (c *counter) Add(_ context.Context, n int64, _ ...metric.AddOption) { c.sum.Add(n) }
 
 func TestCirclesAreCounted(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var c counter
-		ann := s.player("ann", Options{MeterProvider: meters{c: &c}})
-		ann.has("a", nil)
-		require.Error(t, (<-ann.wants(s.Context(), "a", nil)).err)
+		ann := s.actor("ann", Options{MeterProvider: meters{c: &c}})
+		ann.takes("a", nil)
+		require.Error(t, (<-ann.acquires(s.Context(), "a", nil)).err)
 		require.Equal(t, "leasing.deadlock.count", c.name)
 		require.EqualValues(t, 1, c.sum.Load())
 	})
@@ -205,21 +205,21 @@ func TestCirclesAreCounted(t *testing.T) {
 
 // All actors find the circle at the same moment, and one of them gives way.
 func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
-		a, b := ann.has("a", nil), bob.has("b", nil)
-		var said atomic.Int32
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
+		a, b := ann.takes("a", nil), bob.takes("b", nil)
+		var published atomic.Int32
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
-			case said.Add(1) <= 2: // neither looks before both have published what they want
+			case published.Add(1) <= 2: // neither looks before both have published what they want
 				defer time.Sleep(100 * time.Millisecond)
 			default: // nor does either take that back before both have looked
 				time.Sleep(100 * time.Millisecond)
 			}
 			return apply()
 		})
-		anns, bobs := ann.wants(s.Context(), "b", nil), bob.wants(s.Context(), "a", nil)
+		anns, bobs := ann.acquires(s.Context(), "b", nil), bob.acquires(s.Context(), "a", nil)
 		time.Sleep(after + every)
 		synctest.Wait()
 		require.Len(t, ann.circles(), 1)
@@ -230,7 +230,7 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		}
 		_, is := errors.AsType[*Error]((<-loser).err)
 		require.True(t, is)
-		pending(t, winner)
+		requirePending(t, winner)
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, (<-winner).err)
 	})
@@ -262,13 +262,13 @@ func TestAGuessIsNoCircle(t *testing.T) {
 
 // An actor that waits for a member of a circle is not itself in the circle.
 func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob, eve := s.player("ann", Options{Policy: Report}), s.player("bob", Options{Policy: Report}), s.player("eve", Options{Policy: Report})
-		ann.has("a", nil)
-		bob.has("b", nil)
-		eve.has("e", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob, eve := s.actor("ann", Options{Policy: Report}), s.actor("bob", Options{Policy: Report}), s.actor("eve", Options{Policy: Report})
+		ann.takes("a", nil)
+		bob.takes("b", nil)
+		eve.takes("e", nil)
 		ctx, cancel := context.WithCancel(s.Context())
-		results := []<-chan acquired{ann.wants(ctx, "b", nil), bob.wants(ctx, "a", nil), eve.wants(ctx, "a", nil)}
+		results := []<-chan acquired{ann.acquires(ctx, "b", nil), bob.acquires(ctx, "a", nil), eve.acquires(ctx, "a", nil)}
 		time.Sleep(10 * every)
 		require.Len(t, ann.circles(), 1, "once")
 		require.Len(t, bob.circles(), 1)
@@ -284,13 +284,13 @@ func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
 }
 
 func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{Policy: Break}), s.player("bob", Options{Policy: Break})
-		a, b := ann.has("a", nil), bob.has("b", nil)
-		anns := ann.wants(s.Context(), "b", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{Policy: Break}), s.actor("bob", Options{Policy: Break})
+		a, b := ann.takes("a", nil), bob.takes("b", nil)
+		anns := ann.acquires(s.Context(), "b", nil)
 		time.Sleep(100 * time.Millisecond)
 		ctx, cancel := context.WithCancel(s.Context())
-		bobs := bob.wants(ctx, "a", nil)
+		bobs := bob.acquires(ctx, "a", nil)
 		r := <-anns
 		require.NoError(t, r.err)
 		var lost *leasing.LostError
@@ -300,14 +300,14 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 		require.Contains(t, lost.BreakReason, `"bob" holds "b" and waits for "a"`)
 		require.NoError(t, a.Err())
 		require.Equal(t, 1, s.provider.Count(leasingtest.Break), "one of them")
-		pending(t, bobs)
+		requirePending(t, bobs)
 		cancel()
 		require.ErrorIs(t, (<-bobs).err, context.Canceled)
 	})
 }
 
 // The user's own metadata stay, and a wait leaves nothing behind, however it ends.
-func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
+func TestMetadataShowTheWaitWhileItLasts(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
 			require.NoError(t, theirs.Release(t.Context()))
@@ -316,23 +316,23 @@ func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 		"limit":     func(*testing.T, *leasing.Lease, context.CancelFunc) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
-				ann.has("a", &leasing.AcquireOptions{Metadata: map[string]string{"cursor": "7"}})
-				ann.has("a2", nil)
-				theirs := bob.has("b", nil)
+			withFixture(t, func(t *testing.T, s *fixture) {
+				ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
+				ann.takes("a", &leasing.AcquireOptions{Metadata: map[string]string{"cursor": "7"}})
+				ann.takes("a2", nil)
+				theirs := bob.takes("b", nil)
 				ctx, cancel := context.WithCancel(s.Context())
 				defer cancel()
 				began := time.Now()
-				result := ann.wants(ctx, "b", &leasing.AcquireOptions{WaitLimit: time.Minute})
+				result := ann.acquires(ctx, "b", &leasing.AcquireOptions{WaitLimit: time.Minute})
 				time.Sleep(after - time.Millisecond)
 				require.Equal(t, map[string]string{"cursor": "7"}, s.metadata("a"), "short waits cost nothing")
 				time.Sleep(2 * time.Millisecond)
 				synctest.Wait()
-				said := s.metadata("a")
-				require.Equal(t, "7", said["cursor"])
-				require.Contains(t, said[Key], `"name":"b"`)
-				require.Equal(t, said[Key], s.metadata("a2")[Key])
+				published := s.metadata("a")
+				require.Equal(t, "7", published["cursor"])
+				require.Contains(t, published[Key], `"name":"b"`)
+				require.Equal(t, published[Key], s.metadata("a2")[Key])
 				end(t, theirs, cancel)
 				r := <-result
 				switch name {
@@ -357,13 +357,13 @@ func TestMetadataSayWhatIsWaitedForAsLongAsItIs(t *testing.T) {
 
 // An actor without leases blocks no other actor.
 func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
-		theirs := bob.has("b", nil)
-		once := ann.has("a", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
+		theirs := bob.takes("b", nil)
+		once := ann.takes("a", nil)
 		require.NoError(t, once.Release(t.Context()))
 		inspects := s.provider.Count(leasingtest.Inspect)
-		result := ann.wants(s.Context(), "b", nil)
+		result := ann.acquires(s.Context(), "b", nil)
 		time.Sleep(5 * every)
 		require.Equal(t, inspects, s.provider.Count(leasingtest.Inspect))
 		require.NoError(t, theirs.Release(t.Context()))
@@ -371,23 +371,23 @@ func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	})
 }
 
-// A circle that is gone at the second look was not a deadlock.
+// A circle that is gone at the second check was not a deadlock.
 func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann := s.player("ann", Options{Policy: Report})
-		ann.has("a", nil)
-		onlooker := s.player("bob", Options{})
-		b := onlooker.has("b", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann := s.actor("ann", Options{Policy: Report})
+		ann.takes("a", nil)
+		onlooker := s.actor("bob", Options{})
+		b := onlooker.takes("b", nil)
 		var n atomic.Int64
 		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Inspect && call.Name == "b" { // bob publishes a new wait before each look
+			if call.Op == leasingtest.Inspect && call.Name == "b" { // bob publishes a new wait before each check
 				again := edge{Name: "a", Since: time.Now(), Wait: fmt.Sprint(n.Add(1))}
-				require.NoError(t, b.SetMetadata(context.WithoutCancel(ctx), map[string]string{Key: again.text()}))
+				require.NoError(t, b.SetMetadata(context.WithoutCancel(ctx), map[string]string{Key: again.encode()}))
 			}
 			return apply()
 		})
 		ctx, cancel := context.WithCancel(s.Context())
-		result := ann.wants(ctx, "b", nil)
+		result := ann.acquires(ctx, "b", nil)
 		time.Sleep(5 * every)
 		require.Greater(t, n.Load(), int64(5))
 		require.Empty(t, ann.circles())
@@ -398,25 +398,25 @@ func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 
 // A backend that is down delays a cancelled wait by two seconds, and no more.
 func TestACancelledWaitEndsSoonAlsoIfTheBackendHangs(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
-		ann.has("a", nil)
-		bob.has("b", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
+		ann.takes("a", nil)
+		bob.takes("b", nil)
 		ctx, cancel := context.WithCancel(s.Context())
-		result := ann.wants(ctx, "b", nil)
+		result := ann.acquires(ctx, "b", nil)
 		time.Sleep(after + time.Millisecond)
 		s.provider.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, time.Hour))
 		began := time.Now()
 		cancel()
 		require.ErrorIs(t, (<-result).err, context.Canceled)
-		require.LessOrEqual(t, time.Since(began), takeBackBound+time.Second)
+		require.LessOrEqual(t, time.Since(began), unpublishTimeout+time.Second)
 		s.provider.Use(nil)
 	})
 }
 
 func TestWhatCanNotWorkIsRefused(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
 		for _, options := range []Options{{Policy: "kill"}, {After: -1}, {Every: -time.Second}} {
 			_, err := New(ann.manager, options)
 			require.ErrorIs(t, err, leasing.ErrInvalid, "%+v", options)
@@ -424,8 +424,8 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 		_, err := New(nil, Options{})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 
-		theirs := bob.has("b", nil)
-		result := ann.wants(s.Context(), "b", nil)
+		theirs := bob.takes("b", nil)
+		result := ann.acquires(s.Context(), "b", nil)
 		_, err = ann.Acquire(s.Context(), "c")
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.ErrorContains(t, err, "one wait of an actor at a time")
@@ -452,20 +452,20 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 // Foreign texts under our key are not waits.
 func TestForeignMetadataAreNoWait(t *testing.T) {
 	for _, text := range []string{"", "x", "{}", `{"name":"a"}`, `{"name":"","wait":"1"}`, `{"name":"a","wait":7}`, "null", `["a"]`} {
-		_, waits := edgeOf(leasing.Record{Metadata: map[string]string{Key: text}})
+		_, waits := decodeEdge(leasing.Record{Metadata: map[string]string{Key: text}})
 		require.False(t, waits, text)
 	}
-	_, waits := edgeOf(leasing.Record{Metadata: map[string]string{Key: edge{Name: "a", Since: time.Now(), Wait: "1"}.text()}})
+	_, waits := decodeEdge(leasing.Record{Metadata: map[string]string{Key: edge{Name: "a", Since: time.Now(), Wait: "1"}.encode()}})
 	require.True(t, waits)
 }
 
 func TestHeldLongerThan(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann := s.player("ann", Options{})
-		ann.has("jobs/old", nil)
-		ann.has("other", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann := s.actor("ann", Options{})
+		ann.takes("jobs/old", nil)
+		ann.takes("other", nil)
 		time.Sleep(time.Hour)
-		ann.has("jobs/new", nil)
+		ann.takes("jobs/new", nil)
 		records, err := HeldLongerThan(s.Context(), ann.manager, "jobs/", time.Minute)
 		require.NoError(t, err)
 		require.Len(t, records, 1)
@@ -476,12 +476,12 @@ func TestHeldLongerThan(t *testing.T) {
 // T233: an actor that gave up its wait while it was cut off still has that wait in the metadata.
 func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 	for _, policy := range []Policy{Refuse, Report, Break} {
-		onStage(t, func(t *testing.T, s *stage) {
-			ann, bob := s.player("ann", Options{Policy: policy}), s.player("bob", Options{Policy: policy})
-			a := ann.has("a", &leasing.AcquireOptions{TTL: time.Minute})
-			b := bob.has("b", nil)
+		withFixture(t, func(t *testing.T, s *fixture) {
+			ann, bob := s.actor("ann", Options{Policy: policy}), s.actor("bob", Options{Policy: policy})
+			a := ann.takes("a", &leasing.AcquireOptions{TTL: time.Minute})
+			b := bob.takes("b", nil)
 			ctx, giveUp := context.WithCancel(s.Context())
-			anns := ann.wants(ctx, "b", nil)
+			anns := ann.acquires(ctx, "b", nil)
 			time.Sleep(after + every)
 			heal := s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Name == "a" && call.Op == leasingtest.Renew {
@@ -492,9 +492,9 @@ func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 			giveUp()
 			require.ErrorIs(t, (<-anns).err, context.Canceled)
 			require.Contains(t, s.metadata("a")[Key], `"b"`, "others can't know")
-			bobs := bob.wants(s.Context(), "a", nil)
+			bobs := bob.acquires(s.Context(), "a", nil)
 			time.Sleep(after + 5*every)
-			pending(t, bobs)
+			requirePending(t, bobs)
 			require.Empty(t, bob.circles())
 			require.NoError(t, b.Err())
 			heal()
@@ -505,11 +505,11 @@ func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 }
 
 func TestACircleIsFoundWhenAnActorIsBack(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
-		ann.has("a", &leasing.AcquireOptions{TTL: time.Minute})
-		bob.has("b", nil)
-		anns := ann.wants(s.Context(), "b", nil)
+	withFixture(t, func(t *testing.T, s *fixture) {
+		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
+		ann.takes("a", &leasing.AcquireOptions{TTL: time.Minute})
+		bob.takes("b", nil)
+		anns := ann.acquires(s.Context(), "b", nil)
 		time.Sleep(after + every)
 		heal := s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Name == "a" && call.Op == leasingtest.Renew {
@@ -517,9 +517,9 @@ func TestACircleIsFoundWhenAnActorIsBack(t *testing.T) {
 			}
 			return apply()
 		})
-		bobs := bob.wants(s.Context(), "a", nil)
+		bobs := bob.acquires(s.Context(), "a", nil)
 		time.Sleep(after + 3*every)
-		pending(t, bobs)
+		requirePending(t, bobs)
 		heal()
 		got := <-bobs
 		require.ErrorAs(t, got.err, new(*Error))

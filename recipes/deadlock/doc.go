@@ -42,7 +42,7 @@
 //
 // A circle is found within 1.25 times Every after the last of its actors has waited for After and has
 // written its metadata. An actor that is cut off delays the report until it is connected or its leases have run
-// out. There are no false reports: all waits of a circle were under way at one moment, at most a few looks ago. Both promises need
+// out. There are no false reports: all waits of a circle were under way at one moment, at most a few checks ago. Both promises need
 // reads that show the latest write. Where reads may lag (Cosmos DB with session
 // consistency), a circle may be found later, and one that has just ended may be
 // reported.

@@ -42,12 +42,12 @@ func drawWorld(t *rapid.T, actors, names int) world {
 // circleOf returns the actors of the circle that an actor is in, itself first; nil without a
 // circle.
 func (w world) circleOf(actor int) []int {
-	way := []int{actor}
-	for at := actor; w.wants[at] >= 0; way = append(way, at) {
+	path := []int{actor}
+	for at := actor; w.wants[at] >= 0; path = append(path, at) {
 		if at = w.holder[w.wants[at]]; at == actor {
-			return way
+			return path
 		}
-		if slices.Contains(way, at) {
+		if slices.Contains(path, at) {
 			return nil
 		}
 	}
@@ -56,7 +56,7 @@ func (w world) circleOf(actor int) []int {
 
 func (w world) circles() (n int) {
 	for a := range w.wants {
-		if way := w.circleOf(a); way != nil && slices.Min(way) == a {
+		if path := w.circleOf(a); path != nil && slices.Min(path) == a {
 			n++
 		}
 	}
@@ -64,21 +64,21 @@ func (w world) circles() (n int) {
 }
 
 // arrange makes the actors hold and wait for the names of the world, one after the other.
-func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-chan acquired, context.CancelFunc) {
+func arrange(t *testing.T, s *fixture, w world, options Options) ([]*testActor, []<-chan acquired, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.Context())
-	players := make([]*player, len(w.wants))
+	players := make([]*testActor, len(w.wants))
 	results := make([]<-chan acquired, len(w.wants))
 	for a := range players {
-		players[a] = s.player(fmt.Sprint("actor ", a), options)
+		players[a] = s.actor(fmt.Sprint("actor ", a), options)
 	}
 	for n, a := range w.holder {
 		if a >= 0 {
-			players[a].has(fmt.Sprint("name ", n), nil)
+			players[a].takes(fmt.Sprint("name ", n), nil)
 		}
 	}
 	for a, n := range w.wants {
 		if n >= 0 {
-			results[a] = players[a].wants(ctx, fmt.Sprint("name ", n), nil)
+			results[a] = players[a].acquires(ctx, fmt.Sprint("name ", n), nil)
 			time.Sleep(time.Duration(a%7) * 10 * time.Millisecond)
 		}
 	}
@@ -86,17 +86,17 @@ func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-c
 	return players, results, cancel
 }
 
-// Every circle is found by all its actors, within After, a look and a confirmation. No other actor
+// Every circle is found by all its actors, within After, a check and a confirmation. No other actor
 // finds a circle.
 func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			players, results, cancel := arrange(t, s, w, Options{Policy: Report})
-			time.Sleep(after + every + every/soonLooks)
+			time.Sleep(after + every + every/confirmSpeedup)
 			for a, p := range players {
-				way := w.circleOf(a)
-				if way == nil {
+				path := w.circleOf(a)
+				if path == nil {
 					require.Empty(t, p.circles(), "actor %d", a)
 					continue
 				}
@@ -105,7 +105,7 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 				for _, wait := range p.circles()[0].Waits {
 					owners = append(owners, wait.Owner)
 				}
-				for _, member := range way {
+				for _, member := range path {
 					expected = append(expected, fmt.Sprint("actor ", member))
 				}
 				require.Equal(t, expected, owners)
@@ -125,13 +125,13 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 func TestOneGivesWayForEachCircle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			players, results, cancel := arrange(t, s, w, Options{})
 			defer cancel()
 			refused := 0
 			for a, result := range results {
 				if result == nil { // it does not wait, and ends at once
-					players[a].letGo()
+					players[a].releaseAll()
 				}
 			}
 			done := make(chan int)
@@ -143,7 +143,7 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 						if got.err != nil && !is {
 							t.Errorf("actor %d: %v", a, got.err)
 						}
-						players[a].letGo()
+						players[a].releaseAll()
 						if is {
 							done <- 1
 						} else {
@@ -162,11 +162,11 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 	})
 }
 
-// letGo releases all leases of an actor.
-func (p *player) letGo() {
+// releaseAll releases all leases of an actor.
+func (p *testActor) releaseAll() {
 	for _, lease := range p.leases() {
 		if err := lease.Release(context.Background()); err != nil && !errors.Is(err, leasing.ErrReleased) {
-			p.s.Errorf("%s: %v", p.name, err)
+			p.f.Errorf("%s: %v", p.name, err)
 		}
 	}
 }

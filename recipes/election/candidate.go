@@ -13,12 +13,12 @@ var ErrResigned = errors.New("election: resigned")
 
 // Candidate stands in an election. It is safe for concurrent use.
 type Candidate struct {
-	manager  *leasing.Manager
-	options  Options
-	resigned context.Context // ends with Resign
-	resign   context.CancelFunc
-	running  chan struct{}                 // full while a Run is under way
-	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
+	manager   *leasing.Manager
+	options   Options
+	resignCtx context.Context // ends with Resign
+	resign    context.CancelFunc
+	running   chan struct{}                 // full while a Run is under way
+	lease     atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
 // New returns a candidate, which does nothing before Run.
@@ -32,7 +32,7 @@ func New(manager *leasing.Manager, options Options) (*Candidate, error) {
 		return nil, err
 	}
 	c := &Candidate{manager: manager, options: options, running: make(chan struct{}, 1)}
-	c.resigned, c.resign = context.WithCancel(context.Background())
+	c.resignCtx, c.resign = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -65,12 +65,12 @@ func (c *Candidate) Run(ctx context.Context) error {
 	default:
 		return errors.New("election: this candidate already runs")
 	}
-	if c.resigned.Err() != nil {
+	if c.resignCtx.Err() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.resigned, func() { cancel(ErrResigned) })()
+	defer context.AfterFunc(c.resignCtx, func() { cancel(ErrResigned) })()
 	return c.stand(ctx)
 }
 

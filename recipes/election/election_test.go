@@ -17,7 +17,7 @@ import (
 var errStop = errors.New("shutting down")
 
 func TestOneLeadsAndTheOtherTakesOver(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{})
 		b := s.start("b", Options{})
 		require.True(t, a.IsLeader())
@@ -27,7 +27,7 @@ func TestOneLeadsAndTheOtherTakesOver(t *testing.T) {
 		time.Sleep(20 * ttl) // renewed all the while
 		require.True(t, a.IsLeader())
 		a.cancel(errStop)
-		s.elected(b)
+		s.awaitElected(b)
 		require.Equal(t, errStop, receive(t, a.result))
 		require.False(t, a.IsLeader())
 		require.Greater(t, s.record().Token, first)
@@ -38,7 +38,7 @@ func TestOneLeadsAndTheOtherTakesOver(t *testing.T) {
 // Release before the work has stopped, or renewal that stops when the context
 // is cancelled, would let the next leader in while the first still cleans up.
 func TestTrap_T35_NobodyIsElectedWhileTheLastLeaderCleansUp(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 			s.enter()
 			defer s.leave()
@@ -57,14 +57,14 @@ func TestTrap_T35_NobodyIsElectedWhileTheLastLeaderCleansUp(t *testing.T) {
 			t.Fatal("Resign returned before OnElected")
 		default:
 		}
-		s.elected(b)
+		s.awaitElected(b)
 		require.NoError(t, receive(t, resigned))
 		require.NoError(t, receive(t, a.result))
 	})
 }
 
 func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		causes, reasons, leases := make(chan error, 9), make(chan error, 9), make(chan *leasing.Lease, 9)
 		a := s.start("a", Options{
 			OnElected: func(ctx context.Context, lease *leasing.Lease) error {
@@ -95,7 +95,7 @@ func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
 // Two leaders are at work at a time only if one ignores the end of its context. Its lease is then
 // not trusted, and its writes are refused.
 func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var ledger fencing.Gate
 		write := func(token int64) error {
 			return ledger.Do(t.Context(), token, func(context.Context) error { return nil })
@@ -115,7 +115,7 @@ func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}})
-		s.elected(b)
+		s.awaitElected(b)
 		require.False(t, a.IsLeader(), "it still works, but leads no longer")
 		require.ErrorIs(t, write(old.Token()), leasing.ErrStale)
 		b.cancel(errStop)
@@ -128,7 +128,7 @@ func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 }
 
 func TestShutdownReleasesTheLeaseAlthoughTheContextHasEnded(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{})
 		a.cancel(errStop)
 		require.Equal(t, errStop, receive(t, a.result))
@@ -138,7 +138,7 @@ func TestShutdownReleasesTheLeaseAlthoughTheContextHasEnded(t *testing.T) {
 }
 
 func TestShutdownWhileWaiting(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.start("a", Options{})
 		b := s.start("b", Options{OnResigned: func(*leasing.Lease, error) { t.Error("it was never elected") }})
 		b.cancel(errStop)
@@ -146,8 +146,8 @@ func TestShutdownWhileWaiting(t *testing.T) {
 	})
 }
 
-func TestShutdownTellsWhatWentWrongWithIt(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestShutdownReportsItsErrors(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		flush, refused := errors.New("flush failed"), errors.New("connection refused")
 		var reason error
 		a := s.start("a", Options{
@@ -169,7 +169,7 @@ func TestShutdownTellsWhatWentWrongWithIt(t *testing.T) {
 
 func TestResign(t *testing.T) {
 	t.Run("mid-term", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			var reason error
 			a := s.start("a", Options{OnResigned: func(_ *leasing.Lease, err error) { reason = err }})
 			require.NoError(t, a.Resign(t.Context()))
@@ -182,7 +182,7 @@ func TestResign(t *testing.T) {
 		})
 	})
 	t.Run("while waiting", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			s.start("a", Options{})
 			b := s.start("b", Options{})
 			require.NoError(t, b.Resign(t.Context()))
@@ -190,14 +190,14 @@ func TestResign(t *testing.T) {
 		})
 	})
 	t.Run("between terms", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			a := s.start("a", Options{Pause: time.Hour, OnElected: func(context.Context, *leasing.Lease) error { return nil }})
 			require.NoError(t, a.Resign(t.Context()))
 			require.NoError(t, receive(t, a.result))
 		})
 	})
 	t.Run("by the leader itself", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			var self *Candidate
 			self, err := New(s.manager("a"), Options{Name: name, OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 				return self.Resign(ctx)
@@ -207,7 +207,7 @@ func TestResign(t *testing.T) {
 		})
 	})
 	t.Run("with an impatient context", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			a := s.start("a", Options{OnElected: func(ctx context.Context, _ *leasing.Lease) error {
 				<-ctx.Done()
 				time.Sleep(ttl)
@@ -222,7 +222,7 @@ func TestResign(t *testing.T) {
 }
 
 func TestAnErrorOfOnElectedEndsRun(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		boom := errors.New("boom")
 		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return boom }})
 		require.Equal(t, boom, receive(t, a.result))
@@ -232,14 +232,14 @@ func TestAnErrorOfOnElectedEndsRun(t *testing.T) {
 
 // If OnElected returns context.Canceled although its own context has not ended, that is an error like any other.
 func TestACancelledContextOfTheWorksOwnIsAnError(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return context.Canceled }})
 		require.Equal(t, context.Canceled, receive(t, a.result))
 	})
 }
 
-func TestAnErrorOfOnElectedTellsOfTheReleaseToo(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestAnErrorOfOnElectedIsJoinedWithTheReleaseError(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		boom, refused := errors.New("boom"), errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
 		a := s.start("a", Options{OnElected: func(context.Context, *leasing.Lease) error { return boom }})
@@ -250,7 +250,7 @@ func TestAnErrorOfOnElectedTellsOfTheReleaseToo(t *testing.T) {
 }
 
 func TestStandAgainBacksOffWhileTermsFail(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		boom := errors.New("boom")
 		var terms []time.Time
 		a := s.start("a", Options{
@@ -284,7 +284,7 @@ func TestStandAgainBacksOffWhileTermsFail(t *testing.T) {
 }
 
 func TestSteppingDownLetsOthersIn(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		reasons := make(chan error, 9)
 		s.start("a", Options{
 			OnElected:  func(context.Context, *leasing.Lease) error { time.Sleep(ttl); return nil },
@@ -293,12 +293,12 @@ func TestSteppingDownLetsOthersIn(t *testing.T) {
 		b := s.start("b", Options{})
 		require.NoError(t, receive(t, reasons))
 		synctest.Wait()
-		s.elected(b)
+		s.awaitElected(b)
 	})
 }
 
 func TestAPanicReleasesTheLeaseAndGoesOn(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		candidate, err := New(s.manager("a"), Options{Name: name, OnElected: func(context.Context, *leasing.Lease) error { panic("boom") }})
 		require.NoError(t, err)
 		require.PanicsWithValue(t, "boom", func() { _ = candidate.Run(t.Context()) })
@@ -309,7 +309,7 @@ func TestAPanicReleasesTheLeaseAndGoesOn(t *testing.T) {
 }
 
 func TestRunEndsWithItsManager(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		manager := s.manager("a")
 		result := make(chan error, 1)
 		var reason error
@@ -329,7 +329,7 @@ func TestRunEndsWithItsManager(t *testing.T) {
 }
 
 func TestACandidateRunsOnceAtATime(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{})
 		require.ErrorContains(t, a.Run(t.Context()), "already runs")
 		a.cancel(errStop)

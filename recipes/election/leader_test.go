@@ -15,7 +15,7 @@ import (
 )
 
 func TestFollowersSeeWhoLeads(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		nobody, err := Current(t.Context(), s.watcher, name)
 		require.NoError(t, err)
 		require.False(t, nobody.Elected())
@@ -40,7 +40,7 @@ func TestFollowersSeeWhoLeads(t *testing.T) {
 }
 
 func TestCurrentReportsWhatItCannotTell(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		refused := errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, refused))
 		_, err := Current(t.Context(), s.watcher, name)
@@ -74,7 +74,7 @@ func TestAGuessIsNoLeader(t *testing.T) {
 }
 
 func TestWatchYieldsEachChangeOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		seen := make(chan string, 9)
@@ -138,14 +138,14 @@ func TestWatchYieldsOtherMetadataOfOneLeader(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		var told []map[string]string
+		var seen []map[string]string
 		for leader, err := range Watch(ctx, manager, name, time.Second) {
 			require.NoError(t, err)
-			told = append(told, leader.Metadata)
+			seen = append(seen, leader.Metadata)
 			require.NoError(t, lease.SetMetadata(t.Context(), map[string]string{"url": "here"}))
 		}
 		require.NoError(t, lease.Release(t.Context()))
-		require.Len(t, told, 2)
-		require.Equal(t, map[string]string{"url": "here"}, told[1])
+		require.Len(t, seen, 2)
+		require.Equal(t, map[string]string{"url": "here"}, seen[1])
 	})
 }

@@ -23,58 +23,58 @@ const name = "billing/leader"
 // ttl is the TTL of the candidates' leases.
 const ttl = 10 * time.Second
 
-// stage is an election in virtual time: candidates with a manager each, over
+// fixture is an election in virtual time: candidates with a manager each, over
 // one provider.
-type stage struct {
+type fixture struct {
 	t        *testing.T
 	provider *leasingtest.Provider
 	watcher  *leasing.Manager
 
-	mu       sync.Mutex
-	log      []string
-	inOffice int
+	mu      sync.Mutex
+	log     []string
+	leaders int
 }
 
-func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, provider: leasingtest.NewProvider()}
+		s := &fixture{t: t, provider: leasingtest.NewProvider()}
 		s.watcher = s.manager("watcher")
-		play(t, s)
+		test(t, s)
 	})
 }
 
-func (s *stage) manager(owner string) *leasing.Manager {
+func (s *fixture) manager(owner string) *leasing.Manager {
 	return leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
 }
 
-func (s *stage) note(format string, args ...any) {
+func (s *fixture) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-func (s *stage) notes() []string {
+func (s *fixture) notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.log...)
 }
 
 // enter and leave detect two leaders at a time.
-func (s *stage) enter() {
+func (s *fixture) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inOffice++
-	assert.Equal(s.t, 1, s.inOffice, "two leaders at a time")
+	s.leaders++
+	assert.Equal(s.t, 1, s.leaders, "two leaders at a time")
 }
 
-func (s *stage) leave() {
+func (s *fixture) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inOffice--
+	s.leaders--
 }
 
-func (s *stage) record() leasing.Record {
+func (s *fixture) record() leasing.Record {
 	s.t.Helper()
 	record, err := s.watcher.Inspect(s.t.Context(), name)
 	require.NoError(s.t, err)
@@ -90,7 +90,7 @@ type run struct {
 
 // start runs a candidate whose work lasts until its context ends, unless
 // options say otherwise.
-func (s *stage) start(owner string, options Options) *run {
+func (s *fixture) start(owner string, options Options) *run {
 	s.t.Helper()
 	options.Name = name
 	if options.OnElected == nil {
@@ -124,8 +124,8 @@ func receive[T any](t *testing.T, from <-chan T) (value T) {
 	return value
 }
 
-// elected waits until the candidate leads.
-func (s *stage) elected(r *run) {
+// awaitElected waits until the candidate leads.
+func (s *fixture) awaitElected(r *run) {
 	s.t.Helper()
 	for limit := time.Now().Add(time.Hour); !r.IsLeader(); time.Sleep(10 * time.Millisecond) {
 		require.True(s.t, time.Now().Before(limit), "never elected")

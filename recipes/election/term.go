@@ -13,16 +13,16 @@ import (
 // term is a lease that the candidate held, from its election to its release.
 type term struct {
 	lease *leasing.Lease
-	// ended is the cause with which the context of OnElected had ended when OnElected returned, or
+	// cause is the cause with which the context of OnElected had ended when OnElected returned, or
 	// nil if OnElected returned of its own accord.
-	ended error
-	// failure is the error of OnElected, unless it only says that its context
+	cause error
+	// workErr is the error of OnElected, unless it only says that its context
 	// had ended.
-	failure error
-	// release is the error of the release: a *leasing.LostError in its chain if
+	workErr error
+	// releaseErr is the error of the release: a *leasing.LostError in its chain if
 	// the lease was lost.
-	release error
-	lasted  time.Duration
+	releaseErr error
+	lasted     time.Duration
 }
 
 // stand stands for election, term after term. Resign ends ctx.
@@ -33,17 +33,17 @@ func (c *Candidate) stand(ctx context.Context) error {
 		case term == nil && ctx.Err() == nil:
 			return err // waiting can't help
 		case term == nil:
-			return ended(ctx, nil, nil)
+			return runError(ctx, nil, nil)
 		case c.options.OnResigned != nil:
-			c.options.OnResigned(term.lease, recipe.Join(term.ended, term.failure, term.release))
+			c.options.OnResigned(term.lease, recipe.Join(term.cause, term.workErr, term.releaseErr))
 		}
 		switch {
 		case ctx.Err() != nil:
-			return ended(ctx, term.failure, term.release)
-		case term.failure == nil || term.ended != nil:
+			return runError(ctx, term.workErr, term.releaseErr)
+		case term.workErr == nil || term.cause != nil:
 			failures = 0
 		case !c.options.StandAgain:
-			return recipe.Join(term.failure, term.release)
+			return recipe.Join(term.workErr, term.releaseErr)
 		case term.lasted > c.options.MaxPause:
 			failures = 1
 		default:
@@ -51,14 +51,14 @@ func (c *Candidate) stand(ctx context.Context) error {
 		}
 		recipe.Sleep(ctx, c.options.pause(failures, rand.Float64()))
 		if ctx.Err() != nil {
-			return ended(ctx, nil, nil)
+			return runError(ctx, nil, nil)
 		}
 	}
 }
 
-// ended returns the error of Run after the end of its context: the cause, unless that is
+// runError returns the error of Run after the end of its context: the cause, unless that is
 // ErrResigned, and the errors of the last term.
-func ended(ctx context.Context, failure, release error) error {
+func runError(ctx context.Context, failure, release error) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrResigned) {
 		cause = nil
@@ -74,15 +74,15 @@ func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 		began := time.Now()
 		err := c.options.OnElected(ctx, lease)
 		served.lasted = time.Since(began)
-		served.ended = context.Cause(ctx)
-		if served.ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.ended) {
-			served.failure = err
+		served.cause = context.Cause(ctx)
+		if served.cause == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.cause) {
+			served.workErr = err
 		}
 		return nil // so that the error of Do is that of the release
 	})
 	if served == nil {
 		return nil, err
 	}
-	served.release = err
+	served.releaseErr = err
 	return served, nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// passing is the metadata key of a lease that covers nothing: its holder waits behind the holder of
+// queueOnly is the metadata key of a lease that covers nothing: its holder waits behind the holder of
 // the folder or the file, and releases the lease at once.
-const passing = "leasing.passing"
+const queueOnly = "leasing.passing"
 
 // cleanUpBound bounds the time in which a failed acquire releases its leases.
 const cleanUpBound = 5 * time.Second
@@ -28,11 +28,11 @@ const cleanUpBound = 5 * time.Second
 // folder. So filelock's own waits never form a circle.
 type attempt struct {
 	*Tree
-	once    bool
-	through string // a folder above that this process is passing through; "": none
+	once       bool
+	heldFolder string // a folder above whose queue-only lease this process holds; "": none
 
-	held []*leasing.Lease
-	wait context.Context // ends with the caller's, or with one of the leases
+	held    []*leasing.Lease
+	waitCtx context.Context // ends with the caller's, or with one of the leases
 }
 
 // blockedError says that another holder has a folder above a target.
@@ -50,57 +50,57 @@ func (e *blockedError) Unwrap() error { return &e.HeldError }
 // retries while it keeps others from taking the folder.
 func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set, error) {
 	for {
-		set, err := a.all(ctx, wanted)
+		set, err := a.acquireAll(ctx, wanted)
 		blocked, is := errors.AsType[*blockedError](err)
 		if !is || a.once {
 			return set, err
 		}
-		turn, err := pass(a.manager).Acquire(ctx, blocked.folder)
+		queued, err := queueOnlyManager(a.manager).Acquire(ctx, blocked.folder)
 		if err != nil {
 			return nil, err
 		}
-		set, err = a.inside(ctx, turn, wanted)
+		set, err = a.acquireWithin(ctx, queued, wanted)
 		if !errors.Is(err, leasing.ErrHeld) {
 			return set, err
 		}
 	}
 }
 
-// inside tries while this process holds a passing lease of a folder above, which it then releases.
-func (a attempt) inside(ctx context.Context, turn *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
+// acquireWithin tries while this process holds a queue-only lease of a folder above, which it then releases.
+func (a attempt) acquireWithin(ctx context.Context, queued *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
 	defer func() { // also after a panic of the application's code
-		if released := turn.Release(ctx); released != nil && set != nil {
+		if released := queued.Release(ctx); released != nil && set != nil {
 			set, err = nil, recipe.Join(released, set.Release(ctx))
 		}
 	}()
-	a.once, a.through = true, turn.Name()
-	return a.all(ctx, wanted)
+	a.once, a.heldFolder = true, queued.Name()
+	return a.acquireAll(ctx, wanted)
 }
 
-// pass returns a manager of leases that cover nothing.
-func pass(manager *leasing.Manager) *leasing.Manager {
-	metadata := map[string]string{passing: "true"}
+// queueOnlyManager returns a manager of leases that cover nothing.
+func queueOnlyManager(manager *leasing.Manager) *leasing.Manager {
+	metadata := map[string]string{queueOnly: "true"}
 	maps.Copy(metadata, manager.AcquireOptions().Metadata)
 	return manager.With(leasing.AcquireOptions{Metadata: metadata})
 }
 
-// all acquires the targets in their order. On a failure it releases them and returns the error.
-func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, err error) {
+// acquireAll acquires the targets in their order. On a failure it releases them and returns the error.
+func (a attempt) acquireAll(ctx context.Context, wanted []target) (_ *multilease.Set, err error) {
 	complete := false
 	defer func() {
 		if !complete { // also after a panic of the application's code
-			err = recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+			err = recipe.Join(append([]error{err}, a.releaseAll(ctx)...)...)
 		}
 	}()
-	wait, cancel := context.WithCancelCause(ctx)
+	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a.wait = wait
+	a.waitCtx = waitCtx
 	for _, one := range wanted {
-		lease, err := a.ask(a.manager, one.name)
+		lease, err := a.acquireOne(a.manager, one.name)
 		if err == nil {
 			a.held = append(a.held, lease)
 			defer context.AfterFunc(lease.Context(), func() { cancel(lease.Err()) })()
-			err = a.look(one)
+			err = a.checkConflicts(one)
 		}
 		if err != nil {
 			return nil, err
@@ -114,16 +114,16 @@ func (a attempt) all(ctx context.Context, wanted []target) (_ *multilease.Set, e
 	return set, nil
 }
 
-// ask acquires one name.
-func (a *attempt) ask(manager *leasing.Manager, name string) (*leasing.Lease, error) {
+// acquireOne acquires one name.
+func (a *attempt) acquireOne(manager *leasing.Manager, name string) (*leasing.Lease, error) {
 	if a.once {
-		return manager.TryAcquire(a.wait, name)
+		return manager.TryAcquire(a.waitCtx, name)
 	}
-	return manager.Acquire(a.wait, name)
+	return manager.Acquire(a.waitCtx, name)
 }
 
-// letGo releases the held leases in reverse order.
-func (a *attempt) letGo(ctx context.Context) (errs []error) {
+// releaseAll releases the held leases in reverse order.
+func (a *attempt) releaseAll(ctx context.Context) (errs []error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
 	defer cancel()
 	for _, lease := range slices.Backward(a.held) {
@@ -132,17 +132,17 @@ func (a *attempt) letGo(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// look checks, after a target is acquired, that no other holder has a folder above the target, or a
+// checkConflicts checks, after a target is acquired, that no other holder has a folder above the target, or a
 // file or folder below.
-func (a *attempt) look(one target) error {
-	if !a.covers {
+func (a *attempt) checkConflicts(one target) error {
+	if !a.leasesFolders {
 		return nil
 	}
-	for _, folder := range one.above() {
-		if folder == a.through {
+	for _, folder := range one.parents() {
+		if folder == a.heldFolder {
 			continue
 		}
-		r, err := a.manager.Inspect(a.wait, folder)
+		r, err := a.manager.Inspect(a.waitCtx, folder)
 		if err != nil {
 			return err
 		}
@@ -151,32 +151,32 @@ func (a *attempt) look(one target) error {
 		}
 	}
 	for one.folder {
-		below, err := a.below(one.name)
+		below, err := a.heldBelow(one.name)
 		if err != nil || below == nil {
 			return err
 		}
 		if a.once {
 			return &leasing.HeldError{Holder: *below}
 		}
-		turn, err := a.ask(pass(a.manager), below.Name)
+		queued, err := a.acquireOne(queueOnlyManager(a.manager), below.Name)
 		if err != nil {
 			return err
 		}
-		if err := turn.Release(a.wait); err != nil {
+		if err := queued.Release(a.waitCtx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// covers reports whether a record shows a held lease that is not a passing lease.
+// covers reports whether a record shows a held lease that is not a queue-only lease.
 func covers(r leasing.Record) bool {
-	return r.Held && (r.Unconfirmed || r.Metadata[passing] == "")
+	return r.Held && (r.Unconfirmed || r.Metadata[queueOnly] == "")
 }
 
-// below returns a held lease below a folder, or nil.
-func (a *attempt) below(folder string) (*leasing.Record, error) {
-	for r, err := range a.manager.List(a.wait, leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
+// heldBelow returns a held lease below a folder, or nil.
+func (a *attempt) heldBelow(folder string) (*leasing.Record, error) {
+	for r, err := range a.manager.List(a.waitCtx, leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
 		if err != nil {
 			return nil, err
 		}

@@ -59,13 +59,13 @@ func gitFolders(dotGit string) (common, name string, err error) {
 		if !is {
 			return "", "", fmt.Errorf("%s does not begin with \"gitdir: \"", dotGit)
 		}
-		common = beside(dotGit, path)
+		common = resolveRelative(dotGit, path)
 	}
 	text, err := os.ReadFile(filepath.Join(common, "commondir"))
 	switch {
 	case err == nil:
 		name = "worktree-" + filepath.Base(common)
-		common = beside(filepath.Join(common, "commondir"), string(text))
+		common = resolveRelative(filepath.Join(common, "commondir"), string(text))
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", "", err
 	}
@@ -76,8 +76,8 @@ func gitFolders(dotGit string) (common, name string, err error) {
 	return common, name, err
 }
 
-// beside returns the place that a line in a file names, which may be relative to the file.
-func beside(file, line string) string {
+// resolveRelative returns the place that a line in a file names, which may be relative to the file.
+func resolveRelative(file, line string) string {
 	path := strings.TrimRight(line, "\r\n")
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(file), path)

@@ -26,7 +26,7 @@ func (t *Tree) withLinks(ctx context.Context, places []string, byName map[string
 			if one, links := identity(info); links > 1 || path == place {
 				files[one], linked = true, linked || links > 1
 			}
-			return bounded(len(files))
+			return checkLinkCount(len(files))
 		})
 		if err != nil {
 			return err
@@ -44,17 +44,17 @@ func (t *Tree) withLinks(ctx context.Context, places []string, byName map[string
 		if one, _ := identity(info); !files[one] {
 			return nil
 		}
-		found, err := t.named(path, path, info)
+		found, err := t.targetAt(path, path, info)
 		if _, has := byName[found.name]; err != nil || has {
 			return err
 		}
 		byName[found.name] = found
 		added++
-		return bounded(added)
+		return checkLinkCount(added)
 	})
 }
 
-func bounded(added int) error {
+func checkLinkCount(added int) error {
 	if added > maxLinked {
 		return &leasing.InvalidError{Field: "paths", Value: "many hard links", Want: fmt.Sprintf("at most %d names and inodes of files that have several names", maxLinked)}
 	}

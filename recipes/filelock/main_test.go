@@ -25,9 +25,9 @@ type checkout struct {
 	provider *leasingtest.Provider
 }
 
-// inCheckout runs a test in virtual time, in a folder with these files; a name that
+// withCheckout runs a test in virtual time, in a folder with these files; a name that
 // ends in a slash is a folder.
-func inCheckout(t *testing.T, files []string, test func(t *testing.T, c *checkout)) {
+func withCheckout(t *testing.T, files []string, test func(t *testing.T, c *checkout)) {
 	t.Helper()
 	root := folderWith(t, files...)
 	synctest.Test(t, func(t *testing.T) { test(t, &checkout{t, root, leasingtest.NewProvider()}) })

@@ -36,10 +36,10 @@ type Options struct {
 
 // Tree leases the files and folders below a root. It is safe for concurrent use.
 type Tree struct {
-	manager *leasing.Manager
-	options Options
-	root    string // resolved
-	covers  bool   // whether folders can be leased
+	manager       *leasing.Manager
+	options       Options
+	root          string // resolved
+	leasesFolders bool   // whether folders can be leased
 }
 
 // New makes a tree. It sends no request.
@@ -63,7 +63,7 @@ func New(manager *leasing.Manager, options Options) (*Tree, error) {
 	}
 	options.FoldCase = options.FoldCase || foldsCase(root)
 	c := manager.Capabilities()
-	return &Tree{manager: manager, options: options, root: root, covers: !c.ReadsMayLag}, nil
+	return &Tree{manager: manager, options: options, root: root, leasesFolders: !c.ReadsMayLag}, nil
 }
 
 // LeaseName returns the name of a path's lease. multilease.Set.Lease finds the lease by that name,
@@ -109,8 +109,8 @@ type target struct {
 	folder bool // there may be files below it
 }
 
-// above returns the names of the folders above a target, from the root down.
-func (t target) above() (names []string) {
+// parents returns the names of the folders above a target, from the root down.
+func (t target) parents() (names []string) {
 	for i, tree := 0, strings.IndexByte(t.name, ':'); i < len(t.name); i++ {
 		if t.name[i] == '/' && i > tree {
 			names = append(names, t.name[:i])
@@ -125,34 +125,34 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return target{}, "", invalid("a path without NUL")
 	}
-	at := path
-	if !filepath.IsAbs(at) {
-		at = t.root + string(filepath.Separator) + at // Join would take .. away before links are followed
+	resolved := path
+	if !filepath.IsAbs(resolved) {
+		resolved = t.root + string(filepath.Separator) + resolved // Join would take .. away before links are followed
 	}
-	at, info, err := resolve(at)
+	resolved, info, err := resolve(resolved)
 	if err != nil {
 		return target{}, "", fmt.Errorf("%w: %w", invalid("a path that can be resolved"), err)
 	}
-	found, err = t.named(path, at, info)
-	if err == nil && !t.covers && (asFolder(path) || info != nil && info.IsDir()) {
+	found, err = t.targetAt(path, resolved, info)
+	if err == nil && !t.leasesFolders && (asFolder(path) || info != nil && info.IsDir()) {
 		err = fmt.Errorf("%w: leases of folders, on %s", leasing.ErrUnsupported, t.manager.Capabilities().Provider)
 	}
-	return found, at, err
+	return found, resolved, err
 }
 
-// named returns the target at the place to which a path leads. info is nil if there is no file.
-func (t *Tree) named(path, at string, info fs.FileInfo) (target, error) {
+// targetAt returns the target at the place to which a path leads. info is nil if there is no file.
+func (t *Tree) targetAt(path, place string, info fs.FileInfo) (target, error) {
 	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
-	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))
+	below, is := strings.CutPrefix(place, strings.TrimSuffix(t.root, string(filepath.Separator)))
 	below = filepath.ToSlash(below)
 	if !is || below != "" && below[0] != '/' {
-		return target{}, invalid("one in " + t.root + "; it leads to " + at)
+		return target{}, invalid("one in " + t.root + "; it leads to " + place)
 	}
 	below = strings.TrimSuffix(below, "/")
 	if t.options.FoldCase {
 		below = fold(below)
 	}
-	found := target{name: t.options.Name + ":" + escape(below), folder: t.covers && (info == nil || info.IsDir())}
+	found := target{name: t.options.Name + ":" + escape(below), folder: t.leasesFolders && (info == nil || info.IsDir())}
 	if err := t.manager.Capabilities().ValidateName(found.name); err != nil {
 		return target{}, fmt.Errorf("%w: %w", invalid("a shorter path"), err)
 	}
@@ -181,7 +181,7 @@ func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 	var all []target
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		one := byName[name]
-		if !slices.ContainsFunc(one.above(), func(folder string) bool { _, has := byName[folder]; return has }) {
+		if !slices.ContainsFunc(one.parents(), func(folder string) bool { _, has := byName[folder]; return has }) {
 			all = append(all, one)
 		}
 	}
@@ -190,10 +190,10 @@ func (t *Tree) targets(ctx context.Context, paths []string) ([]target, error) {
 
 func (t *Tree) acquire(ctx context.Context, paths []string, once bool) (*multilease.Set, error) {
 	a, options := attempt{Tree: t, once: once}, t.manager.AcquireOptions()
-	_, passes := options.Metadata[passing]
+	_, hasKey := options.Metadata[queueOnly]
 	switch {
-	case passes:
-		return nil, &leasing.InvalidError{Field: "AcquireOptions.Metadata", Value: passing, Want: "other keys: a lease with this one covers nothing"}
+	case hasKey:
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.Metadata", Value: queueOnly, Want: "other keys: a lease with this one covers nothing"}
 	case options.WaitLimit != 0:
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.WaitLimit", Value: options.WaitLimit, Want: "0: bound the wait by the context"}
 	case options.NoAutoRenew:

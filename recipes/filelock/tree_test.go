@@ -25,7 +25,7 @@ import (
 
 // One file has one lease, for any spelling of its path.
 func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
-	inCheckout(t, []string{"src/a.go", "docs/"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a.go", "docs/"}, func(t *testing.T, c *checkout) {
 		require.NoError(t, os.Symlink("src", filepath.Join(c.root, "link")))
 		require.NoError(t, os.Symlink(filepath.Join(c.root, "src/a.go"), filepath.Join(c.root, "docs/absolute")))
 		require.NoError(t, os.Symlink("../src/later", filepath.Join(c.root, "docs/dangling")))
@@ -56,7 +56,7 @@ func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
 }
 
 func TestCheckoutsAtOtherPlacesMeanTheSameFile(t *testing.T) {
-	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
 		other := c.agent("other machine", Options{Root: folderWith(t, "a")})
 		set := c.takes(c.agent("here", Options{}), "a")
 		c.refused(other, "a")
@@ -66,7 +66,7 @@ func TestCheckoutsAtOtherPlacesMeanTheSameFile(t *testing.T) {
 }
 
 func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
-	inCheckout(t, []string{"file", "folder/"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"file", "folder/"}, func(t *testing.T, c *checkout) {
 		require.NoError(t, os.Symlink("loop", filepath.Join(c.root, "loop")))
 		require.NoError(t, os.Symlink("/", filepath.Join(c.root, "out")))
 		tree := c.agent("a", Options{})
@@ -79,7 +79,7 @@ func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
 			_, err = tree.TryAcquire(t.Context(), []string{"folder", path})
 			require.ErrorIs(t, err, leasing.ErrInvalid, path)
 		}
-		for _, options := range []leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}, pass(tree.manager).AcquireOptions()} {
+		for _, options := range []leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}, queueOnlyManager(tree.manager).AcquireOptions()} {
 			other, err := New(tree.manager.With(options), tree.options)
 			require.NoError(t, err)
 			_, err = other.Acquire(t.Context(), []string{"file"})
@@ -99,7 +99,7 @@ func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
 }
 
 func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
-	inCheckout(t, []string{"src/a", "src/sub/b", "srcx"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a", "src/sub/b", "srcx"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		set := c.takes(ann, "src/")
 		for _, path := range []string{"src", "src/a", "src/new", "src/sub/", "src/sub/b", "src/sub/deep/new", "."} {
@@ -124,7 +124,7 @@ func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
 
 // Whichever comes second, the folder or the file, waits for the other's release.
 func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
-	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})
 		a, b := c.takes(ann, "src/a"), c.takes(eve, "src/b")
 		folder := c.waits(bob, "src/")
@@ -146,7 +146,7 @@ func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 
 // Several waiters behind a folder do not wait for each other.
 func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
-	inCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
 		set := func() *multilease.Set { // it does not wait for the leases below
@@ -171,15 +171,15 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 
 // A lease that only passes covers nothing, above or below.
 func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
-	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		for _, name := range []string{"app:/src", "app:"} {
-			l, err := pass(ann.manager).TryAcquire(t.Context(), name)
+			l, err := queueOnlyManager(ann.manager).TryAcquire(t.Context(), name)
 			require.NoError(t, err)
 			require.NoError(t, c.takes(bob, "src/a").Release(t.Context()))
 			require.NoError(t, l.Release(t.Context()))
 		}
-		l, err := pass(ann.manager).TryAcquire(t.Context(), "app:/src/a")
+		l, err := queueOnlyManager(ann.manager).TryAcquire(t.Context(), "app:/src/a")
 		require.NoError(t, err)
 		c.takes(bob, "src")
 		require.NoError(t, l.Release(t.Context()))
@@ -188,7 +188,7 @@ func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 
 // A waiter for a file is served eventually, even if several holders take turns with its folder.
 func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
-	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		c.provider.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
 			time.Sleep(time.Millisecond)
 			return apply()
@@ -222,7 +222,7 @@ func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 }
 
 func TestSeveralPathsAreAcquiredInOrderAllOrNone(t *testing.T) {
-	inCheckout(t, []string{"a", "b", "c/d", "c/e"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a", "b", "c/d", "c/e"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		set := c.takes(ann, "c/d", "b", "c", "a", "b")
 		require.Equal(t, []string{"app:/a", "app:/b", "app:/c"}, names(set), "and what is covered is left out")
@@ -243,7 +243,7 @@ func TestSeveralPathsAreAcquiredInOrderAllOrNone(t *testing.T) {
 }
 
 func TestCaseIsFoldedWhereTheOptionsSaySo(t *testing.T) {
-	inCheckout(t, []string{"README", "straße"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"README", "straße"}, func(t *testing.T, c *checkout) {
 		folding := c.agent("a", Options{FoldCase: true})
 		for _, pair := range [][2]string{{"README", "readme"}, {"new/ÄÖÜ", "NEW/äöü"}, {"k", "\u212a"}} { // the Kelvin sign
 			one, err := folding.LeaseName(pair[0])
@@ -252,12 +252,12 @@ func TestCaseIsFoldedWhereTheOptionsSaySo(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, one, other)
 		}
-		require.False(t, foldsCase(c.root), "this file system tells them apart")
+		require.False(t, foldsCase(c.root), "this file system distinguishes them")
 	})
 }
 
 func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
-	inCheckout(t, []string{"a/one", "single"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a/one", "single"}, func(t *testing.T, c *checkout) {
 		require.NoError(t, os.Link(filepath.Join(c.root, "a/one"), filepath.Join(c.root, "two")))
 		ann, bob := c.agent("ann", Options{HardLinks: true}), c.agent("bob", Options{HardLinks: true})
 		set := c.takes(ann, "a/one")
@@ -276,7 +276,7 @@ func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
 // other, regardless of when the link, the file or the replaced file was created.
 func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 	links := Options{HardLinks: true}
-	inCheckout(t, []string{"d/sub/x", "e/", "f/y", "g/"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"d/sub/x", "e/", "f/y", "g/"}, func(t *testing.T, c *checkout) {
 		at := func(name string) string { return filepath.Join(c.root, name) }
 		replace := func(name string) {
 			require.NoError(t, os.WriteFile(at("new"), []byte("new"), 0o644))
@@ -328,7 +328,7 @@ func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 
 // Two checkouts of one tree on one machine share files by hard links, like those of package managers.
 func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
-	inCheckout(t, []string{"one/d/x", "two/e/", "two/y"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"one/d/x", "two/e/", "two/y"}, func(t *testing.T, c *checkout) {
 		at := func(name string) string { return filepath.Join(c.root, name) }
 		ann := c.agent("ann", Options{HardLinks: true, Root: at("one")})
 		bob := c.agent("bob", Options{HardLinks: true, Root: at("two")})
@@ -342,7 +342,7 @@ func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 
 // Links in a folder cost leases, so there is a bound.
 func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
-	inCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
 		for i := range maxLinked/2 + 1 {
 			name := filepath.Join(c.root, "a", strconv.Itoa(i))
 			require.NoError(t, os.WriteFile(name, nil, 0o644))
@@ -364,7 +364,7 @@ func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 
 // A link that is changed during the wait for its lease leads to another file.
 func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
-	inCheckout(t, []string{"v1", "v2"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"v1", "v2"}, func(t *testing.T, c *checkout) {
 		link := filepath.Join(c.root, "current")
 		require.NoError(t, os.Symlink("v1", link))
 		first := c.takes(c.agent("ann", Options{}), "current")
@@ -377,8 +377,8 @@ func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
 	})
 }
 
-func TestDoReleasesAndTellsOfALoss(t *testing.T) {
-	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
+func TestDoReleasesAndReportsALoss(t *testing.T) {
+	withCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		failed := errors.New("full disk")
 		err := ann.Do(t.Context(), []string{"a"}, func(ctx context.Context, set *multilease.Set) error {
@@ -400,7 +400,7 @@ func TestDoReleasesAndTellsOfALoss(t *testing.T) {
 
 // The loss of an early lease ends the wait for a later lease.
 func TestALossWhileWaitingEndsTheWait(t *testing.T) {
-	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		c.takes(bob, "b")
 		result := make(chan error, 1)
@@ -416,7 +416,7 @@ func TestALossWhileWaitingEndsTheWait(t *testing.T) {
 }
 
 func TestACancelledAcquireKeepsNothing(t *testing.T) {
-	inCheckout(t, []string{"a", "src/b"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a", "src/b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		for _, theirs := range []string{"src/b", "src/"} {
 			set := c.takes(bob, theirs)
@@ -472,9 +472,9 @@ func TestStateFolder(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrNotSetUp)
 }
 
-// The application's code runs in an acquire, and may panic: with the first path held, and while passing through a folder.
+// The application's code runs in an acquire, and may panic: with the first path held, and while behind the holder of a folder.
 func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
-	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{TTL: 10 * time.Second, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
 			if strings.HasSuffix(r.Name, "/b") {
 				panic("no such class")
@@ -504,7 +504,7 @@ func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 
 // The parts of a tree's name are not folders: leases with these names are unrelated.
 func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
-	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{})
 		leader, err := m.TryAcquire(t.Context(), "team")
 		require.NoError(t, err)
@@ -518,7 +518,7 @@ func TestATreeWhoseNameHasPartsIsInNobodysWay(t *testing.T) {
 // A path whose lease would have too long a name is refused, and so is a hard link to a file at such a path.
 func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 	long := strings.Repeat("a/", 255) + "file" // 514 bytes
-	inCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{long, "e/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{HardLinks: true})
 		_, err := ann.TryAcquire(t.Context(), []string{long})
 		require.ErrorIs(t, err, leasing.ErrInvalid)
@@ -533,7 +533,7 @@ func TestALongPathIsRefusedWithItsBound(t *testing.T) {
 
 // A lease belongs to a name, as documented, since no file system reports a rename.
 func TestTheHolderOfARenamedFolderHasTheOldName(t *testing.T) {
-	inCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
+	withCheckout(t, []string{"src/old/a.go"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		both := c.takes(ann, "src/old/", "src/new/")
 		require.NoError(t, os.Rename(filepath.Join(c.root, "src/old"), filepath.Join(c.root, "src/new")))

@@ -34,7 +34,7 @@ func TryAcquire(ctx context.Context, manager *leasing.Manager, names []string) (
 }
 
 func acquire(ctx context.Context, manager *leasing.Manager, names []string, once bool) (_ *Set, err error) {
-	names, err = canonical(names)
+	names, err = sortedNames(names)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func Under(ctx context.Context, set *Set, fn func(ctx context.Context, set *Set)
 	return recipe.Do(ctx, set.ctx, work, func() []error { return set.release(ctx) })
 }
 
-// canonical returns the names in the order of their bytes, each once.
-func canonical(names []string) ([]string, error) {
+// sortedNames returns the names in the order of their bytes, each once.
+func sortedNames(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, &leasing.InvalidError{Field: "names", Value: names, Want: "at least one name"}
 	}
@@ -114,18 +114,18 @@ func canonical(names []string) ([]string, error) {
 // acquireAll acquires the names in order. The wait for each ends with ctx, and
 // with the set, if a lease of the set is lost.
 func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []string, once bool) error {
-	wait, cancel := context.WithCancelCause(ctx)
+	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	limit, began := manager.AcquireOptions().WaitLimit, time.Now()
 	for _, name := range names {
-		ask := manager.Acquire
+		acquireNext := manager.Acquire
 		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // the limit has passed, and a free name can still be acquired
-			ask = manager.TryAcquire
+			acquireNext = manager.TryAcquire
 		} else if limit > 0 {
-			ask = manager.With(leasing.AcquireOptions{WaitLimit: left}).Acquire
+			acquireNext = manager.With(leasing.AcquireOptions{WaitLimit: left}).Acquire
 		}
-		lease, err := ask(wait, name)
+		lease, err := acquireNext(waitCtx, name)
 		if err != nil {
 			return err
 		}

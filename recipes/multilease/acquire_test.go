@@ -22,7 +22,7 @@ import (
 var errStop = errors.New("shutting down")
 
 func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		set := s.acquire("b", "a", "ä", "B", "a")
 		require.Equal(t, []string{"B", "a", "b", "ä"}, s.calls(leasingtest.Acquire))
 		require.NoError(t, set.Release(t.Context()))
@@ -32,8 +32,8 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 
 // A failed acquire releases its leases in reverse order, for any cause.
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		s.theirs("c")
+	withFixture(t, func(t *testing.T, s *fixture) {
+		s.acquireOther("c")
 		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b", "c", "d"})
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
@@ -46,10 +46,10 @@ func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 
 // The context that ended the wait must not keep the releases from the backend.
 func TestTrap_T41_ACancelledAcquireKeepsNothing(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		s.theirs("b")
+	withFixture(t, func(t *testing.T, s *fixture) {
+		s.acquireOther("b")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		result := s.acquiring(ctx, nil, "a", "b")
+		result := s.acquireAsync(ctx, nil, "a", "b")
 		require.Equal(t, []string{"ours", "them"}, s.holders("a", "b"))
 		cancel(errStop)
 		err := receive(t, result)
@@ -60,8 +60,8 @@ func TestTrap_T41_ACancelledAcquireKeepsNothing(t *testing.T) {
 }
 
 func TestTrap_T41_EarlyLeasesAreRenewedWhileLaterOnesAreWaitedFor(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		b := s.theirs("b")
+	withFixture(t, func(t *testing.T, s *fixture) {
+		b := s.acquireOther("b")
 		done := make(chan *Set)
 		go func() { done <- s.acquire("a", "b", "c") }()
 		time.Sleep(20 * ttl)
@@ -76,10 +76,10 @@ func TestTrap_T41_EarlyLeasesAreRenewedWhileLaterOnesAreWaitedFor(t *testing.T) 
 
 // The wait ends when the set can no longer be complete.
 func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		s.theirs("c")
-		result := s.acquiring(t.Context(), nil, "a", "b", "c")
-		_, err := s.them.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
+	withFixture(t, func(t *testing.T, s *fixture) {
+		s.acquireOther("c")
+		result := s.acquireAsync(t.Context(), nil, "a", "b", "c")
+		_, err := s.other.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		err = receive(t, result)
 		var member *MemberError
@@ -95,7 +95,7 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 // The application's code runs in an acquire, and may panic. A caller that recovers has no set to
 // release.
 func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
 			if r.Name == "b" {
 				panic("no such class")
@@ -109,7 +109,7 @@ func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 
 // The last acquire may succeed at the moment at which an early lease is lost.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, err := s.ours.TryAcquire(t.Context(), "a")
 		require.NoError(t, err)
 		set := newSet(t.Context())
@@ -131,10 +131,10 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 
 // With a manager that renews nothing, the acquire fails, and does not return a set with a lost lease.
 func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})
-		s.theirs("b")
-		result := s.acquiring(t.Context(), nil, "a", "b")
+		s.acquireOther("b")
+		result := s.acquireAsync(t.Context(), nil, "a", "b")
 		began := time.Now()
 		require.ErrorIs(t, receive(t, result), leasing.ErrLost)
 		require.LessOrEqual(t, time.Since(began), ttl)
@@ -142,11 +142,11 @@ func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
 }
 
 func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		a := s.theirs("a")
-		s.theirs("b")
+	withFixture(t, func(t *testing.T, s *fixture) {
+		a := s.acquireOther("a")
+		s.acquireOther("b")
 		began := time.Now()
-		result := s.acquiring(t.Context(), &leasing.AcquireOptions{WaitLimit: 20 * time.Second}, "a", "b")
+		result := s.acquireAsync(t.Context(), &leasing.AcquireOptions{WaitLimit: 20 * time.Second}, "a", "b")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, a.Release(t.Context()))
 		require.ErrorIs(t, receive(t, result), leasing.ErrHeld)
@@ -155,14 +155,14 @@ func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
 }
 
 func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
 		set, err := Acquire(t.Context(), s.ours.With(leasing.AcquireOptions{WaitLimit: 2 * time.Second}), []string{"a", "b"})
 		require.NoError(t, err)
 		require.NoError(t, set.Release(t.Context()))
 
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
-		s.theirs("b")
+		s.acquireOther("b")
 		began := time.Now()
 		_, err = Acquire(t.Context(), s.ours.With(leasing.AcquireOptions{WaitLimit: time.Second}), []string{"a", "b"})
 		require.ErrorIs(t, err, leasing.ErrHeld)
@@ -171,8 +171,8 @@ func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
 }
 
 func TestTryAsksForEachNameOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		b, began := s.theirs("b"), time.Now()
+	withFixture(t, func(t *testing.T, s *fixture) {
+		b, began := s.acquireOther("b"), time.Now()
 		err := TryDo(t.Context(), s.ours, []string{"a", "b"}, func(context.Context, *Set) error { panic("not reached") })
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Zero(t, time.Since(began))
@@ -187,13 +187,13 @@ func TestTryAsksForEachNameOnce(t *testing.T) {
 }
 
 func TestTheDeadlineIsOneForAllNames(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		a := s.theirs("a")
-		s.theirs("b")
+	withFixture(t, func(t *testing.T, s *fixture) {
+		a := s.acquireOther("a")
+		s.acquireOther("b")
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		result := s.acquiring(ctx, nil, "a", "b")
+		result := s.acquireAsync(ctx, nil, "a", "b")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, a.Release(t.Context()))
 		require.ErrorIs(t, receive(t, result), context.DeadlineExceeded)
@@ -201,11 +201,11 @@ func TestTheDeadlineIsOneForAllNames(t *testing.T) {
 	})
 }
 
-func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestTheErrorOfAFailedAcquireReportsFailedReleases(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		refused := errors.New("connection refused")
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
-		s.theirs("b")
+		s.acquireOther("b")
 		began := time.Now()
 		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b"})
 		require.ErrorIs(t, err, leasing.ErrHeld)
@@ -215,7 +215,7 @@ func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
 }
 
 func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		for field, call := range map[string]func() error{
 			"names []": func() error { return s.try() },
 			"names[1]": func() error { return s.try("a", "") },
@@ -235,7 +235,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-func (s *stage) try(names ...string) error {
+func (s *fixture) try(names ...string) error {
 	_, err := Acquire(s.t.Context(), s.ours, names)
 	return err
 }
@@ -245,7 +245,7 @@ func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}
 		wants := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(names), 1, 4), 2, 6).Draw(rt, "wants")
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			inside := map[string]*atomic.Int32{}
 			for _, name := range names {
 				inside[name] = new(atomic.Int32)
@@ -264,7 +264,7 @@ func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 			defer cancel()
 			var wg sync.WaitGroup
 			for i, want := range wants {
-				manager := []*leasing.Manager{s.ours, s.them}[i%2]
+				manager := []*leasing.Manager{s.ours, s.other}[i%2]
 				wg.Go(func() {
 					if err := Do(ctx, manager, want, work); err != nil {
 						t.Errorf("%v: %v", want, err)

@@ -17,33 +17,33 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ttl = 10 * time.Second
 
-// stage is two managers over one provider, in virtual time.
-type stage struct {
-	t          *testing.T
-	provider   *leasingtest.Provider
-	ours, them *leasing.Manager
+// fixture is two managers over one provider, in virtual time.
+type fixture struct {
+	t           *testing.T
+	provider    *leasingtest.Provider
+	ours, other *leasing.Manager
 }
 
-func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, provider: leasingtest.NewProvider()}
+		s := &fixture{t: t, provider: leasingtest.NewProvider()}
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl})
-		s.them = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "them", TTL: ttl})
-		play(t, s)
+		s.other = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "them", TTL: ttl})
+		test(t, s)
 	})
 }
 
-// theirs acquires a name for the other manager.
-func (s *stage) theirs(name string) *leasing.Lease {
+// acquireOther acquires a name for the other manager.
+func (s *fixture) acquireOther(name string) *leasing.Lease {
 	s.t.Helper()
-	lease, err := s.them.TryAcquire(s.t.Context(), name)
+	lease, err := s.other.TryAcquire(s.t.Context(), name)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
 }
 
-func (s *stage) acquire(names ...string) *Set {
+func (s *fixture) acquire(names ...string) *Set {
 	s.t.Helper()
 	set, err := Acquire(s.t.Context(), s.ours, names)
 	require.NoError(s.t, err)
@@ -51,8 +51,8 @@ func (s *stage) acquire(names ...string) *Set {
 	return set
 }
 
-// acquiring acquires in the background.
-func (s *stage) acquiring(ctx context.Context, options *leasing.AcquireOptions, names ...string) <-chan error {
+// acquireAsync acquires in the background.
+func (s *fixture) acquireAsync(ctx context.Context, options *leasing.AcquireOptions, names ...string) <-chan error {
 	result := make(chan error, 1)
 	manager := s.ours
 	if options != nil {
@@ -70,10 +70,10 @@ func (s *stage) acquiring(ctx context.Context, options *leasing.AcquireOptions, 
 }
 
 // holders returns the holder of each name, or "-" for a free name.
-func (s *stage) holders(names ...string) (holders []string) {
+func (s *fixture) holders(names ...string) (holders []string) {
 	s.t.Helper()
 	for _, name := range names {
-		record, err := s.them.Inspect(s.t.Context(), name)
+		record, err := s.other.Inspect(s.t.Context(), name)
 		require.NoError(s.t, err)
 		if !record.Held {
 			record.Owner = "-"
@@ -84,7 +84,7 @@ func (s *stage) holders(names ...string) (holders []string) {
 }
 
 // calls returns the names of the calls of an op, in order.
-func (s *stage) calls(op leasingtest.Op) (names []string) {
+func (s *fixture) calls(op leasingtest.Op) (names []string) {
 	for _, call := range s.provider.Calls() {
 		if call.Op == op {
 			names = append(names, call.Name)

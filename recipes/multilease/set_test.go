@@ -15,7 +15,7 @@ import (
 )
 
 func TestASetShowsItsLeases(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		set, err := Acquire(ctx, s.ours, []string{"b", "a"})
@@ -41,7 +41,7 @@ func TestASetShowsItsLeases(t *testing.T) {
 }
 
 func TestTheLossOfOneLeaseEndsTheSet(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		set := s.acquire("a", "b", "c")
 		leasingtest.Lose(t, s.provider, set.Lease("b"), leasing.LostTaken)
 		<-set.Done()
@@ -61,7 +61,7 @@ func TestTheLossOfOneLeaseEndsTheSet(t *testing.T) {
 }
 
 func TestReleaseErrorsAreJoined(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		set := s.acquire("a", "b", "c")
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Release && call.Name != "b" {
@@ -78,7 +78,7 @@ func TestReleaseErrorsAreJoined(t *testing.T) {
 
 // Each lease's release waits a second for a hanging backend, in parallel.
 func TestReleaseWithAnEndedContextIsShort(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		set := s.acquire("a", "b", "c", "d", "e", "f", "g", "h")
 		defer s.provider.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +90,7 @@ func TestReleaseWithAnEndedContextIsShort(t *testing.T) {
 }
 
 func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		boom := errors.New("boom")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		err := Do(ctx, s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
@@ -109,7 +109,7 @@ func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
 }
 
 func TestReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		err := Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
 			require.NoError(t, set.Release(ctx))
 			require.Equal(t, leasing.ErrReleased, context.Cause(ctx))
@@ -121,8 +121,8 @@ func TestReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	})
 }
 
-func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestDoReportsALossAlthoughTheWorkSucceeded(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		lose := func(answer func(ctx context.Context) error) error {
 			return Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, set *Set) error {
 				leasingtest.Lose(t, s.provider, set.Lease("a"), leasing.LostBroken)
@@ -133,7 +133,7 @@ func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 		require.ErrorIs(t, lose(func(context.Context) error { return nil }), leasing.ErrLost)
 
 		err := lose(context.Cause)
-		require.EqualError(t, err, `multilease: "a": lease lost: broken`, "told once")
+		require.EqualError(t, err, `multilease: "a": lease lost: broken`, "reported once")
 
 		boom := errors.New("boom")
 		err = lose(func(context.Context) error { return boom })
@@ -143,7 +143,7 @@ func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 }
 
 func TestDoReleasesAfterAPanic(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		require.PanicsWithValue(t, "boom", func() {
 			_ = Do(t.Context(), s.ours, []string{"a", "b"}, func(context.Context, *Set) error { panic("boom") })
 		})
@@ -152,7 +152,7 @@ func TestDoReleasesAfterAPanic(t *testing.T) {
 }
 
 func TestASetEndsWithItsManager(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		result := make(chan error, 1)
 		go func() {
 			result <- Do(t.Context(), s.ours, []string{"a", "b"}, func(ctx context.Context, _ *Set) error {

@@ -13,8 +13,8 @@ import (
 func TestClocksThatDisagreeStartNoTickTwice(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		t.Run(fmt.Sprintf("AtLeastOnce %v", atLeastOnce), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				s.until(30 * time.Minute)
+			withFixture(t, func(t *testing.T, s *fixture) {
+				s.sleepUntil(30 * time.Minute)
 				skews := []time.Duration{-20 * time.Minute, -time.Minute, 0, 30 * time.Second, 10 * time.Minute}
 				for i, skew := range skews {
 					s.run(fmt.Sprint(i), Options{
@@ -22,7 +22,7 @@ func TestClocksThatDisagreeStartNoTickTwice(t *testing.T) {
 						Now:         func() time.Time { return time.Now().Add(skew) },
 					}, nil)
 				}
-				s.until(24*time.Hour + 30*time.Minute)
+				s.sleepUntil(24*time.Hour + 30*time.Minute)
 				starts := s.started()
 				require.Len(t, starts, 24)
 				for i, start := range starts {
@@ -37,59 +37,59 @@ func TestClocksThatDisagreeStartNoTickTwice(t *testing.T) {
 }
 
 func TestAClockThatIsStepped(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var step atomic.Int64
 		set := func(d time.Duration) { step.Store(int64(d)) }
 		s.run("a", Options{Now: func() time.Time { return time.Now().Add(time.Duration(step.Load())) }}, nil)
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 		set(-10 * time.Minute) // 00:51: the tick comes again
-		s.until(85 * time.Minute)
+		s.sleepUntil(85 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 		set(100 * 24 * time.Hour) // far off, across a tick
-		s.until(125 * time.Minute)
+		s.sleepUntil(125 * time.Minute)
 		require.Len(t, s.ticks(), 3, "two of that day")
 		set(0)
-		s.until(185 * time.Minute)
+		s.sleepUntil(185 * time.Minute)
 		require.Len(t, s.ticks(), 4, "it follows the right time again")
 		require.Equal(t, s.began.Add(3*time.Hour), s.started()[3].tick)
 
 		// The clock jumps forward over several ticks: only the latest is current.
 		set(5*time.Hour + 10*time.Minute)
-		s.until(190 * time.Minute)
+		s.sleepUntil(190 * time.Minute)
 		require.Equal(t, []string{"08:00:00"}, s.ticks()[4:])
 	})
 }
 
 func TestATickIsSeenSoonAfterTheClockJumpedOverIt(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var asleep atomic.Int64
 		s.run("a", Options{Every: 24 * time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }}, nil)
-		s.until(time.Hour)
+		s.sleepUntil(time.Hour)
 		asleep.Store(int64(23*time.Hour + time.Minute))
-		s.until(time.Hour + maxSleep + time.Second)
+		s.sleepUntil(time.Hour + maxSleep + time.Second)
 		require.Equal(t, []string{"00:00:00"}, s.ticks())
 	})
 }
 
 func TestAJumpOverManyTicksIsCheap(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var ahead, asked atomic.Int64
 		ahead.Store(-int64(30 * 365 * 24 * time.Hour))
 		s.run("a", Options{
 			Now:  func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			Next: func(t time.Time) time.Time { asked.Add(1); return t.Truncate(time.Minute).Add(time.Minute) },
 		}, nil)
-		s.until(30 * time.Second)
+		s.sleepUntil(30 * time.Second)
 		ahead.Store(0)
-		s.until(2*time.Minute + time.Second)
+		s.sleepUntil(2*time.Minute + time.Second)
 		require.Equal(t, []string{"00:01:00", "00:02:00"}, s.ticks()[max(0, len(s.ticks())-2):])
 		require.LessOrEqual(t, asked.Load(), int64(100))
 	})
 }
 
 func TestATimetableThatFollowsTheCalendarOfAPlace(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		berlin, err := time.LoadLocation("Europe/Berlin")
 		require.NoError(t, err)
 		daily := func(t time.Time) time.Time {
@@ -120,7 +120,7 @@ func TestATimetableThatFollowsTheCalendarOfAPlace(t *testing.T) {
 			}[month], days)
 			for _, p := range processes {
 				p.stop(errStop)
-				require.Equal(t, errStop, p.ended())
+				require.Equal(t, errStop, p.awaitEnd())
 			}
 		}
 	})

@@ -58,12 +58,14 @@ func (e *OddTickError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of the job, or of Options.Next.
 type PanicError struct {
-	Value any    // of the panic
-	Stack []byte // of the goroutine, as debug.Stack returns it
-	of    string // the function
+	Value    any    // of the panic
+	Stack    []byte // of the goroutine, as debug.Stack returns it
+	function string // that panicked
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("schedule: %s panicked: %v", e.of, e.Value) }
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("schedule: %s panicked: %v", e.function, e.Value)
+}
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {

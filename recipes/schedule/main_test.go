@@ -30,18 +30,18 @@ var (
 	errBoom = errors.New("boom")
 )
 
-// stage is a fleet in virtual time: processes with a manager each, over one
+// fixture is a fleet in virtual time: processes with a manager each, over one
 // provider. Virtual time begins at midnight.
-type stage struct {
-	t        *testing.T
-	provider *leasingtest.Provider
-	over     abstractions.Provider // the decorated provider
-	began    time.Time
+type fixture struct {
+	t         *testing.T
+	provider  *leasingtest.Provider
+	decorated abstractions.Provider // the decorated provider
+	began     time.Time
 
-	mu     sync.Mutex
-	starts []start
-	inside int
-	most   int // the most jobs that ran at a time
+	mu        sync.Mutex
+	starts    []start
+	inside    int
+	maxInside int // the most jobs that ran at a time
 }
 
 // start is one start of the job.
@@ -52,25 +52,25 @@ type start struct {
 	at    time.Time
 }
 
-func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		play(t, newStage(t))
+		test(t, newFixture(t))
 	})
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	p := leasingtest.NewProvider()
-	return &stage{t: t, provider: p, over: p, began: time.Now().UTC()}
+	return &fixture{t: t, provider: p, decorated: p, began: time.Now().UTC()}
 }
 
-func (s *stage) manager(owner string) *leasing.Manager {
-	return leasingtest.NewManagerOn(s.t, s.over, leasing.Options{Owner: owner, TTL: ttl})
+func (s *fixture) manager(owner string) *leasing.Manager {
+	return leasingtest.NewManagerOn(s.t, s.decorated, leasing.Options{Owner: owner, TTL: ttl})
 }
 
 // process is a Run under way.
 type process struct {
-	s       *stage
+	s       *fixture
 	owner   string
 	manager *leasing.Manager
 	stop    context.CancelCauseFunc
@@ -84,7 +84,7 @@ type process struct {
 
 // run starts a process. Its job takes no time, or is the given job, which is called after the start
 // was recorded.
-func (s *stage) run(owner string, options Options, job Job) *process {
+func (s *fixture) run(owner string, options Options, job Job) *process {
 	s.t.Helper()
 	p := &process{s: s, owner: owner, manager: s.manager(owner), done: make(chan struct{})}
 	options.Name = name
@@ -119,8 +119,8 @@ func (p *process) onError(tick time.Time, err error) {
 	p.raw = append(p.raw, err)
 }
 
-// told returns the calls of OnError so far.
-func (p *process) told() []string {
+// errorTexts returns the calls of OnError so far.
+func (p *process) errorTexts() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	texts := []string{}
@@ -139,8 +139,8 @@ func (p *process) lastError() error {
 	return p.raw[len(p.raw)-1]
 }
 
-// ended waits for Run to return, an hour of virtual time at most.
-func (p *process) ended() error {
+// awaitEnd waits for Run to return, an hour of virtual time at most.
+func (p *process) awaitEnd() error {
 	p.s.t.Helper()
 	select {
 	case <-p.done:
@@ -150,21 +150,21 @@ func (p *process) ended() error {
 	return p.err
 }
 
-func (s *stage) enter(owner string, tick Tick) {
+func (s *fixture) enter(owner string, tick Tick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starts = append(s.starts, start{owner: owner, tick: tick.At, token: tick.Token(), at: time.Now()})
 	s.inside++
-	s.most = max(s.most, s.inside)
+	s.maxInside = max(s.maxInside, s.inside)
 }
 
-func (s *stage) leave() {
+func (s *fixture) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inside--
 }
 
-func (s *stage) started() []start {
+func (s *fixture) started() []start {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.starts)
@@ -172,7 +172,7 @@ func (s *stage) started() []start {
 
 // ticks returns the ticks for which the job was started, as "15:04:05", in order
 // of the starts.
-func (s *stage) ticks() []string {
+func (s *fixture) ticks() []string {
 	texts := []string{}
 	for _, start := range s.started() {
 		texts = append(texts, start.tick.Format("15:04:05"))
@@ -180,32 +180,32 @@ func (s *stage) ticks() []string {
 	return texts
 }
 
-// until sleeps until a time after the beginning of the stage.
-func (s *stage) until(d time.Duration) {
+// sleepUntil sleeps until a time after the beginning of the test.
+func (s *fixture) sleepUntil(d time.Duration) {
 	time.Sleep(time.Until(s.began.Add(d)))
 	synctest.Wait()
 }
 
-func (s *stage) record(lease string) leasing.Record {
+func (s *fixture) record(lease string) leasing.Record {
 	s.t.Helper()
 	record, err := s.provider.Inspect(context.Background(), abstractions.InspectRequest{Name: lease})
 	require.NoError(s.t, err)
 	return record
 }
 
-// crashed takes a lease for a process that has crashed: the lease is not renewed.
-func (s *stage) crashed(lease string) {
+// acquireForCrashed takes a lease for a process that has crashed: the lease is not renewed.
+func (s *fixture) acquireForCrashed(lease string) {
 	s.t.Helper()
 	_, err := s.provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: lease, ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})
 	require.NoError(s.t, err)
 }
 
-func (s *stage) markOf(tick time.Duration) string {
+func (s *fixture) markOf(tick time.Duration) string {
 	return Options{Name: name}.markName(s.began.Add(tick))
 }
 
 // partition cuts a process off: none of its requests gets through.
-func (s *stage) partition(owner func(call leasingtest.Call) bool) (heal func()) {
+func (s *fixture) partition(owner func(call leasingtest.Call) bool) (heal func()) {
 	return s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 		if owner(call) {
 			return leasing.ErrUnavailable

@@ -10,10 +10,10 @@ import (
 const (
 	// tickFormat is RFC 3339 for times in UTC.
 	tickFormat = "2006-01-02T15:04:05.999999999Z"
-	// markLimit bounds the wait for a mark's lease.
-	markLimit = 10 * time.Second
-	// markLeave bounds the request that may shorten a mark's lease.
-	markLeave = time.Second
+	// markWaitLimit bounds the wait for a mark's lease.
+	markWaitLimit = 10 * time.Second
+	// markReleaseTimeout bounds the request that may shorten a mark's lease.
+	markReleaseTimeout = time.Second
 	// markSlack is the time for which a mark outlasts its tick, for the difference of
 	// the processes' clocks.
 	markSlack = time.Hour
@@ -33,18 +33,18 @@ func (o Options) markName(tick time.Time) string {
 	return o.Name + "/tick/" + tick.Format(tickFormat)
 }
 
-// marked reports whether a tick has been marked: whether its lease was ever
+// isMarked reports whether a tick has been marked: whether its lease was ever
 // held. The backend keeps the latest token of a name.
-func (r *runner) marked(ctx context.Context, tick time.Time) (bool, error) {
+func (r *runner) isMarked(ctx context.Context, tick time.Time) (bool, error) {
 	record, err := r.manager.Inspect(ctx, r.markName(tick))
 	return record.Token != 0, err
 }
 
-// surelyMarked is marked without lagging reads: where reads may lag, a Break returns the latest
+// isMarkedNow is isMarked without lagging reads: where reads may lag, a Break returns the latest
 // token.
-func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error) {
+func (r *runner) isMarkedNow(ctx context.Context, tick time.Time) (bool, error) {
 	if !r.manager.Capabilities().ReadsMayLag {
-		return r.marked(ctx, tick)
+		return r.isMarked(ctx, tick)
 	}
 	mark, err := r.manager.Break(ctx, r.markName(tick), leasing.BreakOptions{}) // a token shows that there was a mark
 	return mark.Token != 0, err
@@ -55,26 +55,26 @@ func (r *runner) surelyMarked(ctx context.Context, tick time.Time) (bool, error)
 // since a waiting acquire is one claim with one ID for all its requests: a request whose
 // reply was lost does not block the next.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	lasts := r.markLasts(tick)
-	lease, err := r.manager.With(leasing.AcquireOptions{WaitLimit: markLimit, AtLeast: lasts, NoAutoRenew: true}).Acquire(ctx, r.markName(tick))
+	duration := r.markDuration(tick)
+	lease, err := r.manager.With(leasing.AcquireOptions{WaitLimit: markWaitLimit, AtLeast: duration, NoAutoRenew: true}).Acquire(ctx, r.markName(tick))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, markLeave)
+	ctx, cancel := context.WithTimeout(ctx, markReleaseTimeout)
 	defer cancel()
 	_ = lease.Release(ctx) // the name stays taken, even after an error
 	return nil
 }
 
-// markLasts returns how long a tick's mark has to last from now. It counts the whole of
+// markDuration returns how long a tick's mark has to last from now. It counts the whole of
 // StartWithin, since another process may see an earlier end of the tick or none: the
 // ticks that follow can depend on when Next is asked.
-func (r *runner) markLasts(tick time.Time) time.Duration {
+func (r *runner) markDuration(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()
 	left := tick.Add(r.StartWithin).Sub(r.now())
-	lasts := max(min(max(left, 0), r.StartWithin)+slack(c), c.MinTTL)
+	duration := max(min(max(left, 0), r.StartWithin)+slack(c), c.MinTTL)
 	if c.MaxTTL > 0 { // a clock that was stepped back
-		lasts = min(lasts, c.MaxTTL)
+		duration = min(duration, c.MaxTTL)
 	}
-	return lasts
+	return duration
 }

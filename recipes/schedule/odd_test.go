@@ -20,8 +20,8 @@ const (
 
 func hourly(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
 
-// oddities are answers that cron libraries give around changes of clocks, instead of the tick after t.
-func (s *stage) oddities() map[string]func(t time.Time) time.Time {
+// oddAnswers are answers that cron libraries give around changes of clocks, instead of the tick after t.
+func (s *fixture) oddAnswers() map[string]func(t time.Time) time.Time {
 	return map[string]func(t time.Time) time.Time{
 		"none":         func(time.Time) time.Time { return time.Time{} },
 		"the same":     func(t time.Time) time.Time { return t },
@@ -33,8 +33,8 @@ func (s *stage) oddities() map[string]func(t time.Time) time.Time {
 	}
 }
 
-// oddly is an hourly timetable that returns other answers for a while.
-func (s *stage) oddly(answer func(t time.Time) time.Time) func(t time.Time) time.Time {
+// oddTimetable is an hourly timetable that returns other answers for a while.
+func (s *fixture) oddTimetable(answer func(t time.Time) time.Time) func(t time.Time) time.Time {
 	return func(t time.Time) time.Time {
 		if since := t.Sub(s.began); since >= oddFrom && since < oddUntil {
 			return answer(t)
@@ -44,20 +44,20 @@ func (s *stage) oddly(answer func(t time.Time) time.Time) func(t time.Time) time
 }
 
 func TestTrap_T230_AnOddTickIsReportedAndTheScheduleGoesOn(t *testing.T) {
-	for what := range (&stage{}).oddities() {
+	for what := range (&fixture{}).oddAnswers() {
 		for _, start := range []time.Duration{30 * time.Minute, oddFrom, 2 * time.Hour, oddUntil - time.Second} {
 			t.Run(what+" from "+start.String(), func(t *testing.T) {
-				onStage(t, func(t *testing.T, s *stage) {
-					s.until(start)
-					p := s.run("a", Options{Next: s.oddly(s.oddities()[what]), CatchUp: start == 2*time.Hour}, nil)
-					s.until(5*time.Hour + time.Minute)
+				withFixture(t, func(t *testing.T, s *fixture) {
+					s.sleepUntil(start)
+					p := s.run("a", Options{Next: s.oddTimetable(s.oddAnswers()[what]), CatchUp: start == 2*time.Hour}, nil)
+					s.sleepUntil(5*time.Hour + time.Minute)
 					ticks := s.ticks()
-					require.GreaterOrEqual(t, len(ticks), 2, "all told: %v", p.told())
-					require.Equal(t, []string{"04:00:00", "05:00:00"}, ticks[len(ticks)-2:], "all told: %v", p.told())
+					require.GreaterOrEqual(t, len(ticks), 2, "OnError got: %v", p.errorTexts())
+					require.Equal(t, []string{"04:00:00", "05:00:00"}, ticks[len(ticks)-2:], "OnError got: %v", p.errorTexts())
 					var odd *OddTickError
 					require.ErrorAs(t, errors.Join(p.raw...), &odd)
 					require.True(t, odd.Tick.After(odd.After))
-					require.LessOrEqual(t, len(p.told()), 4, "one for each tick, and not one for each question: %v", p.told())
+					require.LessOrEqual(t, len(p.errorTexts()), 4, "one for each tick, and not one for each question: %v", p.errorTexts())
 					if what == "a panic" {
 						require.ErrorIs(t, odd, errBoom)
 					}
@@ -67,14 +67,14 @@ func TestTrap_T230_AnOddTickIsReportedAndTheScheduleGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnOddTickErrorSaysWhatWasAskedAndAnswered(t *testing.T) {
+func TestAnOddTickErrorNamesTheQuestionAndTheAnswer(t *testing.T) {
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 	odd := OddTickError{After: at, Tick: at.Add(2 * time.Hour)}
 	for want, change := range map[string]func(e *OddTickError){
 		"answered: none;":                 func(*OddTickError) {},
 		"answered: 2026-03-29T00:00:00Z;": func(e *OddTickError) { e.Answer = at.Add(-time.Hour) },
 		"answered: schedule: Options.Next panicked: boom;": func(e *OddTickError) {
-			e.Err = &PanicError{Value: "boom", of: "Options.Next"}
+			e.Err = &PanicError{Value: "boom", function: "Options.Next"}
 		},
 	} {
 		err := odd
@@ -91,42 +91,42 @@ func TestWhatIsNoTimetableIsRefused(t *testing.T) {
 		"a panic":      func(time.Time) time.Time { panic(errBoom) },
 		"a random one": func(t time.Time) time.Time { return t.Add(time.Duration(t.UnixNano()%1009+1) * time.Second) },
 	} {
-		onStage(t, func(t *testing.T, s *stage) {
-			s.until(30 * time.Minute)
+		withFixture(t, func(t *testing.T, s *fixture) {
+			s.sleepUntil(30 * time.Minute)
 			p := s.run("a", Options{Next: next}, nil)
 			if what == "a panic" {
-				require.ErrorIs(t, p.ended(), errBoom)
+				require.ErrorIs(t, p.awaitEnd(), errBoom)
 				return
 			}
-			require.ErrorIs(t, p.ended(), leasing.ErrInvalid, what)
+			require.ErrorIs(t, p.awaitEnd(), leasing.ErrInvalid, what)
 		})
 	}
 }
 
 // A timetable that the application changes while Run follows it is not odd.
 func TestATimetableThatIsChangedIsFollowed(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var period atomic.Int64
 		period.Store(int64(4 * time.Hour))
 		p := s.run("a", Options{Next: func(t time.Time) time.Time {
 			every := time.Duration(period.Load())
 			return t.Truncate(every).Add(every)
 		}}, nil)
-		s.until(90 * time.Minute)
+		s.sleepUntil(90 * time.Minute)
 		period.Store(int64(time.Hour))
-		s.until(3*time.Hour - time.Minute)
+		s.sleepUntil(3*time.Hour - time.Minute)
 		period.Store(int64(6 * time.Hour))
-		s.until(12*time.Hour + time.Minute)
+		s.sleepUntil(12*time.Hour + time.Minute)
 		require.Equal(t, []string{"02:00:00", "06:00:00", "12:00:00"}, s.ticks())
-		require.Empty(t, p.told())
+		require.Empty(t, p.errorTexts())
 	})
 }
 
 // T231: processes that ask at different times may get different next ticks. The mark of a tick has to
 // last for the process that got no next tick.
 func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		s.over = forgetful{s.provider}
+	withFixture(t, func(t *testing.T, s *fixture) {
+		s.decorated = forgetful{s.provider}
 		const within = 6 * time.Hour
 		next := func(soon bool) func(t time.Time) time.Time {
 			return func(t time.Time) time.Time {
@@ -137,13 +137,13 @@ func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
 			}
 		}
 		a := s.run("a", Options{Next: next(true), StartWithin: within, Jitter: -1}, nil)
-		s.until(24*time.Hour + 30*time.Second)
+		s.sleepUntil(24*time.Hour + 30*time.Second)
 		a.stop(errStop)
-		require.Equal(t, errStop, a.ended())
+		require.Equal(t, errStop, a.awaitEnd())
 		require.NoError(t, a.manager.Close(context.Background()))
-		s.until(24*time.Hour + 90*time.Minute)
+		s.sleepUntil(24*time.Hour + 90*time.Minute)
 		s.run("b", Options{Next: next(false), StartWithin: within, CatchUp: true}, nil)
-		s.until(24*time.Hour + within)
+		s.sleepUntil(24*time.Hour + within)
 		require.Equal(t, []string{"00:00:00"}, s.ticks())
 	})
 }

@@ -16,45 +16,45 @@ import (
 )
 
 func TestACrashedRunIsNotRepeated(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{}, nil)
-		s.until(time.Hour - time.Second)
-		s.crashed(name)
-		s.crashed(s.markOf(time.Hour))
-		s.until(90 * time.Minute)
+		s.sleepUntil(time.Hour - time.Second)
+		s.acquireForCrashed(name)
+		s.acquireForCrashed(s.markOf(time.Hour))
+		s.sleepUntil(90 * time.Minute)
 		require.Empty(t, s.ticks())
-		require.Empty(t, p.told())
-		s.until(2*time.Hour + time.Minute)
+		require.Empty(t, p.errorTexts())
+		s.sleepUntil(2*time.Hour + time.Minute)
 		require.Equal(t, []string{"02:00:00"}, s.ticks())
 	})
 }
 
 func TestATickIsStartedByAnotherIfTheFirstCrashesBeforeItHasTakenIt(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.run("a", Options{}, nil)
-		s.until(time.Hour - time.Second)
-		s.crashed(name)
-		s.until(2*time.Hour - time.Minute)
+		s.sleepUntil(time.Hour - time.Second)
+		s.acquireForCrashed(name)
+		s.sleepUntil(2*time.Hour - time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 		require.LessOrEqual(t, s.started()[0].at.Sub(s.began.Add(time.Hour)), ttl+lastPause)
 	})
 }
 
 func TestWhatWasCutShortIsNotRepeatedWithoutAtLeastOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		job := func(ctx context.Context, _ Tick) error { <-ctx.Done(); return ctx.Err() }
 		a := s.run("a", Options{Jitter: -1}, job)
 		s.run("b", Options{Jitter: 10 * time.Second}, nil)
-		s.until(time.Hour + 500*time.Millisecond)
+		s.sleepUntil(time.Hour + 500*time.Millisecond)
 		a.stop(errStop)
-		require.Equal(t, errStop, a.ended())
-		s.until(2*time.Hour - time.Minute)
+		require.Equal(t, errStop, a.awaitEnd())
+		s.sleepUntil(2*time.Hour - time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 	})
 }
 
 func TestAPausedRunIsFenced(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		var ledger fencing.Gate
 		write := func(tick Tick) error {
 			return ledger.Do(t.Context(), tick.Token(), func(context.Context) error { return nil })
@@ -69,10 +69,10 @@ func TestAPausedRunIsFenced(t *testing.T) {
 			return nil
 		})
 		defer s.partition(ours)()
-		s.until(time.Hour + time.Minute)
+		s.sleepUntil(time.Hour + time.Minute)
 		s.run("b", Options{Jitter: -1}, func(_ context.Context, tick Tick) error { results <- write(tick); return nil })
 		require.NoError(t, <-results)
-		s.until(2*time.Hour + time.Minute)
+		s.sleepUntil(2*time.Hour + time.Minute)
 		require.NoError(t, <-results, "the next tick's run, beside the paused one")
 		require.Equal(t, []string{"01:00:00", "02:00:00"}, s.ticks())
 		close(wake)
@@ -83,7 +83,7 @@ func TestAPausedRunIsFenced(t *testing.T) {
 }
 
 func TestTrap_T13_ALostReplyOfTheMarkDoesNotLoseTheTick(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		lost := 0
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			err := apply()
@@ -94,15 +94,15 @@ func TestTrap_T13_ALostReplyOfTheMarkDoesNotLoseTheTick(t *testing.T) {
 			return err
 		})
 		p := s.run("a", Options{}, nil)
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 		require.Equal(t, 3, lost)
-		require.Empty(t, p.told())
+		require.Empty(t, p.errorTexts())
 	})
 }
 
 func TestAMarkThatIsNotCertain(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		remove := s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			err := apply()
 			if call.Op == leasingtest.Acquire && call.Name != name {
@@ -112,20 +112,20 @@ func TestAMarkThatIsNotCertain(t *testing.T) {
 		})
 		a := s.run("a", Options{}, nil)
 		b := s.run("b", Options{Jitter: 20 * time.Second}, nil)
-		s.until(62 * time.Minute)
+		s.sleepUntil(62 * time.Minute)
 		remove()
-		s.until(2*time.Hour - time.Minute)
+		s.sleepUntil(2*time.Hour - time.Minute)
 		require.Empty(t, s.ticks())
-		told := append(a.told(), b.told()...)
-		require.Len(t, told, 1, "by the one who does not know")
-		require.Contains(t, told[0], "tick missed")
-		s.until(121 * time.Minute)
+		texts := append(a.errorTexts(), b.errorTexts()...)
+		require.Len(t, texts, 1, "by the one who does not know")
+		require.Contains(t, texts[0], "tick missed")
+		s.sleepUntil(121 * time.Minute)
 		require.Equal(t, []string{"02:00:00"}, s.ticks())
 	})
 }
 
 func TestAMarkThatIsNotCertainAtAShutdown(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			err := apply()
 			if call.Op == leasingtest.Acquire && call.Name != name {
@@ -134,16 +134,16 @@ func TestAMarkThatIsNotCertainAtAShutdown(t *testing.T) {
 			return err
 		})
 		p := s.run("a", Options{}, nil)
-		s.until(time.Hour + 5*time.Second)
+		s.sleepUntil(time.Hour + 5*time.Second)
 		p.stop(errStop)
-		require.Equal(t, errStop, p.ended())
+		require.Equal(t, errStop, p.awaitEnd())
 		var missed *MissedError
 		require.ErrorAs(t, p.lastError(), &missed)
 	})
 }
 
 func TestTheReleaseOfTheMarkIsNotWaitedForLong(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Release && call.Name != name {
 				<-ctx.Done()
@@ -152,27 +152,27 @@ func TestTheReleaseOfTheMarkIsNotWaitedForLong(t *testing.T) {
 			return apply()
 		})
 		s.run("a", Options{Jitter: -1}, nil)
-		s.until(time.Hour + 3*time.Second)
+		s.sleepUntil(time.Hour + 3*time.Second)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
-		s.until(time.Hour + time.Minute)
+		s.sleepUntil(time.Hour + time.Minute)
 	})
 }
 
 func TestAMarkThatCouldNotBeSet(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		heal := s.partition(func(call leasingtest.Call) bool { return call.Op == leasingtest.Acquire && call.Name != name })
 		p := s.run("a", Options{}, nil)
-		s.until(65 * time.Minute)
+		s.sleepUntil(65 * time.Minute)
 		require.Empty(t, s.ticks())
 		heal()
-		s.until(67 * time.Minute)
+		s.sleepUntil(67 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
-		require.Empty(t, p.told(), "it was started after all")
+		require.Empty(t, p.errorTexts(), "it was started after all")
 	})
 }
 
 func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.run("a", Options{Jitter: -1}, nil)
 		slow := true
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
@@ -186,12 +186,12 @@ func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
 			}
 			return apply()
 		})
-		s.until(time.Hour + time.Second)
+		s.sleepUntil(time.Hour + time.Second)
 		s.run("b", Options{CatchUp: true, Jitter: -1}, nil)
-		s.until(90 * time.Minute)
+		s.sleepUntil(90 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 		require.Greater(t, s.started()[0].at.Sub(s.began), time.Hour+ttl-time.Second, "under another lease")
-		require.NotEmpty(t, a.told())
+		require.NotEmpty(t, a.errorTexts())
 		require.ErrorIs(t, a.lastError(), leasing.ErrLost)
 	})
 }
@@ -229,58 +229,58 @@ func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 	}
 	for what, options := range map[string]Options{"at most once": {}, "at least once": {AtLeastOnce: true}} {
 		t.Run(what, func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				s.over = forgetful{s.provider}
+			withFixture(t, func(t *testing.T, s *fixture) {
+				s.decorated = forgetful{s.provider}
 				a := s.run("a", daily(options), nil)
-				s.until(24*time.Hour + time.Minute)
+				s.sleepUntil(24*time.Hour + time.Minute)
 				require.Equal(t, []string{"00:00:00"}, s.ticks())
 				a.stop(errStop)
-				require.Equal(t, errStop, a.ended())
+				require.Equal(t, errStop, a.awaitEnd())
 				require.NoError(t, a.manager.Close(t.Context()), "the process ends")
 				options := daily(options)
 				options.CatchUp = true
 				behind := options
 				behind.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 				for after := 2 * time.Minute; after < within; after += 59 * time.Minute {
-					s.until(24*time.Hour + after)
+					s.sleepUntil(24*time.Hour + after)
 					s.run("new"+after.String(), options, nil)
 				}
-				s.until(24*time.Hour + within + 59*time.Minute)
+				s.sleepUntil(24*time.Hour + within + 59*time.Minute)
 				s.run("behind", behind, nil)
 				require.Len(t, s.ticks(), 1)
-				s.until(48*time.Hour - time.Minute)
+				s.sleepUntil(48*time.Hour - time.Minute)
 				require.Len(t, s.ticks(), 1)
 			})
 		})
 	}
 	t.Run("skipped", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
-			s.over = forgetful{s.provider}
+		withFixture(t, func(t *testing.T, s *fixture) {
+			s.decorated = forgetful{s.provider}
 			options := Options{Every: 8 * time.Hour, StartWithin: within}
 			a := s.run("a", options, func(context.Context, Tick) error { time.Sleep(9 * time.Hour); return nil })
-			s.until(18 * time.Hour)
+			s.sleepUntil(18 * time.Hour)
 			a.stop(errStop)
-			require.Equal(t, errStop, a.ended())
+			require.Equal(t, errStop, a.awaitEnd())
 			require.NoError(t, a.manager.Close(t.Context()))
 			options.CatchUp = true
-			s.until(21 * time.Hour)
+			s.sleepUntil(21 * time.Hour)
 			s.run("b", options, nil)
-			s.until(22 * time.Hour)
+			s.sleepUntil(22 * time.Hour)
 			require.Equal(t, []string{"08:00:00"}, s.ticks(), "that of 16:00 was skipped")
 		})
 	})
 	t.Run("as long as the backend can", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
-			s.over = bounded{forgetful{s.provider}, time.Minute}
+		withFixture(t, func(t *testing.T, s *fixture) {
+			s.decorated = bounded{forgetful{s.provider}, time.Minute}
 			a := s.run("a", Options{}, nil)
-			s.until(time.Hour + 2*time.Second)
+			s.sleepUntil(time.Hour + 2*time.Second)
 			a.stop(errStop)
 			require.NoError(t, a.manager.Close(t.Context()))
 			for after := 5 * time.Second; after < 3*time.Minute; after += 5 * time.Second {
-				s.until(time.Hour + after)
+				s.sleepUntil(time.Hour + after)
 				s.run("new"+after.String(), Options{CatchUp: true}, nil)
 			}
-			s.until(time.Hour + 5*time.Minute)
+			s.sleepUntil(time.Hour + 5*time.Minute)
 			require.Equal(t, []string{"01:00:00"}, s.ticks())
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -291,9 +291,9 @@ func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 		})
 	})
 	t.Run("beside a policy of short leases", func(t *testing.T) {
-		onStage(t, func(t *testing.T, s *stage) {
-			s.over = forgetful{s.provider}
-			m := leasingtest.NewManagerOn(t, s.over, leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { return ttl }})
+		withFixture(t, func(t *testing.T, s *fixture) {
+			s.decorated = forgetful{s.provider}
+			m := leasingtest.NewManagerOn(t, s.decorated, leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { return ttl }})
 			options := Options{Name: name, Every: time.Hour, OnError: func(_ time.Time, err error) { t.Error(err) }}
 			runs := 0
 			count := func(context.Context, Tick) error { runs++; return nil }
@@ -322,7 +322,7 @@ type stopping struct {
 func (l stopping) Err() error { l.stop(); return nil }
 
 func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		m := s.manager("a")
 		options, err := Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}.complete(m.Capabilities())
 		require.NoError(t, err)
@@ -370,12 +370,12 @@ func (l lagging) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 // T91: a read that may lag does not decide whether a tick was taken before.
 func TestTrap_T91_AMarkThatReadsDoNotShowYet(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
-		onStage(t, func(t *testing.T, s *stage) {
-			s.over = lagging{s.provider, s.began.Add(time.Hour + time.Minute)}
+		withFixture(t, func(t *testing.T, s *fixture) {
+			s.decorated = lagging{s.provider, s.began.Add(time.Hour + time.Minute)}
 			for i := range 3 {
 				s.run(strconv.Itoa(i), Options{Jitter: time.Duration(i+1) * time.Second, AtLeastOnce: atLeastOnce}, nil)
 			}
-			s.until(2*time.Hour - time.Minute)
+			s.sleepUntil(2*time.Hour - time.Minute)
 			require.Equal(t, []string{"01:00:00"}, s.ticks())
 		})
 	}

@@ -26,13 +26,13 @@ type step struct {
 	Op      leasingtest.Op
 }
 
-// habit is the behaviour of a process.
-type habit struct {
-	Skew    time.Duration // of its clock
-	Takes   time.Duration // the duration of the job
-	Heeds   bool          // whether the job ends with its context
-	Fails   bool
-	CatchUp bool
+// behaviour is the behaviour of a process.
+type behaviour struct {
+	Skew            time.Duration // of its clock
+	Duration        time.Duration // the duration of the job
+	EndsWithContext bool          // whether the job ends with its context
+	Fails           bool
+	CatchUp         bool
 }
 
 func drawStep(t *rapid.T) step {
@@ -46,55 +46,55 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-func drawHabit(t *rapid.T) habit {
+func drawBehaviour(t *rapid.T) behaviour {
 	minutes := rapid.Int64Range(-20, 20)
-	return habit{
-		Skew:    time.Duration(minutes.Draw(t, "skew")) * time.Minute,
-		Takes:   time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "takes")),
-		Heeds:   rapid.Bool().Draw(t, "heeds"),
-		Fails:   rapid.Bool().Draw(t, "fails"),
-		CatchUp: rapid.Bool().Draw(t, "catch up"),
+	return behaviour{
+		Skew:            time.Duration(minutes.Draw(t, "skew")) * time.Minute,
+		Duration:        time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "duration")),
+		EndsWithContext: rapid.Bool().Draw(t, "ends with context"),
+		Fails:           rapid.Bool().Draw(t, "fails"),
+		CatchUp:         rapid.Bool().Draw(t, "catch up"),
 	}
 }
 
 // world is the system on which a random history acts.
 type world struct {
-	*stage
+	*fixture
 	atLeastOnce bool
-	habits      []habit
+	behaviours  []behaviour
 	managers    []*leasing.Manager
 	stops       []context.CancelCauseFunc
 	runs        sync.WaitGroup
 
-	mu      sync.Mutex
-	broken  map[string]bool // immediately: exempt, see leasing.BreakRequest
-	running map[string]Tick
-	starts  map[time.Time]int
-	done    map[time.Time]bool
-	token   int64
-	wrong   []string
+	mu         sync.Mutex
+	broken     map[string]bool // immediately: exempt, see leasing.BreakRequest
+	running    map[string]Tick
+	starts     map[time.Time]int
+	done       map[time.Time]bool
+	token      int64
+	violations []string
 }
 
 func (w *world) violation(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
 // job checks the promises when it starts: only a start can break a promise.
-func (w *world) job(h habit) Job {
+func (w *world) job(h behaviour) Job {
 	return func(ctx context.Context, tick Tick) error {
 		w.mu.Lock()
 		if w.starts[tick.At]++; w.starts[tick.At] > 1 && !w.atLeastOnce {
-			w.wrong = append(w.wrong, fmt.Sprintf("%v was started %d times", tick.At, w.starts[tick.At]))
+			w.violations = append(w.violations, fmt.Sprintf("%v was started %d times", tick.At, w.starts[tick.At]))
 		}
 		if tick.Token() <= w.token {
-			w.wrong = append(w.wrong, fmt.Sprintf("token %d after %d", tick.Token(), w.token))
+			w.violations = append(w.violations, fmt.Sprintf("token %d after %d", tick.Token(), w.token))
 		}
 		w.token = tick.Token()
 		for id, other := range w.running {
 			if !w.broken[id] && other.Lease.Err() == nil {
-				w.wrong = append(w.wrong, fmt.Sprintf("%v is started while %v runs", tick.At, other.At))
+				w.violations = append(w.violations, fmt.Sprintf("%v is started while %v runs", tick.At, other.At))
 			}
 		}
 		w.running[tick.Lease.ID()] = tick
@@ -110,15 +110,15 @@ func (w *world) job(h habit) Job {
 	}
 }
 
-func (h habit) work(ctx context.Context) error {
-	var heeded <-chan struct{}
-	if h.Heeds {
-		heeded = ctx.Done()
+func (h behaviour) work(ctx context.Context) error {
+	var ended <-chan struct{}
+	if h.EndsWithContext {
+		ended = ctx.Done()
 	}
 	select {
-	case <-heeded:
+	case <-ended:
 		return ctx.Err()
-	case <-time.After(h.Takes):
+	case <-time.After(h.Duration):
 	}
 	if h.Fails {
 		return errBoom
@@ -127,7 +127,7 @@ func (h habit) work(ctx context.Context) error {
 }
 
 func (w *world) start(i int) {
-	h, m := w.habits[i], w.managers[i]
+	h, m := w.behaviours[i], w.managers[i]
 	ctx, stop := context.WithCancelCause(context.Background())
 	w.stops[i] = stop
 	w.runs.Go(func() {
@@ -198,26 +198,26 @@ func (w *world) after() {
 	if record := w.record(name); record.Held {
 		w.violation("still held: %+v", record)
 	}
-	time.Sleep(time.Hour) // for requests that did not heed their context
+	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
 // In every history of a backend that fails, hangs, is slow and loses replies, of
 // processes that come and go, of clocks that disagree, of jobs that are slow,
-// fail, and don't heed their context: no tick is started twice (except with
+// fail, and ignore their context: no tick is started twice (except with
 // AtLeastOnce), no two runs hold their lease at a time, tokens rise, and after all
 // faults have ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{
 			atLeastOnce: rapid.Bool().Draw(rt, "at least once"),
-			habits:      rapid.SliceOfN(rapid.Custom(drawHabit), 3, 3).Draw(rt, "habits"),
+			behaviours:  rapid.SliceOfN(rapid.Custom(drawBehaviour), 3, 3).Draw(rt, "habits"),
 			broken:      map[string]bool{}, running: map[string]Tick{}, starts: map[time.Time]int{}, done: map[time.Time]bool{},
 			stops: make([]context.CancelCauseFunc, 3),
 		}
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 30).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
-			w.stage = newStage(t)
-			for i := range w.habits {
+			w.fixture = newFixture(t)
+			for i := range w.behaviours {
 				m, err := leasing.NewManager(w.provider, leasing.Options{Owner: fmt.Sprint(i), TTL: ttl})
 				if err != nil {
 					t.Fatal(err)
@@ -230,7 +230,7 @@ func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 			}
 			w.after()
 		})
-		for _, violation := range w.wrong {
+		for _, violation := range w.violations {
 			rt.Errorf("%s", violation)
 		}
 	})

@@ -12,12 +12,12 @@ import (
 )
 
 func TestAtLeastOnceRepeatsACrashedRun(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.run("a", Options{AtLeastOnce: true}, nil)
 		s.run("b", Options{AtLeastOnce: true}, nil)
-		s.until(time.Hour - time.Second)
-		s.crashed(name) // in the middle of the job: there is no mark
-		s.until(2*time.Hour - time.Minute)
+		s.sleepUntil(time.Hour - time.Second)
+		s.acquireForCrashed(name) // in the middle of the job: there is no mark
+		s.sleepUntil(2*time.Hour - time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks(), "and then once")
 		require.LessOrEqual(t, s.started()[0].at.Sub(s.began.Add(time.Hour)), ttl+lastPause)
 	})
@@ -41,19 +41,19 @@ func TestAtLeastOnceRepeatsWhatWasCutShort(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Run("at a shutdown", func(t *testing.T) {
-				onStage(t, func(t *testing.T, s *stage) {
-					s.until(30 * time.Minute)
+				withFixture(t, func(t *testing.T, s *fixture) {
+					s.sleepUntil(30 * time.Minute)
 					a := s.run("a", Options{AtLeastOnce: true, Jitter: -1}, c.job)
 					s.run("b", Options{AtLeastOnce: true, Jitter: 10 * time.Second, Now: func() time.Time { return time.Now().Add(-time.Second) }}, nil)
-					s.until(time.Hour + 500*time.Millisecond)
+					s.sleepUntil(time.Hour + 500*time.Millisecond)
 					a.stop(errStop)
-					require.Equal(t, errStop, a.ended())
-					s.until(2*time.Hour - time.Minute)
+					require.Equal(t, errStop, a.awaitEnd())
+					s.sleepUntil(2*time.Hour - time.Minute)
 					require.Len(t, s.ticks(), 1+map[bool]int{true: 1}[c.again])
 				})
 			})
 			t.Run("by the loss of its lease", func(t *testing.T) {
-				onStage(t, func(t *testing.T, s *stage) {
+				withFixture(t, func(t *testing.T, s *fixture) {
 					first := true
 					s.run("a", Options{AtLeastOnce: true}, func(ctx context.Context, tick Tick) error {
 						if !first {
@@ -63,7 +63,7 @@ func TestAtLeastOnceRepeatsWhatWasCutShort(t *testing.T) {
 						time.AfterFunc(time.Second, func() { _, _ = s.manager("operator").Break(t.Context(), name, leasing.BreakOptions{Immediate: true}) })
 						return c.job(ctx, tick)
 					})
-					s.until(2*time.Hour - time.Minute)
+					s.sleepUntil(2*time.Hour - time.Minute)
 					require.Len(t, s.ticks(), 1+map[bool]int{true: 1}[c.again])
 				})
 			})
@@ -72,37 +72,37 @@ func TestAtLeastOnceRepeatsWhatWasCutShort(t *testing.T) {
 }
 
 func TestWithAtLeastOnceATickThatComesWhileTheJobRunsIsLate(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		slow := func(ctx context.Context, _ Tick) error { time.Sleep(70 * time.Minute); return ctx.Err() }
 		for _, owner := range []string{"a", "b"} {
 			s.run(owner, Options{AtLeastOnce: true, StartWithin: time.Hour}, slow)
 		}
-		s.until(5 * time.Hour)
+		s.sleepUntil(5 * time.Hour)
 		require.Equal(t, []string{"01:00:00", "02:00:00", "03:00:00", "04:00:00"}, s.ticks())
-		require.Equal(t, 1, s.most)
+		require.Equal(t, 1, s.maxInside)
 	})
 }
 
-func TestAMarkThatCouldNotBeSetAfterTheJobIsTold(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestAMarkThatCouldNotBeSetAfterTheJobIsReported(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		heal := s.partition(func(call leasingtest.Call) bool { return call.Op == leasingtest.Acquire && call.Name != name })
 		p := s.run("a", Options{AtLeastOnce: true, Jitter: -1}, nil)
-		s.until(time.Hour + 11*time.Second)
+		s.sleepUntil(time.Hour + 11*time.Second)
 		require.ErrorIs(t, p.lastError(), leasing.ErrUnavailable)
 		require.ErrorContains(t, p.lastError(), "the job may run again")
 		heal()
 		s.run("b", Options{AtLeastOnce: true, CatchUp: true}, nil)
-		s.until(time.Hour + time.Minute)
+		s.sleepUntil(time.Hour + time.Minute)
 		require.Equal(t, []string{"01:00:00", "01:00:00"}, s.ticks())
 	})
 }
 
 func TestAtLeastOnceMarksAlthoughItIsBeingShutDown(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{AtLeastOnce: true, Jitter: -1}, func(ctx context.Context, _ Tick) error { <-ctx.Done(); return nil })
-		s.until(time.Hour + time.Second)
+		s.sleepUntil(time.Hour + time.Second)
 		p.stop(errStop)
-		require.Equal(t, errStop, p.ended())
+		require.Equal(t, errStop, p.awaitEnd())
 		require.NotZero(t, s.record(s.markOf(time.Hour)).Token)
 	})
 }

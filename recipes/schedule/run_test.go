@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-func TestTheJobsContextTellsWhyItEnded(t *testing.T) {
-	causes := func(s *stage, options Options) (*process, <-chan error) {
+func TestTheJobsContextEndsWithACause(t *testing.T) {
+	causes := func(s *fixture, options Options) (*process, <-chan error) {
 		causes := make(chan error, 1)
 		return s.run("a", options, func(ctx context.Context, _ Tick) error {
 			<-ctx.Done()
@@ -23,62 +23,62 @@ func TestTheJobsContextTellsWhyItEnded(t *testing.T) {
 			return ctx.Err()
 		}), causes
 	}
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p, cause := causes(s, Options{})
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		_, err := s.manager("operator").Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-cause, leasing.ErrLost)
 		synctest.Wait()
 		require.ErrorIs(t, p.lastError(), leasing.ErrLost)
-		require.Len(t, p.told(), 1)
-		require.Equal(t, 1, strings.Count(p.told()[0], "lease lost: broken"), "told once")
+		require.Len(t, p.errorTexts(), 1)
+		require.Equal(t, 1, strings.Count(p.errorTexts()[0], "lease lost: broken"), "reported once")
 	})
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p, cause := causes(s, Options{Timeout: 10 * time.Minute})
-		s.until(69 * time.Minute)
+		s.sleepUntil(69 * time.Minute)
 		require.Empty(t, cause)
-		s.until(71 * time.Minute)
+		s.sleepUntil(71 * time.Minute)
 		require.Equal(t, ErrTimeout, <-cause)
 		require.ErrorIs(t, p.lastError(), ErrTimeout)
 		require.ErrorIs(t, p.lastError(), context.DeadlineExceeded)
-		s.until(131 * time.Minute)
+		s.sleepUntil(131 * time.Minute)
 		require.Len(t, s.ticks(), 2, "and the next tick is run")
 	})
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p, cause := causes(s, Options{})
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		p.stop(errStop)
 		require.Equal(t, errStop, <-cause)
-		require.Equal(t, errStop, p.ended())
-		require.Empty(t, p.told(), "that it was stopped is no error of the job")
+		require.Equal(t, errStop, p.awaitEnd())
+		require.Empty(t, p.errorTexts(), "that it was stopped is no error of the job")
 	})
 }
 
 func TestTrap_T59_RunWaitsForTheJobAndKeepsTheLease(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{AtLeastOnce: true, Timeout: time.Minute}, func(ctx context.Context, _ Tick) error {
 			<-ctx.Done()
 			time.Sleep(10 * ttl) // cleaning up
 			return nil
 		})
 		s.run("b", Options{AtLeastOnce: true, Jitter: 20 * time.Second}, nil)
-		s.until(time.Hour + 30*time.Second)
+		s.sleepUntil(time.Hour + 30*time.Second)
 		owner := s.record(name).Owner
 		p.stop(errStop)
-		s.until(time.Hour + 30*time.Second + 10*ttl - time.Millisecond)
+		s.sleepUntil(time.Hour + 30*time.Second + 10*ttl - time.Millisecond)
 		require.Equal(t, owner, s.record(name).Owner)
 		if owner == "a" {
-			require.Equal(t, errStop, p.ended())
+			require.Equal(t, errStop, p.awaitEnd())
 		}
-		s.until(2*time.Hour - time.Minute)
+		s.sleepUntil(2*time.Hour - time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
-		require.Equal(t, 1, s.most)
+		require.Equal(t, 1, s.maxInside)
 	})
 }
 
-func TestErrorsOfTheJobAreToldAndTheScheduleGoesOn(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestErrorsOfTheJobAreReportedAndTheScheduleGoesOn(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		n := 0
 		p := s.run("a", Options{}, func(context.Context, Tick) error {
 			switch n++; n {
@@ -91,26 +91,26 @@ func TestErrorsOfTheJobAreToldAndTheScheduleGoesOn(t *testing.T) {
 			}
 			return nil
 		})
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.Equal(t, errBoom, p.lastError(), "as it is")
 		require.False(t, s.record(name).Held)
-		s.until(121 * time.Minute)
+		s.sleepUntil(121 * time.Minute)
 		var panicked *PanicError
 		require.ErrorAs(t, p.lastError(), &panicked)
 		require.Equal(t, "a nil map, say", panicked.Value)
-		require.Contains(t, string(panicked.Stack), "TestErrorsOfTheJobAreTold")
+		require.Contains(t, string(panicked.Stack), "TestErrorsOfTheJobAreReported")
 		require.EqualError(t, panicked, "schedule: the job panicked: a nil map, say")
 		require.False(t, s.record(name).Held)
-		s.until(181 * time.Minute)
+		s.sleepUntil(181 * time.Minute)
 		require.ErrorIs(t, p.lastError(), errBoom, "the value of a panic, if it is an error")
-		s.until(241 * time.Minute)
+		s.sleepUntil(241 * time.Minute)
 		require.Len(t, s.ticks(), 4)
-		require.Len(t, p.told(), 3)
+		require.Len(t, p.errorTexts(), 3)
 	})
 }
 
-func TestARefusedReleaseIsTold(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestARefusedReleaseIsReported(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{}, func(context.Context, Tick) error { return errBoom })
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Release && call.Name == name {
@@ -118,14 +118,14 @@ func TestARefusedReleaseIsTold(t *testing.T) {
 			}
 			return apply()
 		})
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.ErrorIs(t, p.lastError(), errBoom)
 		require.ErrorIs(t, p.lastError(), leasing.ErrDenied)
 	})
 }
 
 func TestRunEndsWhenNextHasNoMore(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		last := s.began.Add(2 * time.Hour)
 		p := s.run("a", Options{Next: func(t time.Time) time.Time {
 			if t = t.Truncate(time.Hour).Add(time.Hour); t.After(last) {
@@ -133,8 +133,8 @@ func TestRunEndsWhenNextHasNoMore(t *testing.T) {
 			}
 			return t
 		}}, nil)
-		s.until(121 * time.Minute)
-		require.NoError(t, p.ended())
+		s.sleepUntil(121 * time.Minute)
+		require.NoError(t, p.awaitEnd())
 		require.Equal(t, []string{"01:00:00", "02:00:00"}, s.ticks())
 	})
 }
@@ -187,7 +187,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 }
 
 func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		remove := s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrNotSetUp))
 		p := s.run("a", Options{}, nil)
 		remove()
@@ -201,71 +201,71 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 		remove = s.provider.Use(leasingtest.Fail(leasingtest.Inspect, leasingtest.Always, leasing.ErrDenied))
 		began := time.Now()
 		p = s.run("a", Options{}, nil)
-		require.ErrorIs(t, p.ended(), leasing.ErrDenied)
+		require.ErrorIs(t, p.awaitEnd(), leasing.ErrDenied)
 		require.Equal(t, time.Minute, time.Since(began))
-		require.Len(t, p.told(), 1)
+		require.Len(t, p.errorTexts(), 1)
 		remove()
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 4, leasing.ErrDenied))
 		// A missing answer of the backend may be temporary.
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrUnavailable))
 		s.run("b", Options{}, nil)
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
 	})
 }
 
 func TestRunEndsWhenItMayNoLongerWork(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{}, nil)
 		s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))
-		s.until(61 * time.Minute)
-		require.ErrorIs(t, p.ended(), leasing.ErrDenied)
+		s.sleepUntil(61 * time.Minute)
+		require.ErrorIs(t, p.awaitEnd(), leasing.ErrDenied)
 	})
 }
 
 func TestRunEndsWithItsManager(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{Every: 24 * time.Hour}, nil)
 		require.NoError(t, p.manager.Close(t.Context()))
 		time.Sleep(maxSleep)
 		synctest.Wait()
-		require.ErrorIs(t, p.ended(), leasing.ErrClosed, "between ticks, within a nap")
+		require.ErrorIs(t, p.awaitEnd(), leasing.ErrClosed, "between ticks, within a nap")
 	})
 	for _, atLeastOnce := range []bool{false, true} {
-		onStage(t, func(t *testing.T, s *stage) {
+		withFixture(t, func(t *testing.T, s *fixture) {
 			p := s.run("a", Options{AtLeastOnce: atLeastOnce}, func(ctx context.Context, _ Tick) error { <-ctx.Done(); return context.Cause(ctx) })
-			s.until(61 * time.Minute)
+			s.sleepUntil(61 * time.Minute)
 			require.NoError(t, p.manager.Close(t.Context()))
 			time.Sleep(time.Second)
 			synctest.Wait()
-			require.ErrorIs(t, p.ended(), leasing.ErrClosed, "in the middle of a run")
+			require.ErrorIs(t, p.awaitEnd(), leasing.ErrClosed, "in the middle of a run")
 			require.False(t, s.record(name).Held)
 		})
 	}
 }
 
 func TestShutdownWhileAnotherProcessHasTheTick(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		p := s.run("a", Options{}, nil)
-		s.until(time.Hour - time.Second)
-		s.crashed(name)
-		s.until(time.Hour + 2*time.Second)
+		s.sleepUntil(time.Hour - time.Second)
+		s.acquireForCrashed(name)
+		s.sleepUntil(time.Hour + 2*time.Second)
 		p.stop(errStop)
 		synctest.Wait()
-		require.Equal(t, errStop, p.ended())
-		require.Empty(t, p.told())
+		require.Equal(t, errStop, p.awaitEnd())
+		require.Empty(t, p.errorTexts())
 	})
 }
 
 func TestTheLeaseShowsTheTick(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		metadata := map[string]string{"url": "http://node-1"}
 		s.run("a", Options{Lease: leasing.AcquireOptions{Metadata: metadata, TTL: time.Minute}}, func(_ context.Context, tick Tick) error {
 			require.Equal(t, map[string]string{"url": "http://node-1", "tick": "2000-01-01T01:00:00Z"}, tick.Lease.Metadata())
 			require.Equal(t, time.Minute, tick.Lease.TTL())
 			return nil
 		})
-		s.until(61 * time.Minute)
+		s.sleepUntil(61 * time.Minute)
 		require.Len(t, s.ticks(), 1)
 		require.Equal(t, map[string]string{"url": "http://node-1"}, metadata, "the caller's own is not changed")
 	})

@@ -52,29 +52,29 @@ func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job
 		return err
 	}
 	r := &runner{Options: options, manager: manager, job: job}
-	if err := r.rehearse(ctx); err != nil {
+	if err := r.preflight(ctx); err != nil {
 		return err
 	}
-	return r.follow(ctx)
+	return r.runTicks(ctx)
 }
 
 // runner is a Run under way.
 type runner struct {
 	Options
-	manager  *leasing.Manager
-	job      Job
-	refusals recipe.Refusals
-	reported time.Time // the tick of the latest OddTickError
+	manager      *leasing.Manager
+	job          Job
+	refusals     recipe.Refusals
+	lastReported time.Time // the tick of the latest OddTickError
 
 	// The latest search found that Next is odd between two times, and which tick follows.
 	oddFrom, oddUntil, following time.Time
 }
 
-// rehearse checks, before the first tick, whether the timetable is valid, whether
+// preflight checks, before the first tick, whether the timetable is valid, whether
 // the manager accepts the options (it validates them before it sends a request,
 // and sends none if its context has ended), and whether the backend refuses
 // access. A backend that does not answer may answer later.
-func (r *runner) rehearse(ctx context.Context) error {
+func (r *runner) preflight(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -84,12 +84,12 @@ func (r *runner) rehearse(ctx context.Context) error {
 	}
 	tick, err := r.next(now)
 	if err == nil {
-		_, err = r.upcoming(now, between(now, tick))
+		_, err = r.upcoming(now, midpoint(now, tick))
 	}
 	if err != nil {
 		return err
 	}
-	lease := r.lease(r.now())
+	lease := r.leaseOptions(r.now())
 	ended, end := context.WithCancel(ctx)
 	end()
 	if _, err := r.manager.With(lease).TryAcquire(ended, r.Name); recipe.Permanent(err) {
@@ -117,8 +117,8 @@ func (r *runner) rehearse(ctx context.Context) error {
 // Go's timers notice neither.
 const maxSleep = 30 * time.Second
 
-// follow goes from tick to tick.
-func (r *runner) follow(ctx context.Context) error {
+// runTicks goes from tick to tick.
+func (r *runner) runTicks(ctx context.Context) error {
 	asked := r.now() // before the latest sleep
 	after := asked
 	if r.CatchUp {
@@ -173,7 +173,7 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	for n := 0; ; n++ {
 		left := end.Sub(r.now())
 		if left <= 0 {
-			r.missed(tick, uncertain, last)
+			r.reportMissed(tick, uncertain, last)
 			return nil
 		}
 		result := r.tryTick(ctx, tick)
@@ -197,15 +197,15 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 			recipe.Sleep(ctx, min(pause, left))
 			continue
 		}
-		r.missed(tick, uncertain, nil)
+		r.reportMissed(tick, uncertain, nil)
 		return last
 	}
 }
 
-// missed reports that a tick may have been missed: always if this process tried
+// reportMissed reports that a tick may have been missed: always if this process tried
 // to set the mark and does not know the outcome, otherwise for the last
 // obstacle, unless that only says that another process held the lease.
-func (r *runner) missed(tick time.Time, uncertain, last error) {
+func (r *runner) reportMissed(tick time.Time, uncertain, last error) {
 	switch {
 	case uncertain != nil:
 		r.OnError(tick, &MissedError{Err: uncertain})

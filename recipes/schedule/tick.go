@@ -29,12 +29,12 @@ type result struct {
 
 // tryTick takes a tick that no process has taken, if it can, and runs the job for the tick.
 func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
-	result.taken, result.obstacle = r.marked(ctx, tick)
+	result.taken, result.obstacle = r.isMarked(ctx, tick)
 	if result.taken || result.obstacle != nil {
 		return result
 	}
 	began := false
-	options := r.lease(tick)
+	options := r.leaseOptions(tick)
 	err := r.manager.With(options).TryDo(ctx, r.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		began = true
 		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
@@ -56,39 +56,39 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 // found the lease still trusted. Of two such processes, one held the lease
 // before the other, so the other has seen the mark.
 func (r *runner) runTick(ctx context.Context, tick Tick) result {
-	marked, err := r.surelyMarked(ctx, tick.At)
+	marked, err := r.isMarkedNow(ctx, tick.At)
 	if marked || err != nil {
 		return result{taken: marked, obstacle: err}
 	}
 	if r.AtLeastOnce {
-		return r.repeatable(ctx, tick)
+		return r.runAtLeastOnce(ctx, tick)
 	}
 	if err := r.mark(ctx, tick.At); err != nil {
 		return result{obstacle: err, marking: true}
 	}
-	if err := stopped(ctx, tick.Lease); err != nil {
+	if err := stopCause(ctx, tick.Lease); err != nil {
 		return result{done: true, failure: &MissedError{Err: err}}
 	}
 	_, failure := r.work(ctx, tick)
 	ran := result{done: true, failure: failure}
-	if stopped(ctx, tick.Lease) == nil {
-		ran.last, ran.skipped = r.skip(ctx, tick.At)
+	if stopCause(ctx, tick.Lease) == nil {
+		ran.last, ran.skipped = r.markSkipped(ctx, tick.At)
 	}
 	return ran
 }
 
-// stopped returns the reason why the work must not continue. The lease reads the clocks, so it
+// stopCause returns the reason why the work must not continue. The lease reads the clocks, so it
 // reports a loss before its context ends.
-func stopped(ctx context.Context, lease *leasing.Lease) error {
+func stopCause(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
 }
 
-// repeatable runs the job, and marks the tick if the job has returned of its
+// runAtLeastOnce runs the job, and marks the tick if the job has returned of its
 // own accord.
-func (r *runner) repeatable(ctx context.Context, tick Tick) result {
+func (r *runner) runAtLeastOnce(ctx context.Context, tick Tick) result {
 	finished, failure := r.work(ctx, tick)
 	if !finished {
 		return result{failure: failure}
@@ -99,8 +99,8 @@ func (r *runner) repeatable(ctx context.Context, tick Tick) result {
 	return result{done: true, failure: failure}
 }
 
-// skip marks the last of the ticks that came while the job ran.
-func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
+// markSkipped marks the last of the ticks that came while the job ran.
+func (r *runner) markSkipped(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
 	last, ticks, _, err := r.latest(ran, r.now())
 	if err != nil || ticks == 0 {
 		return last, err
@@ -137,14 +137,14 @@ func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure er
 func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack(), of: "the job"}
+			err = &PanicError{Value: value, Stack: debug.Stack(), function: "the job"}
 		}
 	}()
 	return r.job(ctx, tick)
 }
 
-// lease returns the options with which the lease of a run is acquired.
-func (r *runner) lease(tick time.Time) leasing.AcquireOptions {
+// leaseOptions returns the options with which the lease of a run is acquired.
+func (r *runner) leaseOptions(tick time.Time) leasing.AcquireOptions {
 	options := r.Lease
 	options.Metadata = map[string]string{}
 	maps.Copy(options.Metadata, r.Lease.Metadata)

@@ -11,18 +11,18 @@ import (
 // next returns the first tick after t, or the zero time after the last tick. It reports an odd answer.
 func (r *runner) next(t time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
-	r.report(odd, tick)
+	r.reportOdd(odd, tick)
 	return tick, err
 }
 
 // resolve returns the first tick after t, or the zero time after the last tick. Where Next answers with
 // something else, resolve looks for the first tick after the oddness.
 func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err error) {
-	answer, err := r.ask(t)
+	answer, err := r.callNext(t)
 	if err == nil && answer.After(t) {
 		return answer, nil, nil
 	}
-	switch following := r.search(t); {
+	switch following := r.searchAfterOdd(t); {
 	case !following.IsZero():
 		return following, &OddTickError{After: t, Answer: answer, Err: err}, nil
 	case err == nil && !answer.IsZero():
@@ -31,11 +31,11 @@ func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err er
 	return time.Time{}, nil, err
 }
 
-// ask returns what Next answers, in UTC and without a monotonic part. The error is a panic of Next.
-func (r *runner) ask(t time.Time) (answer time.Time, err error) {
+// callNext returns what Next answers, in UTC and without a monotonic part. The error is a panic of Next.
+func (r *runner) callNext(t time.Time) (answer time.Time, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack(), of: "Options.Next"}
+			err = &PanicError{Value: value, Stack: debug.Stack(), function: "Options.Next"}
 		}
 	}()
 	if answer = r.Next(t); answer.IsZero() {
@@ -48,19 +48,19 @@ func notAfter(t, answer time.Time) error {
 	return &leasing.InvalidError{Field: "Options.Next", Value: answer, Want: "a time after its argument " + t.String()}
 }
 
-// longestOddness bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
+// maxOddDuration bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
 // clocks, so for a timetable with one tick a year the oddness begins with the tick before.
-const longestOddness = 400 * 24 * time.Hour
+const maxOddDuration = 400 * 24 * time.Hour
 
-// search returns the first tick after the oddness. The oddness ends, to the second, when Next again returns
+// searchAfterOdd returns the first tick after the oddness. The oddness ends, to the second, when Next again returns
 // times after its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
 // Run asks every 30 s.
-func (r *runner) search(t time.Time) (tick time.Time) {
+func (r *runner) searchAfterOdd(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
 		return r.following
 	}
 	found := func(d time.Duration) bool {
-		answer, err := r.ask(t.Add(d))
+		answer, err := r.callNext(t.Add(d))
 		if err != nil || !answer.After(t.Add(d)) {
 			return false
 		}
@@ -69,7 +69,7 @@ func (r *runner) search(t time.Time) (tick time.Time) {
 	}
 	odd, fine := time.Duration(0), time.Second
 	for !found(fine) {
-		if odd, fine = fine, 2*fine; odd > longestOddness {
+		if odd, fine = fine, 2*fine; odd > maxOddDuration {
 			return time.Time{}
 		}
 	}
@@ -90,24 +90,24 @@ func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
 	if err == nil && later.After(t) && later.Before(tick) {
 		var again time.Time
-		var oddToo *OddTickError
-		again, oddToo, err = r.resolve(later)
-		if oddToo == nil && !again.Equal(tick) {
-			oddToo = &OddTickError{After: later, Answer: again}
+		var laterOdd *OddTickError
+		again, laterOdd, err = r.resolve(later)
+		if laterOdd == nil && !again.Equal(tick) {
+			laterOdd = &OddTickError{After: later, Answer: again}
 		}
-		odd = cmp.Or(odd, oddToo)
+		odd = cmp.Or(odd, laterOdd)
 		if !again.IsZero() && again.Before(tick) {
 			tick = again
 		}
 	}
-	r.report(odd, tick)
+	r.reportOdd(odd, tick)
 	return tick, err
 }
 
-// report reports an odd answer unless odd is nil, once for each tick that follows.
-func (r *runner) report(odd *OddTickError, tick time.Time) {
-	if odd != nil && !tick.Equal(r.reported) {
-		r.reported, odd.Tick = tick, tick
+// reportOdd reports an odd answer unless odd is nil, once for each tick that follows.
+func (r *runner) reportOdd(odd *OddTickError, tick time.Time) {
+	if odd != nil && !tick.Equal(r.lastReported) {
+		r.lastReported, odd.Tick = tick, tick
 		r.OnError(tick, odd)
 	}
 }
@@ -126,21 +126,21 @@ func (r *runner) checkNext(now time.Time) (err error) {
 // checkAt asks Next twice before a tick. The answers have to be the same, or each process would have
 // ticks of its own.
 func (r *runner) checkAt(t time.Time) error {
-	tick, err := r.ask(t)
+	tick, err := r.callNext(t)
 	if err != nil || tick.IsZero() {
 		return err
 	}
 	if !tick.After(t) {
 		return notAfter(t, tick)
 	}
-	again, err := r.ask(between(t, tick))
+	again, err := r.callNext(midpoint(t, tick))
 	if err == nil && !again.Equal(tick) {
 		err = &leasing.InvalidError{Field: "Options.Next", Value: again, Want: "the same tick as before, " + tick.String() + ": ticks must not depend on the time of the call; for a period set Every"}
 	}
 	return err
 }
 
-func between(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
+func midpoint(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
 
 // latest returns the last of the ticks that have come by now, the number of ticks after
 // the given tick up to that one, and when it will no longer be current.

@@ -24,22 +24,22 @@ const (
 
 var errStop = errors.New("shutting down")
 
-// stage is a fleet in virtual time: processes with a manager each, over one
+// fixture is a fleet in virtual time: processes with a manager each, over one
 // provider.
-type stage struct {
+type fixture struct {
 	t        *testing.T
 	provider *leasingtest.Provider
 }
 
-func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		play(t, &stage{t: t, provider: leasingtest.NewProvider()})
+		test(t, &fixture{t: t, provider: leasingtest.NewProvider()})
 	})
 }
 
 // process is the semaphore of another process.
-func (s *stage) process(owner string, options Options) *Semaphore {
+func (s *fixture) process(owner string, options Options) *Semaphore {
 	s.t.Helper()
 	if options.Name == "" {
 		options.Name = name
@@ -50,7 +50,7 @@ func (s *stage) process(owner string, options Options) *Semaphore {
 }
 
 // take takes a permit that is free.
-func (s *stage) take(from *Semaphore) *Permit {
+func (s *fixture) take(from *Semaphore) *Permit {
 	s.t.Helper()
 	permit, err := from.TryAcquire(s.t.Context())
 	require.NoError(s.t, err)
@@ -58,7 +58,7 @@ func (s *stage) take(from *Semaphore) *Permit {
 	return permit
 }
 
-func (s *stage) takeAll(from *Semaphore, n int) (permits []*Permit) {
+func (s *fixture) takeAll(from *Semaphore, n int) (permits []*Permit) {
 	s.t.Helper()
 	for range n {
 		permits = append(permits, s.take(from))
@@ -74,8 +74,8 @@ type wait struct {
 	done   chan struct{}
 }
 
-// waiting acquires in the background.
-func (s *stage) waiting(ctx context.Context, from *Semaphore) *wait {
+// acquireAsync acquires in the background.
+func (s *fixture) acquireAsync(ctx context.Context, from *Semaphore) *wait {
 	w := &wait{done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
@@ -92,7 +92,7 @@ func (s *stage) waiting(ctx context.Context, from *Semaphore) *wait {
 	return w
 }
 
-func (w *wait) over() bool {
+func (w *wait) isOver() bool {
 	synctest.Wait()
 	select {
 	case <-w.done:
@@ -102,8 +102,8 @@ func (w *wait) over() bool {
 	}
 }
 
-// got waits for the permit, an hour of virtual time at most.
-func (s *stage) got(w *wait) *Permit {
+// receive waits for the permit, an hour of virtual time at most.
+func (s *fixture) receive(w *wait) *Permit {
 	s.t.Helper()
 	select {
 	case <-w.done:
@@ -122,7 +122,7 @@ func release(t *testing.T, permits ...*Permit) {
 }
 
 // held returns the number of slots that are held at the backend.
-func (s *stage) held() (n int) {
+func (s *fixture) held() (n int) {
 	s.t.Helper()
 	page, err := s.provider.List(context.Background(), abstractions.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})
 	require.NoError(s.t, err)
@@ -130,7 +130,7 @@ func (s *stage) held() (n int) {
 }
 
 // asked counts the requests that acquire or wait for slots.
-func (s *stage) asked() int {
+func (s *fixture) asked() int {
 	return s.provider.Count(leasingtest.Acquire) + s.provider.Count(leasingtest.Wait)
 }
 

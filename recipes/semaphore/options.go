@@ -47,12 +47,12 @@ func (o Options) slotName(slot int) string {
 }
 
 const (
-	// tries bounds the slots that a TryAcquire requests.
-	tries = 32
-	// watch is the number of slots for which a process with waiters waits at the backend.
-	watch = 4
-	// sweep is the time in which a process with waiters requests each slot once.
-	sweep = time.Minute
+	// maxTries bounds the slots that a TryAcquire requests.
+	maxTries = 32
+	// watchedSlots is the number of slots for which a process with waiters waits at the backend.
+	watchedSlots = 4
+	// sweepPeriod is the time in which a process with waiters requests each slot once.
+	sweepPeriod = time.Minute
 	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
@@ -65,7 +65,7 @@ const (
 // probed once in a sweep. Up to half of it is subtracted as jitter: random is from
 // 0 up to 1.
 func pauseAfter(n, slots int, random float64) time.Duration {
-	pause := min(longestPause, sweep/time.Duration(max(1, slots)))
+	pause := min(longestPause, sweepPeriod/time.Duration(max(1, slots)))
 	if n < 16 {
 		pause = min(pause, shortestPause<<n)
 	}

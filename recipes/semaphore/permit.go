@@ -16,39 +16,39 @@ import (
 // other slots. See the package's documentation.
 type Permit struct {
 	slotLease
-	slot      int
-	semaphore *Semaphore
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	returned  func() // gives the slot back to the semaphore, once
-	inDo      bool   // Do releases the permit
+	slot       int
+	semaphore  *Semaphore
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	returnSlot func() // gives the slot back to the semaphore, once
+	inDo       bool   // Do releases the permit
 }
 
 // slotLease hides the embedded field, but not the methods: a lease that is released without
 // the semaphore's knowledge would still count as held.
 type slotLease = *leasing.Lease
 
-// permit makes a permit of the lease of a slot. Its context keeps the values of
+// newPermit makes a permit of the lease of a slot. Its context keeps the values of
 // ctx, the caller's context.
-func (s *Semaphore) permit(ctx context.Context, slot int, lease *leasing.Lease) *Permit {
-	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returned: sync.OnceFunc(func() { s.returned(slot) })}
-	p.ctx, p.cancel = context.WithCancelCause(valued{lease.Context(), context.WithoutCancel(ctx)})
+func (s *Semaphore) newPermit(ctx context.Context, slot int, lease *leasing.Lease) *Permit {
+	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returnSlot: sync.OnceFunc(func() { s.returnSlot(slot) })}
+	p.ctx, p.cancel = context.WithCancelCause(contextWithValues{lease.Context(), context.WithoutCancel(ctx)})
 	context.AfterFunc(lease.Context(), func() {
 		if errors.Is(lease.Err(), leasing.ErrLost) {
-			p.returned()
+			p.returnSlot()
 		}
 		s.failIfClosed()
 	})
 	return p
 }
 
-// valued is a context that also has the values of another context.
-type valued struct {
+// contextWithValues is a context that also has the values of another context.
+type contextWithValues struct {
 	context.Context
 	values context.Context // never ends, so it has no cancellation
 }
 
-func (c valued) Value(key any) any {
+func (c contextWithValues) Value(key any) any {
 	if value := c.values.Value(key); value != nil {
 		return value
 	}
@@ -83,7 +83,7 @@ func (p *Permit) Release(ctx context.Context) error {
 	if p.inDo {
 		return nil
 	}
-	defer p.returned()
+	defer p.returnSlot()
 	return p.slotLease.Release(ctx)
 }
 
@@ -95,7 +95,7 @@ func (p *Permit) HandOver(ctx context.Context) (leasing.Handover, error) {
 	}
 	handover, err := p.slotLease.HandOver(ctx)
 	if err == nil {
-		p.returned()
+		p.returnSlot()
 	}
 	return handover, err
 }

@@ -41,18 +41,18 @@ type world struct {
 	processes []*Semaphore
 	most      int // the largest number of permits that a process was given
 
-	mu      sync.Mutex
-	permits []*Permit
-	tokens  map[int]int64   // the latest, by slot
-	broken  map[string]bool // immediately: exempt, see leasing.BreakRequest
-	wrong   []string
-	calls   sync.WaitGroup
+	mu         sync.Mutex
+	permits    []*Permit
+	tokens     map[int]int64   // the latest, by slot
+	broken     map[string]bool // immediately: exempt, see leasing.BreakRequest
+	violations []string
+	calls      sync.WaitGroup
 }
 
 func (w *world) violation(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
 // onGrant checks the promise at the moments that can break it: when the backend
@@ -82,7 +82,7 @@ func (w *world) hold(p *Permit) {
 	defer w.mu.Unlock()
 	w.permits = append(w.permits, p)
 	if p.Token() <= w.tokens[p.Slot()] {
-		w.wrong = append(w.wrong, fmt.Sprintf("slot %d: token %d after %d", p.Slot(), p.Token(), w.tokens[p.Slot()]))
+		w.violations = append(w.violations, fmt.Sprintf("slot %d: token %d after %d", p.Slot(), p.Token(), w.tokens[p.Slot()]))
 	}
 	w.tokens[p.Slot()] = p.Token()
 }
@@ -179,7 +179,7 @@ func (w *world) end() {
 	for i, s := range w.processes {
 		s.mu.Lock()
 		if len(s.queue) != 0 || s.search != nil || s.held != 0 || len(s.free) != s.options.Permits {
-			w.wrong = append(w.wrong, fmt.Sprintf("process %d: %d wait, %d slots at hand", i, len(s.queue), len(s.free)))
+			w.violations = append(w.violations, fmt.Sprintf("process %d: %d wait, %d slots at hand", i, len(s.queue), len(s.free)))
 		}
 		s.mu.Unlock()
 	}
@@ -192,7 +192,7 @@ func (w *world) end() {
 	for _, s := range w.processes {
 		_ = s.manager.Close(context.Background())
 	}
-	time.Sleep(time.Hour) // for requests that did not heed their context
+	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
 // comeBack checks that all permits, and no more, can be acquired once more.
@@ -238,7 +238,7 @@ func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.watch = watch
+				s.watchedSlots = watch
 				w.processes = append(w.processes, s)
 			}
 			for i, s := range steps {
@@ -246,7 +246,7 @@ func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 				time.Sleep(time.Duration(pauses[i]))
 			}
 			w.end()
-			wrong = w.wrong
+			wrong = w.violations
 		})
 		for _, violation := range wrong {
 			rt.Errorf("%s", violation)

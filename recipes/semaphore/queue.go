@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// grace is the time beyond a short wait limit that a caller waits for a first answer.
-const grace = time.Second
+// limitGrace is the time beyond a short wait limit that a caller waits for a first answer.
+const limitGrace = time.Second
 
-// queued is a waiter's place in the queue.
-type queued struct {
+// waiter is one call of Acquire in the queue.
+type waiter struct {
 	ctx      context.Context // requests for this waiter carry its values
 	watching <-chan struct{} // closed after the probes failed
 	done     chan struct{}   // closed when the waiter has an answer and has left the queue
@@ -29,10 +29,10 @@ type answer struct {
 }
 
 // join adds a waiter to the queue. Locks mu.
-func (s *Semaphore) join(ctx context.Context) *queued {
+func (s *Semaphore) join(ctx context.Context) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &queued{ctx: ctx, done: make(chan struct{})}
+	t := &waiter{ctx: ctx, done: make(chan struct{})}
 	s.queue = append(s.queue, t)
 	s.dispatch()
 	t.watching = s.search.watching
@@ -41,19 +41,19 @@ func (s *Semaphore) join(ctx context.Context) *queued {
 
 // leave returns the answer to a waiter. A waiter without an answer leaves the queue, and gets an
 // error. Locks mu.
-func (s *Semaphore) leave(ctx context.Context, t *queued) answer {
+func (s *Semaphore) leave(ctx context.Context, t *waiter) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.queue, t); i >= 0 {
-		t.answer.err = s.gaveUp(ctx)
+		t.answer.err = s.waitError(ctx)
 		s.queue = slices.Delete(s.queue, i, i+1)
 		s.dispatch()
 	}
 	return t.answer
 }
 
-// gaveUp returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
-func (s *Semaphore) gaveUp(ctx context.Context) error {
+// waitError returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
+func (s *Semaphore) waitError(ctx context.Context) error {
 	end, obstacle := context.Cause(ctx), error(nil)
 	if s.search.isWatching() {
 		obstacle = s.obstacle(s.search.last)
@@ -73,18 +73,18 @@ func (s *Semaphore) gaveUp(ctx context.Context) error {
 // manager's Close waits for the release. Caller holds mu.
 func (s *Semaphore) deliver(a answer) {
 	if len(s.queue) > 0 {
-		s.serve(a)
+		s.answerFirst(a)
 	} else {
 		go func() {
 			_ = a.lease.Release(context.Background()) // it retries, until the TTL has passed
-			s.returned(a.slot)
+			s.returnSlot(a.slot)
 		}()
 	}
 	s.dispatch()
 }
 
-// serve answers the first waiter. Caller holds mu.
-func (s *Semaphore) serve(a answer) {
+// answerFirst answers the first waiter. Caller holds mu.
+func (s *Semaphore) answerFirst(a answer) {
 	t := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
 	t.answer = a
@@ -94,7 +94,7 @@ func (s *Semaphore) serve(a answer) {
 // failAll ends all waits. Caller holds mu.
 func (s *Semaphore) failAll(err error) {
 	for len(s.queue) > 0 {
-		s.serve(answer{err: err})
+		s.answerFirst(answer{err: err})
 	}
 }
 

@@ -15,16 +15,16 @@ const (
 	firstProbes = 8
 	// maxProbes bounds the probes of a search that are in flight.
 	maxProbes = 8
-	// maxRow is the time for which a slot may be handed over from one waiter of
+	// maxHandOverTime is the time for which a slot may be handed over from one waiter of
 	// this process to the next. After that the process does not request the
 	// slot for yieldFor, so that other processes get a turn. yieldFor is the
 	// longest pause of a leasing.Manager that polls, by default.
-	maxRow   = 15 * time.Second
-	yieldFor = time.Second
+	maxHandOverTime = 15 * time.Second
+	yieldFor        = time.Second
 )
 
-// errElsewhere ends the wait for one slot in favour of another.
-var errElsewhere = errors.New("semaphore: waits for another slot now")
+// errOtherSlot ends the wait for one slot in favour of another.
+var errOtherSlot = errors.New("semaphore: waits for another slot now")
 
 // search looks for free slots on behalf of all waiters. It begins with the
 // first waiter and ends with the last. Each permit goes to the waiter at the
@@ -34,14 +34,14 @@ var errElsewhere = errors.New("semaphore: waits for another slot now")
 // failures it watches: it waits for a few slots, and probes another slot from
 // time to time.
 type search struct {
-	ctx      context.Context
-	end      context.CancelFunc
-	watching chan struct{} // closed when it begins to watch
-	last     error         // the last answer without a lease; nil before the first
-	probes   int           // the number of slots still to probe
-	probing  int           // probes in flight
-	handing  int           // probes in flight of slots that were released in this process
-	waiting  int           // requests in flight that wait for a slot
+	ctx       context.Context
+	end       context.CancelFunc
+	watching  chan struct{} // closed when it begins to watch
+	last      error         // the last answer without a lease; nil before the first
+	probes    int           // the number of slots still to probe
+	probing   int           // probes in flight
+	handOvers int           // probes in flight of slots that were released in this process
+	waiting   int           // requests in flight that wait for a slot
 }
 
 func (r *search) isWatching() bool {
@@ -69,7 +69,7 @@ func (s *Semaphore) dispatch() {
 		s.search = r
 	}
 	for r.probes > 0 && r.probing < min(maxProbes, len(s.queue)) {
-		slot, ok := s.next()
+		slot, ok := s.takeSlot()
 		if !ok {
 			break
 		}
@@ -79,10 +79,10 @@ func (s *Semaphore) dispatch() {
 	}
 	// Requests of TryAcquire or of an earlier search may be about to end, and then leave their
 	// slots to this search.
-	others := s.options.Permits - len(s.free) - s.held - r.probing - r.handing - r.waiting
+	others := s.options.Permits - len(s.free) - s.held - r.probing - r.handOvers - r.waiting
 	if !r.isWatching() && r.probing == 0 && (r.probes == 0 || others == 0) {
 		close(r.watching)
-		go s.maintain(r)
+		go s.watchSlots(r)
 	}
 }
 
@@ -100,9 +100,9 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	defer s.mu.Unlock()
 	switch {
 	case handOver:
-		r.handing--
-		if err == nil && s.since[slot].IsZero() {
-			s.since[slot] = time.Now()
+		r.handOvers--
+		if err == nil && s.handOverSince[slot].IsZero() {
+			s.handOverSince[slot] = time.Now()
 		}
 	case err == nil:
 		r.probing--
@@ -113,16 +113,16 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 			r.probes = 0 // the next one would fail as well
 		}
 	}
-	s.answered(r, answer{slot, lease, err})
+	s.handleAnswer(r, answer{slot, lease, err})
 }
 
-// wait waits for a slot, for a limited time. The manager decides which errors end the wait.
-func (s *Semaphore) wait(r *search, slot int) {
-	limit := sweep + rand.N(sweep)
-	if s.options.Permits <= s.watch {
+// waitForSlot waits for a slot, for a limited time. The manager decides which errors end the wait.
+func (s *Semaphore) waitForSlot(r *search, slot int) {
+	limit := sweepPeriod + rand.N(sweepPeriod)
+	if s.options.Permits <= s.watchedSlots {
 		limit = leasing.Infinite // there is no other slot
 	}
-	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, errElsewhere)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, errOtherSlot)
 	defer cancel()
 	lease, err := s.manager.With(s.lease).Acquire(ctx, s.options.slotName(slot))
 	s.mu.Lock()
@@ -131,63 +131,63 @@ func (s *Semaphore) wait(r *search, slot int) {
 	if err != nil && ctx.Err() == nil {
 		s.failAll(err)
 	}
-	s.answered(r, answer{slot, lease, err})
+	s.handleAnswer(r, answer{slot, lease, err})
 }
 
-// answered processes the answer to a request. Caller holds mu.
-func (s *Semaphore) answered(r *search, a answer) {
+// handleAnswer processes the answer to a request. Caller holds mu.
+func (s *Semaphore) handleAnswer(r *search, a answer) {
 	if a.err == nil {
 		s.held++
 		s.deliver(a)
 		return
 	}
 	r.last = a.err
-	s.put(a.slot)
+	s.putSlot(a.slot)
 	s.dispatch()
 }
 
-// returned takes back a slot that this process held. If there is a waiter, returned requests the
+// returnSlot takes back a slot that this process held. If there is a waiter, returnSlot requests the
 // slot again, unless it is the turn of other processes. Locks mu.
-func (s *Semaphore) returned(slot int) {
+func (s *Semaphore) returnSlot(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.search
-	switch since, inRow := s.since[slot]; {
-	case r == nil || r.handing >= len(s.queue):
+	switch since, handedOver := s.handOverSince[slot]; {
+	case r == nil || r.handOvers >= len(s.queue):
 		s.held--
-		s.put(slot)
-	case inRow && time.Since(since) >= maxRow:
-		delete(s.since, slot)
-		time.AfterFunc(yieldFor, func() { s.returned(slot) })
+		s.putSlot(slot)
+	case handedOver && time.Since(since) >= maxHandOverTime:
+		delete(s.handOverSince, slot)
+		time.AfterFunc(yieldFor, func() { s.returnSlot(slot) })
 	default:
 		s.held--
-		go s.probe(s.queue[r.handing].ctx, r, slot, true)
-		r.handing++
+		go s.probe(s.queue[r.handOvers].ctx, r, slot, true)
+		r.handOvers++
 	}
 	s.dispatch()
 }
 
-// maintain runs a search that watches.
-func (s *Semaphore) maintain(r *search) {
+// watchSlots runs a search that watches.
+func (s *Semaphore) watchSlots(r *search) {
 	for n := 0; r.ctx.Err() == nil; n++ {
-		recipe.Sleep(r.ctx, s.maintainOnce(r, n))
+		recipe.Sleep(r.ctx, s.watchOnce(r, n))
 	}
 }
 
-// maintainOnce watches enough slots, probes another one, and returns the pause before the next
+// watchOnce watches enough slots, probes another one, and returns the pause before the next
 // call. Locks mu.
-func (s *Semaphore) maintainOnce(r *search, n int) time.Duration {
+func (s *Semaphore) watchOnce(r *search, n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.search != r {
 		return 0
 	}
-	for r.waiting < s.watch { // before the probe, which may want the same slot
-		slot, ok := s.next()
+	for r.waiting < s.watchedSlots { // before the probe, which may want the same slot
+		slot, ok := s.takeSlot()
 		if !ok {
 			break
 		}
-		go s.wait(r, slot)
+		go s.waitForSlot(r, slot)
 		r.waiting++
 	}
 	if n > 0 {

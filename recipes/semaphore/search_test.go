@@ -31,7 +31,7 @@ func TestTheCostOfWaiting(t *testing.T) {
 		{permits: 1000, waiters: 100, push: false, most: 30},
 	} {
 		t.Run(fmt.Sprintf("%d permits, %d waiters, push %v", c.permits, c.waiters, c.push), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
+			withFixture(t, func(t *testing.T, s *fixture) {
 				s.takeAll(s.process("theirs", Options{Permits: c.permits}), c.permits)
 				var provider leasing.Provider = s.provider
 				if !c.push {
@@ -43,7 +43,7 @@ func TestTheCostOfWaiting(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				var waits []*wait
 				for range c.waiters {
-					waits = append(waits, s.waiting(ctx, ours))
+					waits = append(waits, s.acquireAsync(ctx, ours))
 				}
 				require.LessOrEqual(t, s.asked()-before, min(firstProbes, c.permits)+3*min(4, c.permits), "the first look; registering for a wake-up takes three requests")
 				time.Sleep(10 * time.Second)
@@ -52,7 +52,7 @@ func TestTheCostOfWaiting(t *testing.T) {
 				require.LessOrEqual(t, float64(s.asked()-before)/240, c.most)
 				cancel(errStop)
 				for _, w := range waits {
-					require.True(t, w.over())
+					require.True(t, w.isOver())
 					require.ErrorIs(t, w.err, errStop)
 					require.ErrorIs(t, w.err, leasing.ErrHeld)
 				}
@@ -69,13 +69,13 @@ func TestTheCostOfWaiting(t *testing.T) {
 func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 	for _, permits := range []int{5, 60, 1000} {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
+			withFixture(t, func(t *testing.T, s *fixture) {
 				theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 				ours := s.process("ours", Options{Permits: permits})
-				ours.watch = 1
-				w := s.waiting(t.Context(), ours)
+				ours.watchedSlots = 1
+				w := s.acquireAsync(t.Context(), ours)
 				time.Sleep(3 * time.Minute)
-				require.False(t, w.over())
+				require.False(t, w.isOver())
 				began := time.Now()
 				unwatched := theirs[:0]
 				for _, permit := range theirs {
@@ -84,7 +84,7 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 					}
 				}
 				release(t, unwatched[len(unwatched)/2])
-				permit := s.got(w)
+				permit := s.receive(w)
 				require.Equal(t, unwatched[len(unwatched)/2].Slot(), permit.Slot())
 				require.LessOrEqual(t, time.Since(began), time.Minute+time.Second)
 			})
@@ -93,7 +93,7 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 }
 
 // watched reports whether the slot is held, or a request for the slot is in flight.
-func (s *stage) watched(by *Semaphore, slot int) bool {
+func (s *fixture) watched(by *Semaphore, slot int) bool {
 	by.mu.Lock()
 	defer by.mu.Unlock()
 	return !slices.Contains(by.free, slot)
@@ -102,12 +102,12 @@ func (s *stage) watched(by *Semaphore, slot int) bool {
 // No process waits for the same slots forever: these may never be released, while others are
 // released often.
 func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 12
 		s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 		ours := s.process("ours", Options{Permits: permits})
-		ours.watch = 1
-		w := s.waiting(t.Context(), ours)
+		ours.watchedSlots = 1
+		w := s.acquireAsync(t.Context(), ours)
 		time.Sleep(time.Hour)
 		waited := map[string]bool{}
 		for _, call := range s.provider.Calls() {
@@ -116,7 +116,7 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 			}
 		}
 		require.Greater(t, len(waited), permits/2)
-		require.False(t, w.over())
+		require.False(t, w.isOver())
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire {
 				return leasing.ErrDenied
@@ -130,19 +130,19 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 
 // Many permits that come free together are all found soon, not one per pause.
 func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 200
 		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 		ours := s.process("ours", Options{Permits: permits})
 		var waits []*wait
 		for range 100 {
-			waits = append(waits, s.waiting(t.Context(), ours))
+			waits = append(waits, s.acquireAsync(t.Context(), ours))
 		}
 		time.Sleep(time.Minute)
 		began := time.Now()
 		release(t, theirs...)
 		for _, w := range waits {
-			s.got(w)
+			s.receive(w)
 		}
 		require.LessOrEqual(t, time.Since(began), 2*time.Second)
 	})
@@ -153,7 +153,7 @@ func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
 func TestABusyProcessLetsOthersIn(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		t.Run(fmt.Sprintf("push %v", push), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
+			withFixture(t, func(t *testing.T, s *fixture) {
 				const permits = 6
 				busy := s.process("busy", Options{Permits: permits})
 				ctx, stop := context.WithCancel(t.Context())
@@ -182,8 +182,8 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 				require.NoError(t, err)
 				for range 5 {
 					began := time.Now()
-					permit := s.got(s.waiting(t.Context(), other))
-					require.LessOrEqual(t, time.Since(began), 2*(maxRow+yieldFor))
+					permit := s.receive(s.acquireAsync(t.Context(), other))
+					require.LessOrEqual(t, time.Since(began), 2*(maxHandOverTime+yieldFor))
 					release(t, permit)
 				}
 				mu.Lock()
@@ -204,11 +204,11 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 
 // A process waits for several slots at a time, and may get all of them at once.
 func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 4
 		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
 		ours := s.process("ours", Options{Permits: permits})
-		w := s.waiting(t.Context(), ours)
+		w := s.acquireAsync(t.Context(), ours)
 		// All four answers come late, so that the first can't stop the others.
 		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, leasingtest.Always, 100*time.Millisecond))()
 		var all sync.WaitGroup
@@ -216,7 +216,7 @@ func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
 			all.Go(func() { assertNoError(t, permit.Release(t.Context())) })
 		}
 		all.Wait()
-		s.got(w)
+		s.receive(w)
 		time.Sleep(time.Second)
 		require.Equal(t, 1, s.held())
 		release(t, w.permit)
@@ -226,12 +226,12 @@ func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
 
 // The pause that a throttling backend asks for is respected.
 func TestAThrottledSearchSlowsDown(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 100})
 		defer s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, &leasing.ThrottledError{RetryAfter: 20 * time.Second}))()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		s.waiting(ctx, a)
+		s.acquireAsync(ctx, a)
 		require.LessOrEqual(t, s.asked(), 1+4, "one refusal ends the first look")
 		time.Sleep(10 * time.Second)
 		before := s.asked()
@@ -243,7 +243,7 @@ func TestAThrottledSearchSlowsDown(t *testing.T) {
 
 // The search for several simultaneous waiters sends its probes in parallel.
 func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 20})
 		var under, most int
 		var mu sync.Mutex
@@ -264,10 +264,10 @@ func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 		began := time.Now()
 		var waits []*wait
 		for range 16 {
-			waits = append(waits, s.waiting(t.Context(), a))
+			waits = append(waits, s.acquireAsync(t.Context(), a))
 		}
 		for _, w := range waits {
-			s.got(w)
+			s.receive(w)
 		}
 		require.LessOrEqual(t, time.Since(began), 2*time.Second)
 		mu.Lock()
@@ -278,7 +278,7 @@ func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
 
 // Requests carry the values of the waiter's context, so that a trace shows the waiter.
 func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		type key struct{}
 		var seen []any
 		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -288,20 +288,20 @@ func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 			return apply()
 		})
 		a := s.process("a", Options{Permits: 1})
-		first := s.got(s.waiting(context.WithValue(t.Context(), key{}, 1), a))
-		second := s.waiting(context.WithValue(t.Context(), key{}, 2), a)
+		first := s.receive(s.acquireAsync(context.WithValue(t.Context(), key{}, 1), a))
+		second := s.acquireAsync(context.WithValue(t.Context(), key{}, 2), a)
 		release(t, first)
-		release(t, s.got(second))
+		release(t, s.receive(second))
 		require.Equal(t, []any{1, 2}, seen)
 	})
 }
 
 // A lease arrives after the last waiter has gone.
 func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		come := func() {
-			slot, err := a.begin(nil)
+			slot, err := a.beginTry(nil)
 			require.NoError(t, err)
 			lease, err := a.manager.With(a.lease).TryAcquire(t.Context(), a.options.slotName(slot))
 			require.NoError(t, err)

@@ -15,10 +15,10 @@ import (
 // Semaphore hands out permits. It is safe for concurrent use. It needs no
 // Close: it is idle while there are no waiters, and ends with its manager.
 type Semaphore struct {
-	manager *leasing.Manager
-	options Options
-	lease   leasing.AcquireOptions // for each slot: without a wait limit
-	watch   int                    // the constant watch, unless a test sets it
+	manager      *leasing.Manager
+	options      Options
+	lease        leasing.AcquireOptions // for each slot: without a wait limit
+	watchedSlots int                    // the constant watchedSlots, unless a test sets it
 
 	mu sync.Mutex
 	// free are the slots that this process neither holds nor requests. The slot
@@ -26,10 +26,10 @@ type Semaphore struct {
 	// differs from process to process.
 	free []int
 	held int // slots that this process holds, or does not request for a while
-	// since is the time of the first of a slot's consecutive hand-overs.
-	since  map[int]time.Time
-	queue  []*queued // the waiters, first come, first served
-	search *search   // on behalf of the waiters; nil without waiters
+	// handOverSince is the time of the first of a slot's consecutive hand-overs.
+	handOverSince map[int]time.Time
+	queue         []*waiter // the waiters, first come, first served
+	search        *search   // on behalf of the waiters; nil without waiters
 }
 
 // New returns a semaphore. It sends no request.
@@ -41,7 +41,7 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 	if err := options.validate(manager.Capabilities()); err != nil {
 		return nil, err
 	}
-	s := &Semaphore{manager: manager, options: options, lease: options.Lease, watch: watch, free: rand.Perm(options.Permits), since: map[int]time.Time{}}
+	s := &Semaphore{manager: manager, options: options, lease: options.Lease, watchedSlots: watchedSlots, free: rand.Perm(options.Permits), handOverSince: map[int]time.Time{}}
 	s.lease.WaitLimit = 0
 	return s, nil
 }
@@ -72,14 +72,14 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 		case <-t.done:
 		case <-ctx.Done():
 		case <-t.watching:
-		case <-time.After(grace):
+		case <-time.After(limitGrace):
 		}
 	}
 	answer := s.leave(ctx, t)
 	if answer.err != nil {
 		return nil, answer.err
 	}
-	return s.permit(ctx, answer.slot, answer.lease), nil
+	return s.newPermit(ctx, answer.slot, answer.lease), nil
 }
 
 // TryAcquire tries slots that this process does not hold, each once, until it acquires a permit. It tries at
@@ -91,14 +91,14 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 		return nil, context.Cause(ctx)
 	}
 	var last error
-	for range min(tries, s.options.Permits) {
-		slot, refused := s.begin(last)
+	for range min(maxTries, s.options.Permits) {
+		slot, refused := s.beginTry(last)
 		if refused != nil {
 			return nil, refused
 		}
-		lease, err := s.ask(ctx, slot)
+		lease, err := s.trySlot(ctx, slot)
 		if err == nil {
-			return s.permit(ctx, slot, lease), nil
+			return s.newPermit(ctx, slot, lease), nil
 		}
 		if last = err; !errors.Is(err, leasing.ErrHeld) {
 			break
@@ -110,42 +110,42 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 // errPanicked is the answer to a request in which the application's code panicked.
 var errPanicked = errors.New("semaphore: the request panicked")
 
-// ask sends TryAcquire's request for a slot that begin has taken.
-func (s *Semaphore) ask(ctx context.Context, slot int) (lease *leasing.Lease, err error) {
+// trySlot sends TryAcquire's request for a slot that beginTry has taken.
+func (s *Semaphore) trySlot(ctx context.Context, slot int) (lease *leasing.Lease, err error) {
 	err = errPanicked
-	defer func() { s.end(slot, err) }()
+	defer func() { s.endTry(slot, err) }()
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// begin takes a slot for TryAcquire's request. refused is set if no slot is free, or, before the
+// beginTry takes a slot for TryAcquire's request. refused is set if no slot is free, or, before the
 // first answer, if there are waiters. Locks mu.
-func (s *Semaphore) begin(last error) (slot int, refused error) {
+func (s *Semaphore) beginTry(last error) (slot int, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last == nil && s.search != nil && s.search.isWatching() {
 		return 0, s.obstacle(s.search.last)
 	}
-	slot, ok := s.next()
+	slot, ok := s.takeSlot()
 	if !ok {
 		return 0, s.obstacle(last)
 	}
 	return slot, nil
 }
 
-// end records the answer to TryAcquire's request. Locks mu.
-func (s *Semaphore) end(slot int, err error) {
+// endTry records the answer to TryAcquire's request. Locks mu.
+func (s *Semaphore) endTry(slot int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		s.held++
 	} else {
-		s.put(slot)
+		s.putSlot(slot)
 	}
 	s.dispatch()
 }
 
-// next takes a slot to request. Caller holds mu.
-func (s *Semaphore) next() (slot int, ok bool) {
+// takeSlot takes a slot to request. Caller holds mu.
+func (s *Semaphore) takeSlot() (slot int, ok bool) {
 	if len(s.free) == 0 {
 		return 0, false
 	}
@@ -153,10 +153,10 @@ func (s *Semaphore) next() (slot int, ok bool) {
 	return slot, true
 }
 
-// put returns a slot whose request failed or that is no longer held. This ends the slot's
+// putSlot returns a slot whose request failed or that is no longer held. This ends the slot's
 // consecutive hand-overs. Caller holds mu.
-func (s *Semaphore) put(slot int) {
-	delete(s.since, slot)
+func (s *Semaphore) putSlot(slot int) {
+	delete(s.handOverSince, slot)
 	s.free = append(s.free, slot)
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, b := s.process("a", Options{Permits: 3}), s.process("b", Options{Permits: 3})
 		first, second, third := s.take(a), s.take(b), s.take(a)
 		slots := map[int]bool{}
@@ -35,7 +35,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Equal(t, 3, full.Permits)
 		var held *leasing.HeldError
-		require.ErrorAs(t, err, &held, "it tells of the one that another process has")
+		require.ErrorAs(t, err, &held, "it describes the holder in another process")
 		require.Equal(t, "b", held.Holder.Owner)
 
 		release(t, second)
@@ -47,7 +47,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 
 // The application's code runs in a request, and may panic. The requested slot is not lost.
 func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		panics := true
 		m := leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
 			if panics {
@@ -68,7 +68,7 @@ func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
 }
 
 func TestAPermitIsRenewedUntilItIsReleased(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		permit := s.take(a)
 		time.Sleep(20 * ttl)
@@ -84,11 +84,11 @@ func TestAPermitIsRenewedUntilItIsReleased(t *testing.T) {
 }
 
 func TestALostPermitEndsItsContextAndIsAvailableAgain(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		lost := s.take(a)
-		next := s.waiting(t.Context(), a)
-		require.False(t, next.over())
+		next := s.acquireAsync(t.Context(), a)
+		require.False(t, next.isOver())
 		leasingtest.Lose(t, s.provider, lost, leasing.LostBroken)
 		<-lost.Done()
 		var why *leasing.LostError
@@ -96,7 +96,7 @@ func TestALostPermitEndsItsContextAndIsAvailableAgain(t *testing.T) {
 		require.Equal(t, leasing.LostBroken, why.Reason)
 		require.ErrorIs(t, lost.Err(), leasing.ErrLost)
 
-		permit := s.got(next)
+		permit := s.receive(next)
 		require.Greater(t, permit.Token(), lost.Token())
 		require.ErrorIs(t, lost.Release(t.Context()), leasing.ErrLost)
 		require.NoError(t, permit.Err(), "the late release of a lost permit is not its successor's")
@@ -109,18 +109,18 @@ func TestALostPermitEndsItsContextAndIsAvailableAgain(t *testing.T) {
 
 // The permit of a holder that has crashed stays taken until the TTL has passed.
 func TestThePermitOfACrashedHolderComesBackAfterItsTTL(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		_, err := s.provider.Acquire(t.Context(), abstractions.AcquireRequest{Name: name + "/slot/0", ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})
 		require.NoError(t, err)
 		crashed := time.Now()
-		permit := s.got(s.waiting(t.Context(), s.process("a", Options{Permits: 1})))
+		permit := s.receive(s.acquireAsync(t.Context(), s.process("a", Options{Permits: 1})))
 		require.InDelta(t, ttl.Seconds(), time.Since(crashed).Seconds(), 0.1)
 		release(t, permit)
 	})
 }
 
 func TestAPermitOutlivesTheContextOfItsAcquireAndKeepsItsValues(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		type key struct{}
 		a := s.process("a", Options{Permits: 1})
 		for _, acquire := range []func(context.Context) (*Permit, error){a.TryAcquire, a.Acquire} {
@@ -143,7 +143,7 @@ func TestAPermitOutlivesTheContextOfItsAcquireAndKeepsItsValues(t *testing.T) {
 }
 
 func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		boom := errors.New("boom")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -170,7 +170,7 @@ func TestDoReleasesWhenTheFunctionHasReturned(t *testing.T) {
 
 // A release before the work has stopped would admit another holder beside that work.
 func TestTrap_T35_ReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		err := a.Do(t.Context(), func(ctx context.Context, permit *Permit) error {
 			require.NoError(t, permit.Release(ctx))
@@ -185,8 +185,8 @@ func TestTrap_T35_ReleaseInsideDoOnlyEndsTheWork(t *testing.T) {
 	})
 }
 
-func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestDoReportsALossAlthoughTheWorkSucceeded(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		lose := func(answer func(ctx context.Context) error) error {
 			return a.Do(t.Context(), func(ctx context.Context, permit *Permit) error {
@@ -196,7 +196,7 @@ func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 			})
 		}
 		require.ErrorIs(t, lose(func(context.Context) error { return nil }), leasing.ErrLost)
-		require.EqualError(t, lose(context.Cause), "lease lost: taken", "told once")
+		require.EqualError(t, lose(context.Cause), "lease lost: taken", "reported once")
 		boom := errors.New("boom")
 		err := lose(func(context.Context) error { return boom })
 		require.ErrorIs(t, err, boom)
@@ -207,7 +207,7 @@ func TestDoTellsOfALossAlthoughTheWorkSucceeded(t *testing.T) {
 
 // The release goes out although the context of the work has ended.
 func TestTrap_T34_DoReleasesOnAnEndedContext(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, a.Do(ctx, func(context.Context, *Permit) error { cancel(); return nil }))
@@ -218,7 +218,7 @@ func TestTrap_T34_DoReleasesOnAnEndedContext(t *testing.T) {
 // A resource that compares tokens slot by slot admits the latest holder of
 // each slot only.
 func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		gates := map[string]*fencing.Gate{}
 		write := func(permit *Permit) error {
 			if gates[permit.Name()] == nil {
@@ -233,7 +233,7 @@ func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
 		leasingtest.Lose(t, s.provider, paused, leasing.LostTaken)
 		successor := s.take(b)
 		require.Equal(t, paused.Slot(), successor.Slot())
-		require.NoError(t, write(paused), "before its successor was seen nobody can tell")
+		require.NoError(t, write(paused), "before its successor was seen no fence can refuse it")
 		require.NoError(t, write(successor))
 		require.ErrorIs(t, write(paused), leasing.ErrStale)
 		require.NoError(t, write(other), "another slot's tokens say nothing of it")
@@ -243,7 +243,7 @@ func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
 
 // During a rollout the larger number is the limit, and after its end the smaller number.
 func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		old, young := s.process("old", Options{Permits: 5}), s.process("new", Options{Permits: 3})
 		theirs := s.takeAll(old, 5)
 		_, err := young.TryAcquire(t.Context())
@@ -278,7 +278,7 @@ func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
 }
 
 func TestTryAcquireAsksForEachSlotOnceAndForNoMoreThanTries(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		theirs := s.process("theirs", Options{Permits: 40})
 		s.takeAll(theirs, 40)
 		for permits, want := range map[int]int{1: 1, 7: 7, 40: 32} {
@@ -301,7 +301,7 @@ func TestTryAcquireAsksForEachSlotOnceAndForNoMoreThanTries(t *testing.T) {
 }
 
 func TestTryDo(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Hour}})
 		permit, err := a.TryAcquire(t.Context())
 		require.NoError(t, err)
@@ -317,7 +317,7 @@ func TestTryDo(t *testing.T) {
 }
 
 func TestAnErrorOfTheBackendEndsTryAcquire(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrUnavailable))
 		a := s.process("a", Options{Permits: 20})
 		_, err := a.TryAcquire(t.Context())
@@ -364,16 +364,16 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func TestAClosedManagerEndsEverything(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, b := s.process("a", Options{Permits: 2}), s.process("b", Options{Permits: 2})
 		other := s.take(b)
 		mine := s.take(a)
-		waits := []*wait{s.waiting(t.Context(), a), s.waiting(t.Context(), a)}
+		waits := []*wait{s.acquireAsync(t.Context(), a), s.acquireAsync(t.Context(), a)}
 		closed := make(chan error, 1)
 		go func() { closed <- a.manager.Close(t.Context()) }()
 		synctest.Wait()
 		for _, w := range waits {
-			require.True(t, w.over(), "it does not wait for the holder")
+			require.True(t, w.isOver(), "it does not wait for the holder")
 			require.ErrorIs(t, w.err, leasing.ErrClosed)
 		}
 		require.ErrorIs(t, context.Cause(mine.Context()), leasing.ErrClosed)
@@ -389,14 +389,14 @@ func TestAClosedManagerEndsEverything(t *testing.T) {
 
 // If this process holds all permits, the manager has no request of a waiter to end.
 func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		mine := s.take(a)
-		w := s.waiting(t.Context(), a)
+		w := s.acquireAsync(t.Context(), a)
 		closed := make(chan error, 1)
 		go func() { closed <- a.manager.Close(t.Context()) }()
 		synctest.Wait()
-		require.True(t, w.over())
+		require.True(t, w.isOver())
 		require.ErrorIs(t, w.err, leasing.ErrClosed)
 		_, err := a.Acquire(t.Context())
 		require.ErrorIs(t, err, leasing.ErrClosed)
@@ -407,7 +407,7 @@ func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 
 // A permit that is handed to another process no longer belongs to this process.
 func TestAPermitIsHandedOver(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, b := s.process("a", Options{Permits: 1}), s.process("b", Options{Permits: 1})
 		permit, err := a.Acquire(t.Context())
 		require.NoError(t, err)

@@ -19,11 +19,11 @@ func TestTheOrderVisitsEachSlotOnceBeforeItBeginsAgain(t *testing.T) {
 		for range 2 {
 			seen := map[int]bool{}
 			for range n {
-				slot, ok := s.next()
+				slot, ok := s.takeSlot()
 				require.True(t, ok)
 				require.False(t, seen[slot])
 				seen[slot] = true
-				s.put(slot)
+				s.putSlot(slot)
 			}
 		}
 	}
@@ -34,13 +34,13 @@ func TestSlotsInUseAreNotAskedFor(t *testing.T) {
 	s, err := New(manager, Options{Name: name, Permits: 3})
 	require.NoError(t, err)
 	for range 3 {
-		_, ok := s.next()
+		_, ok := s.takeSlot()
 		require.True(t, ok)
 	}
-	_, ok := s.next()
+	_, ok := s.takeSlot()
 	require.False(t, ok)
-	s.put(1)
-	slot, ok := s.next()
+	s.putSlot(1)
+	slot, ok := s.takeSlot()
 	require.True(t, ok)
 	require.Equal(t, 1, slot)
 }
@@ -48,20 +48,20 @@ func TestSlotsInUseAreNotAskedFor(t *testing.T) {
 // After 15 s of consecutive hand-overs a process does not request the slot for a second, even if no
 // other process requests the slot. After that second the waiter gets the slot.
 func TestASlotThatWasHandedOverForLongIsLeftAlone(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		permit := s.take(a)
 		handOver := func() time.Duration {
-			w := s.waiting(t.Context(), a)
+			w := s.acquireAsync(t.Context(), a)
 			began := time.Now()
 			release(t, permit)
-			permit = s.got(w)
+			permit = s.receive(w)
 			return time.Since(began)
 		}
 		time.Sleep(time.Hour)
 		require.Zero(t, handOver(), "the first in a row")
 		for range 2 {
-			time.Sleep(maxRow - 1)
+			time.Sleep(maxHandOverTime - 1)
 			require.Zero(t, handOver())
 			time.Sleep(time.Nanosecond)
 			require.Equal(t, yieldFor, handOver(), "and a new row begins")
@@ -80,8 +80,8 @@ func TestPausesStayWithinTheirBounds(t *testing.T) {
 		if pause < time.Millisecond/2 || pause > longestPause {
 			t.Fatalf("pause %v", pause)
 		}
-		if pause > max(time.Millisecond, sweep/time.Duration(max(1, slots))) {
-			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, sweep)
+		if pause > max(time.Millisecond, sweepPeriod/time.Duration(max(1, slots))) {
+			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, sweepPeriod)
 		}
 		if next := pauseAfter(n+1, slots, random); next < pause {
 			t.Fatalf("%v after %v", next, pause)

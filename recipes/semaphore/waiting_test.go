@@ -15,36 +15,36 @@ import (
 )
 
 func TestAWaiterGetsWhatAnotherProcessReleases(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, b := s.process("a", Options{Permits: 3}), s.process("b", Options{Permits: 3})
 		permits := s.takeAll(a, 3)
-		w := s.waiting(t.Context(), b)
+		w := s.acquireAsync(t.Context(), b)
 		time.Sleep(10 * ttl)
-		require.False(t, w.over())
+		require.False(t, w.isOver())
 		release(t, permits[1])
-		require.True(t, w.over(), "at once: all slots are waited for")
-		require.Equal(t, permits[1].Slot(), s.got(w).Slot())
+		require.True(t, w.isOver(), "at once: all slots are waited for")
+		require.Equal(t, permits[1].Slot(), s.receive(w).Slot())
 		require.Equal(t, 3, s.held())
 	})
 }
 
 func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a, b := s.process("a", Options{Permits: 2}), s.process("b", Options{Permits: 2})
 		theirs := s.takeAll(b, 2)
 		var waits []*wait
 		for range 6 {
-			waits = append(waits, s.waiting(t.Context(), a))
+			waits = append(waits, s.acquireAsync(t.Context(), a))
 		}
 		held := theirs // the first two come from another process, the others from this one
 		for i, w := range waits {
-			require.False(t, w.over())
+			require.False(t, w.isOver())
 			release(t, held[i])
-			require.True(t, w.over())
+			require.True(t, w.isOver())
 			for _, later := range waits[i+1:] {
-				require.False(t, later.over())
+				require.False(t, later.isOver())
 			}
-			held = append(held, s.got(w))
+			held = append(held, s.receive(w))
 		}
 		release(t, held[6:]...)
 		idle(t, a)
@@ -53,23 +53,23 @@ func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
 
 // The test makes one hand-over at a time, so that the order is visible.
 func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		permit := s.take(a)
 		var waits []*wait
 		for range 20 {
-			waits = append(waits, s.waiting(t.Context(), a))
+			waits = append(waits, s.acquireAsync(t.Context(), a))
 		}
 		time.Sleep(5 * time.Minute)
 		before := s.asked()
 		require.Equal(t, 1, before, "nobody asks for what is our own")
 		for i, w := range waits {
 			release(t, permit)
-			require.True(t, w.over(), "at once")
+			require.True(t, w.isOver(), "at once")
 			for _, later := range waits[i+1:] {
-				require.False(t, later.over())
+				require.False(t, later.isOver())
 			}
-			permit = s.got(w)
+			permit = s.receive(w)
 		}
 		release(t, permit)
 		require.Equal(t, len(waits), s.asked()-before)
@@ -79,19 +79,19 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 
 // A waiter that leaves in the middle of a request leaves nothing behind, and the
 // next waiter does not wait for the expiry of an orphaned lease.
-func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestTrap_T60_ACancelledWaiterLeaksNoPermit(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		first := s.waiting(ctx, a)
-		second := s.waiting(t.Context(), a)
+		first := s.acquireAsync(ctx, a)
+		second := s.acquireAsync(t.Context(), a)
 		time.Sleep(100 * time.Millisecond)
 		cancel(errStop)
-		require.True(t, first.over())
+		require.True(t, first.isOver())
 		require.ErrorIs(t, first.err, errStop)
 		began := time.Now()
-		permit := s.got(second)
+		permit := s.receive(second)
 		require.LessOrEqual(t, time.Since(began), 3*time.Second)
 		release(t, permit)
 		time.Sleep(2 * ttl)
@@ -102,13 +102,13 @@ func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 
 // A request succeeds after its waiter has given up.
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := s.waiting(ctx, a)
+		first := s.acquireAsync(ctx, a)
 		cancel()
-		require.True(t, first.over(), "it does not wait for the answer")
+		require.True(t, first.isOver(), "it does not wait for the answer")
 		time.Sleep(2 * time.Second)
 		require.Zero(t, s.held())
 		idle(t, a)
@@ -122,27 +122,27 @@ func assertNoError(t *testing.T, err error) {
 }
 
 // If a waiter is served while it gives up, that waiter or the next gets the permit.
-func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestAPermitForACancelledWaiterGoesToTheNext(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
 		for range 50 {
 			permit := s.take(a)
 			ctx, cancel := context.WithCancel(t.Context())
-			first, second := s.waiting(ctx, a), s.waiting(t.Context(), a)
+			first, second := s.acquireAsync(ctx, a), s.acquireAsync(t.Context(), a)
 			go cancel()
 			go func() { assertNoError(t, permit.Release(context.Background())) }()
 			<-first.done
 			if first.err == nil {
 				release(t, first.permit)
 			}
-			release(t, s.got(second))
+			release(t, s.receive(second))
 		}
 		idle(t, a)
 	})
 }
 
-func TestTheEndOfAWaitTellsWhatStoodInTheWay(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestTheEndOfAWaitReportsTheObstacle(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		theirs := s.process("theirs", Options{Permits: 2})
 		s.takeAll(theirs, 2)
 		ours := s.process("ours", Options{Permits: 2})
@@ -182,7 +182,7 @@ func TestTheEndOfAWaitTellsWhatStoodInTheWay(t *testing.T) {
 }
 
 func TestTheWaitLimit(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		limited := Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Minute}}
 		theirs := s.process("theirs", limited)
 		permits := s.takeAll(theirs, 2)
@@ -193,21 +193,21 @@ func TestTheWaitLimit(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 
-		first := s.waiting(t.Context(), ours)
+		first := s.acquireAsync(t.Context(), ours)
 		time.Sleep(30 * time.Second)
-		second := s.waiting(t.Context(), ours)
+		second := s.acquireAsync(t.Context(), ours)
 		time.Sleep(30 * time.Second)
-		require.True(t, first.over())
+		require.True(t, first.isOver())
 		time.Sleep(29 * time.Second)
-		require.False(t, second.over(), "each has a limit of its own")
+		require.False(t, second.isOver(), "each has a limit of its own")
 		release(t, permits[0])
-		s.got(second)
+		s.receive(second)
 	})
 }
 
 // A free permit is found even with a very short limit.
 func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, leasingtest.Always, 10*time.Millisecond))
 		first, err := a.Acquire(t.Context())
@@ -223,13 +223,13 @@ func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 		began := time.Now()
 		_, err = a.Acquire(t.Context())
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
-		require.LessOrEqual(t, time.Since(began), 2*grace)
+		require.LessOrEqual(t, time.Since(began), 2*limitGrace)
 	})
 }
 
 // Failures that may pass do not end a wait.
 func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		for _, fault := range []leasingtest.Handler{
 			leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrUnavailable),
 			leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errors.New("connection refused")),
@@ -239,12 +239,12 @@ func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 			a := s.process("a", Options{Permits: 5})
 			over := s.provider.Use(fault)
 			began := s.asked()
-			w := s.waiting(t.Context(), a)
+			w := s.acquireAsync(t.Context(), a)
 			time.Sleep(5 * time.Minute)
-			require.False(t, w.over())
+			require.False(t, w.isOver())
 			require.LessOrEqual(t, float64(s.asked()-began)/300, 15.0, "and is not hammered at")
 			over()
-			release(t, s.got(w))
+			release(t, s.receive(w))
 			require.Less(t, time.Since(w.at), 5*ttl)
 			idle(t, a)
 		}
@@ -252,17 +252,17 @@ func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 }
 
 func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		s.takeAll(s.process("theirs", Options{Permits: 3}), 3)
 		a := s.process("a", Options{Permits: 3})
-		waits := []*wait{s.waiting(t.Context(), a), s.waiting(t.Context(), a), s.waiting(t.Context(), a)}
+		waits := []*wait{s.acquireAsync(t.Context(), a), s.acquireAsync(t.Context(), a), s.acquireAsync(t.Context(), a)}
 		defer s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))()
 		for _, w := range waits {
 			<-w.done
 			require.ErrorIs(t, w.err, leasing.ErrDenied)
 		}
 		began := time.Now()
-		w := s.waiting(t.Context(), a)
+		w := s.acquireAsync(t.Context(), a)
 		<-w.done
 		require.ErrorIs(t, w.err, leasing.ErrDenied)
 		require.GreaterOrEqual(t, time.Since(began), time.Minute, "Options.RefusalTimeout: the refusal might pass")
@@ -272,48 +272,48 @@ func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 
 // TryAcquire does not overtake waiters, and does not treat a search as a full semaphore.
 func TestTryAcquireAndWaiters(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 10
 		a := s.process("a", Options{Permits: permits})
 		b := s.process("b", Options{Permits: permits})
 		theirs := s.takeAll(b, permits)
-		w := s.waiting(t.Context(), a)
+		w := s.acquireAsync(t.Context(), a)
 		before := s.asked()
 		_, err := a.TryAcquire(t.Context())
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.Equal(t, before, s.asked(), "it does not even ask")
 		release(t, theirs...)
-		release(t, s.got(w))
+		release(t, s.receive(w))
 
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
-		w = s.waiting(t.Context(), a)
+		w = s.acquireAsync(t.Context(), a)
 		release(t, s.take(a))
-		release(t, s.got(w))
+		release(t, s.receive(w))
 		idle(t, a)
 	})
 }
 
 // A slot for which TryAcquire was refused goes to a waiter.
 func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		theirs := s.take(s.process("theirs", Options{Permits: 1}))
 		a := s.process("a", Options{Permits: 1})
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
 		tried := make(chan error, 1)
 		go func() { _, err := a.TryAcquire(t.Context()); tried <- err }()
 		synctest.Wait()
-		w := s.waiting(t.Context(), a)
+		w := s.acquireAsync(t.Context(), a)
 		require.ErrorIs(t, <-tried, leasing.ErrHeld)
 		time.Sleep(time.Minute)
 		release(t, theirs)
-		require.True(t, w.over())
-		release(t, s.got(w))
+		require.True(t, w.isOver())
+		release(t, s.receive(w))
 		idle(t, a)
 	})
 }
 
-func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+func TestAWaiterGetsFullAfterTryAcquireGotTheLastOne(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: 5 * time.Second}})
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
 		tried := make(chan *Permit, 1)
@@ -334,11 +334,11 @@ func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
 
 // A request of a waiter that has left does not make a free slot seem taken.
 func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
 		defer s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))()
 		ctx, cancel := context.WithCancel(t.Context())
-		w := s.waiting(ctx, a)
+		w := s.acquireAsync(ctx, a)
 		cancel()
 		<-w.done
 		permit, err := a.Acquire(t.Context())
@@ -348,7 +348,7 @@ func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
+	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 5
 		var inside, most int
 		var mu sync.Mutex

@@ -49,9 +49,9 @@ const maxScopes = 1000
 type Past struct {
 	options PastOptions
 
-	mu      sync.Mutex
-	running map[leasing.Fingerprint]time.Time // when the held claims were acquired
-	scopes  map[string][]time.Duration        // how long earlier claims were held
+	mu         sync.Mutex
+	acquiredAt map[leasing.Fingerprint]time.Time // when the held claims were acquired
+	scopes     map[string][]time.Duration        // how long earlier claims were held
 }
 
 // NewPast makes an empty Past.
@@ -63,7 +63,7 @@ func NewPast(options PastOptions) *Past {
 	if options.Scope == nil {
 		options.Scope = func(name string) string { return name }
 	}
-	return &Past{options: options, running: map[leasing.Fingerprint]time.Time{}, scopes: map[string][]time.Duration{}}
+	return &Past{options: options, acquiredAt: map[leasing.Fingerprint]time.Time{}, scopes: map[string][]time.Duration{}}
 }
 
 // Observe learns from the events of leases that are released. It ignores leases that
@@ -73,14 +73,14 @@ func (p *Past) Observe(e leasing.Event) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case leasing.EventAcquired:
-		p.running[e.Fingerprint] = e.Time
+		p.acquiredAt[e.Fingerprint] = e.Time
 	case leasing.EventLost, leasing.EventHandedOver:
-		delete(p.running, e.Fingerprint)
+		delete(p.acquiredAt, e.Fingerprint)
 	case leasing.EventDropped: // ends of leases may be among them
-		clear(p.running)
+		clear(p.acquiredAt)
 	case leasing.EventReleased:
-		acquired, known := p.running[e.Fingerprint]
-		delete(p.running, e.Fingerprint)
+		acquired, known := p.acquiredAt[e.Fingerprint]
+		delete(p.acquiredAt, e.Fingerprint)
 		scope := p.options.Scope(e.Name)
 		samples, old := p.scopes[scope]
 		if !known || !old && len(p.scopes) >= maxScopes {
@@ -106,8 +106,8 @@ func (p *Past) TTL(r leasing.TTLRequest) time.Duration {
 		sum += float64(s)
 	}
 	mean := p.options.Factor * sum / float64(len(samples))
-	return time.Duration(min(max(mean, float64(p.options.Floor)), float64(min(p.options.Cap, longest))))
+	return time.Duration(min(max(mean, float64(p.options.Floor)), float64(min(p.options.Cap, maxTTL))))
 }
 
-// longest is about 146 years: a power of two, which a float64 represents exactly.
-const longest time.Duration = 1 << 62
+// maxTTL is about 146 years: a power of two, which a float64 represents exactly.
+const maxTTL time.Duration = 1 << 62

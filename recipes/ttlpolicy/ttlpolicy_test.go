@@ -57,27 +57,27 @@ func TestPast(t *testing.T) {
 		leasingtest.Lose(t, p, lost, leasing.LostGone)
 		synctest.Wait()
 		require.Equal(t, 30*time.Second, granted(t, m, "c", 0), "a loss teaches nothing")
-		require.Empty(t, past.running)
+		require.Empty(t, past.acquiredAt)
 	})
 }
 
 // The memory is bounded, and a claim whose end was dropped does not stay in it forever.
 func TestPastForgets(t *testing.T) {
 	past := NewPast(PastOptions{})
-	tell := func(kind leasing.EventKind, n int) {
+	observe := func(kind leasing.EventKind, n int) {
 		past.Observe(leasing.Event{Kind: kind, Fingerprint: leasing.FingerprintOf(fmt.Sprint(n)), Name: fmt.Sprint(n), Time: time.Now()})
 	}
 	for n := range 2 * maxScopes {
-		tell(leasing.EventAcquired, n)
-		tell(leasing.EventReleased, n)
+		observe(leasing.EventAcquired, n)
+		observe(leasing.EventReleased, n)
 	}
 	require.Len(t, past.scopes, maxScopes)
-	tell(leasing.EventAcquired, 0)
-	tell(leasing.EventDropped, 0)
-	tell(leasing.EventReleased, 0)
+	observe(leasing.EventAcquired, 0)
+	observe(leasing.EventDropped, 0)
+	observe(leasing.EventReleased, 0)
 	require.Len(t, past.scopes["0"], 1)
-	require.Empty(t, past.running)
+	require.Empty(t, past.acquiredAt)
 
 	past.scopes["0"] = []time.Duration{leasing.Infinite, leasing.Infinite}
-	require.Equal(t, longest, past.TTL(leasing.TTLRequest{Name: "0", TTL: time.Second}))
+	require.Equal(t, maxTTL, past.TTL(leasing.TTLRequest{Name: "0", TTL: time.Second}))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-func TestJoinTellsEachErrorOnce(t *testing.T) {
+func TestJoinReportsEachErrorOnce(t *testing.T) {
 	boom, lost := errors.New("boom"), &leasing.LostError{Reason: leasing.LostTaken}
 	require.NoError(t, Join(nil, nil))
 	require.Equal(t, boom, Join(nil, boom), "a single error is left as it is")

@@ -37,7 +37,7 @@ func (a *App) provider(ctx context.Context) (leasing.Provider, error) {
 		return nil, err
 	}
 	if open.Scheme(where) == "sqlite" {
-		if err := roomForSqlite(); err != nil {
+		if err := checkAddressSpace(); err != nil {
 			return nil, err
 		}
 	}
@@ -56,8 +56,8 @@ type Backend struct {
 	Provider leasing.Provider
 }
 
-// CloseTime bounds the time for which a command that is done waits for the backend.
-const CloseTime = 5 * time.Second
+// CloseTimeout bounds the time for which a command that is done waits for the backend.
+const CloseTimeout = 5 * time.Second
 
 // Open opens the backend with options to which the global flags are added.
 func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, error) {
@@ -85,7 +85,7 @@ func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasi
 		if limit >= 0 {
 			pause = min(pause, limit-time.Since(begin))
 		}
-		if err == nil || !Passes(err) || pause <= 0 {
+		if err == nil || !IsTemporary(err) || pause <= 0 {
 			return b, err
 		}
 		a.Warn("%s", output.OneLine(err))
@@ -97,14 +97,14 @@ func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasi
 	}
 }
 
-// Passes reports whether an error may be temporary.
-func Passes(err error) bool {
+// IsTemporary reports whether an error may be temporary.
+func IsTemporary(err error) bool {
 	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }
 
 // CloseBoth closes the manager and the provider.
 func (b *Backend) CloseBoth() error {
-	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 	defer cancel()
 	return errors.Join(b.Close(ctx), b.Provider.Close())
 }

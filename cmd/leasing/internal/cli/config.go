@@ -21,8 +21,8 @@ type settings struct {
 	Owner string  `json:"owner"`
 }
 
-// ErrNowhere is the error of a command without a backend.
-var ErrNowhere = errors.New(`no backend: name one for all machines with --url, LEASING_URL or "url" in the config file, ` +
+// ErrNoURL is the error of a command without a backend.
+var ErrNoURL = errors.New(`no backend: name one for all machines with --url, LEASING_URL or "url" in the config file, ` +
 	`or add --local for this user on this machine alone`)
 
 // Where returns the URL of the backend and its source: a flag, a variable or a file.
@@ -50,7 +50,7 @@ func (a *App) Where() (rawURL, from string, err error) {
 	case variable != "":
 		rawURL, from = variable, "LEASING_URL"
 	case file.URL == nil:
-		return "", "", ErrNowhere
+		return "", "", ErrNoURL
 	case *file.URL == "":
 		return "", "", errors.New(`"url" in the config file is empty: set a URL, or remove the field`)
 	default:

@@ -2,4 +2,4 @@
 
 package cli
 
-func roomForSqlite() error { return nil }
+func checkAddressSpace() error { return nil }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roomForSqlite returns an error if a limit of address space leaves no room for the connections to an SQLite file: a
+// checkAddressSpace returns an error if a limit of address space leaves no room for the connections to an SQLite file: a
 // writer and a reader.
-func roomForSqlite() error {
+func checkAddressSpace() error {
 	const each, others = 256 << 20, 128 << 20 // of the library for each connection, and of all else
 	room, err := unix.Mmap(-1, 0, 2*each+others, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -44,8 +44,10 @@ The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 			options.NoAutoRenew = options.TTL != leasing.Infinite // the first renewal makes the lease infinite
 			signals := supervise.NewSignals()
 			signals.Catch() // a signal leaves no lease whose ID was not printed
-			return signals.Heed(cmd.Context(), func(ctx context.Context) error {
-				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error { return take(ctx, a, b, args[0], limit, options) })
+			return signals.CancelOnSignal(cmd.Context(), func(ctx context.Context) error {
+				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error {
+					return acquireAndPrint(ctx, a, b, args[0], limit, options)
+				})
 			})
 		},
 	}
@@ -68,14 +70,14 @@ func timeToLive(text string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// take acquires a lease, prints its ID, and leaves the lease held.
-func take(ctx context.Context, a *cli.App, b *cli.Backend, name string, limit time.Duration, options leasing.AcquireOptions) error {
+// acquireAndPrint acquires a lease, prints its ID, and leaves the lease held.
+func acquireAndPrint(ctx context.Context, a *cli.App, b *cli.Backend, name string, limit time.Duration, options leasing.AcquireOptions) error {
 	options.WaitLimit = max(limit, 0)
-	ask := b.With(options).Acquire
+	acquire := b.With(options).Acquire
 	if limit == 0 {
-		ask = b.With(options).TryAcquire
+		acquire = b.With(options).TryAcquire
 	}
-	lease, err := ask(ctx, name)
+	lease, err := acquire(ctx, name)
 	if errors.Is(err, leasing.ErrHeld) {
 		return &exit.Error{Code: exit.Busy, Err: err}
 	}
@@ -121,28 +123,28 @@ by now, or if another lease has the name. To end a lease without its ID use "lea
 			if id == "" {
 				return errors.New("--id: want the ID that acquire printed, here or in $LEASING_ID")
 			}
-			return a.Using(cmd.Context(), func(ctx context.Context, b *cli.Backend) error { return giveBack(ctx, a, b, args[0], id) })
+			return a.Using(cmd.Context(), func(ctx context.Context, b *cli.Backend) error { return releaseByID(ctx, a, b, args[0], id) })
 		},
 	}
 	cmd.Flags().StringVar(&id, "id", "", "the lease's `ID` (default $LEASING_ID)")
 	return cmd
 }
 
-// giveBack releases a lease by its ID, and retries while the backend does not answer.
-func giveBack(ctx context.Context, a *cli.App, b *cli.Backend, name, id string) error {
+// releaseByID releases a lease by its ID, and retries while the backend does not answer.
+func releaseByID(ctx context.Context, a *cli.App, b *cli.Backend, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*a.Timeout)
 	defer cancel()
-	asked := false
+	sent := false
 	for {
 		r, err := b.Inspect(ctx, name)
 		switch {
 		case err == nil && r.Held && r.Fingerprint == leasing.FingerprintOf(id):
-			asked = true
+			sent = true
 			err = b.Provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id, Token: r.Token})
-		case err == nil && !asked:
+		case err == nil && !sent:
 			return &exit.Error{Code: exit.No, Err: fmt.Errorf("%s: no lease with this ID", name)}
 		}
-		if err == nil || !cli.Passes(err) {
+		if err == nil || !cli.IsTemporary(err) {
 			return err
 		}
 		select {

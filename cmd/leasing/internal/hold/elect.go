@@ -47,7 +47,7 @@ $LEASING_EXIT: 124 if the lease was lost. The next leader may be at work by then
 }
 
 func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []string, onLost string, pause time.Duration, terms int) error {
-	w, err := newWork(ctx, a, f, argv, -1)
+	w, err := newRunner(ctx, a, f, argv, -1)
 	if err != nil {
 		return err
 	}
@@ -62,40 +62,40 @@ func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []str
 		if problem != nil {
 			a.Warn("%s", output.OneLine(problem))
 		}
-		w.stepDown(lease, onLost, code)
-		if over, code := w.over(code, term == terms); over {
+		w.runOnLost(lease, onLost, code)
+		if ends, code := w.candidacyEnd(code, term == terms); ends {
 			if code == 0 {
 				return nil
 			}
 			return &exit.Error{Code: code}
 		}
-		if w.Pause(pause); w.Ended != nil {
-			return &exit.Error{Code: exit.Signal + int(w.Ended.(syscall.Signal))}
+		if w.Pause(pause); w.EndedBy != nil {
+			return &exit.Error{Code: exit.Signal + int(w.EndedBy.(syscall.Signal))}
 		}
 	}
 }
 
-// over reports whether the candidacy ends after a term that ended with this code, and returns the candidacy's own
+// candidacyEnd reports whether the candidacy ends after a term that ended with this code, and returns the candidacy's own
 // code. To a service manager 0 means that the work is done, so only the last term ends the candidacy with 0.
-func (w *work) over(code int, last bool) (over bool, with int) {
+func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	switch {
-	case w.Ended != nil:
-		return true, exit.Signal + int(w.Ended.(syscall.Signal))
-	case w.Kept: // processes of the command prevent another term
+	case w.EndedBy != nil:
+		return true, exit.Signal + int(w.EndedBy.(syscall.Signal))
+	case w.ProcessesLeft: // processes of the command prevent another term
 		return true, exit.Failed
 	}
 	return last || code == exit.NotExecutable || code == exit.NotFound || code == exit.Failed, code
 }
 
-// hookTime bounds the time of the command of --on-lost.
-const hookTime = time.Minute
+// hookTimeout bounds the time of the command of --on-lost.
+const hookTimeout = time.Minute
 
-// stepDown runs the command of --on-lost.
-func (w *work) stepDown(lease *leasing.Lease, command string, code int) {
+// runOnLost runs the command of --on-lost.
+func (w *runner) runOnLost(lease *leasing.Lease, command string, code int) {
 	if strings.TrimSpace(command) == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
 	defer cancel()
 	hook := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	hook.Env = append(w.environ(lease), fmt.Sprintf("LEASING_EXIT=%d", code))

@@ -13,30 +13,30 @@ import (
 )
 
 // A candidacy ends with 0 only after the last of its terms.
-func TestTrap_T222_AnElectionThatEndsSaysSo(t *testing.T) {
+func TestTrap_T222_AnElectionThatEndsReportsIt(t *testing.T) {
 	for _, c := range []struct {
-		work work
-		code int
-		last bool
-		over bool
-		with int
+		runner   runner
+		code     int
+		last     bool
+		ends     bool
+		exitCode int
 	}{
-		{work{}, 0, false, false, 0},
-		{work{}, 0, true, true, 0},
-		{work{}, 3, false, false, 3},
-		{work{}, 3, true, true, 3},
-		{work{}, exit.Lost, false, false, exit.Lost},
-		{work{}, exit.NotFound, false, true, exit.NotFound},
-		{work{Command: supervise.Command{Kept: true}}, 0, false, true, exit.Failed},
-		{work{Command: supervise.Command{Kept: true}}, 0, true, true, exit.Failed},
-		{work{Command: supervise.Command{Kept: true}}, 3, false, true, exit.Failed},
-		{work{Command: supervise.Command{Ended: unix.SIGTERM}}, 0, true, true, 128 + 15},
-		{work{Command: supervise.Command{Ended: unix.SIGINT}}, 0, false, true, 128 + 2},
+		{runner{}, 0, false, false, 0},
+		{runner{}, 0, true, true, 0},
+		{runner{}, 3, false, false, 3},
+		{runner{}, 3, true, true, 3},
+		{runner{}, exit.Lost, false, false, exit.Lost},
+		{runner{}, exit.NotFound, false, true, exit.NotFound},
+		{runner{Command: supervise.Command{ProcessesLeft: true}}, 0, false, true, exit.Failed},
+		{runner{Command: supervise.Command{ProcessesLeft: true}}, 0, true, true, exit.Failed},
+		{runner{Command: supervise.Command{ProcessesLeft: true}}, 3, false, true, exit.Failed},
+		{runner{Command: supervise.Command{EndedBy: unix.SIGTERM}}, 0, true, true, 128 + 15},
+		{runner{Command: supervise.Command{EndedBy: unix.SIGINT}}, 0, false, true, 128 + 2},
 	} {
-		over, with := c.work.over(c.code, c.last)
-		require.Equal(t, c.over, over, "%+v", c)
-		if over {
-			require.Equal(t, c.with, with, "%+v", c)
+		ends, exitCode := c.runner.candidacyEnd(c.code, c.last)
+		require.Equal(t, c.ends, ends, "%+v", c)
+		if ends {
+			require.Equal(t, c.exitCode, exitCode, "%+v", c)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
-// work runs commands under leases of one manager.
-type work struct {
+// runner runs commands under leases of one manager.
+type runner struct {
 	*cli.Backend
 	supervise.Command
 	app      *cli.App
@@ -30,9 +30,9 @@ type work struct {
 	renewed  chan struct{}
 }
 
-// newWork checks all that can be checked before a lease is acquired. It waits for the backend for as long
+// newRunner checks all that can be checked before a lease is acquired. It waits for the backend for as long
 // as for the lease: see runFlags.waitLimit.
-func newWork(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit time.Duration) (*work, error) {
+func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit time.Duration) (*runner, error) {
 	path, err := supervise.LookPath(argv[0])
 	if err == nil {
 		err = supervise.Check()
@@ -47,16 +47,16 @@ func newWork(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit 
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
 	}
 	renewed := make(chan struct{}, 1)
-	w := &work{app: a, atLeast: f.atLeast, renewed: renewed, Command: supervise.Command{
+	w := &runner{app: a, atLeast: f.atLeast, renewed: renewed, Command: supervise.Command{
 		Path: path, Argv: argv, OnLoss: f.onLoss, Signals: supervise.NewSignals(), Renewed: renewed, Warn: a.Warn,
 	}}
 	w.Signals.Catch()
-	err = w.Signals.Heed(ctx, func(ctx context.Context) (err error) {
+	err = w.Signals.CancelOnSignal(ctx, func(ctx context.Context) (err error) {
 		w.Backend, err = a.OpenWithin(ctx, limit, leasing.Options{TTL: f.ttl, Logger: slog.New(cli.Handler{App: a})})
 		return err
 	})
 	if err == nil {
-		err = w.fit(f)
+		err = w.setGrace(f)
 	}
 	if err != nil && w.Backend != nil {
 		err = errors.Join(err, w.Backend.CloseBoth())
@@ -64,27 +64,27 @@ func newWork(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit 
 	return w, err
 }
 
-// fit makes room in the TTL for the grace: TERM is sent that long before trust ends, and renewals
+// setGrace makes room in the TTL for the grace: TERM is sent that long before trust ends, and renewals
 // have to come before TERM.
-func (w *work) fit(f *runFlags) error {
+func (w *runner) setGrace(f *runFlags) error {
 	if w.OnLoss != supervise.LossTerm {
 		return nil
 	}
 	ttl := f.ttl
-	if most := w.Capabilities().MaxTTL; most > 0 {
-		ttl = min(ttl, most)
+	if maxTTL := w.Capabilities().MaxTTL; maxTTL > 0 {
+		ttl = min(ttl, maxTTL)
 	}
 	w.Grace = cmp.Or(f.grace, min(5*time.Second, ttl/6))
 	if w.Grace > ttl/2 {
 		return fmt.Errorf("--grace %v: want at most half of the TTL, which is %v: the command gets TERM this long before the lease runs out", w.Grace, ttl)
 	}
-	const byDefault = 0.6 // of the time to the end
-	w.fraction = byDefault * (1 - float64(w.Grace)/float64(ttl))
+	const defaultFraction = 0.6 // of the time to the end
+	w.fraction = defaultFraction * (1 - float64(w.Grace)/float64(ttl))
 	return nil
 }
 
 // acquire acquires the lease. A signal or the limit ends the wait for the lease.
-func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease *leasing.Lease, err error) {
+func (w *runner) acquire(ctx context.Context, name string, limit time.Duration) (lease *leasing.Lease, err error) {
 	manager := w.With(leasing.AcquireOptions{
 		WaitLimit:     max(limit, 0),
 		AtLeast:       w.atLeast,
@@ -99,15 +99,15 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 			}
 		},
 	})
-	ask := manager.Acquire
+	acquire := manager.Acquire
 	if limit == 0 {
-		ask = manager.TryAcquire
+		acquire = manager.TryAcquire
 	}
-	err = w.Signals.Heed(ctx, func(ctx context.Context) (err error) {
-		if err = nested(ctx, manager, name); err == nil {
-			lease, err = ask(ctx, name)
+	err = w.Signals.CancelOnSignal(ctx, func(ctx context.Context) (err error) {
+		if err = checkNested(ctx, manager, name); err == nil {
+			lease, err = acquire(ctx, name)
 		}
-		if held, is := errors.AsType[*leasing.HeldError](err); is && isUnder(&held.Holder) {
+		if held, is := errors.AsType[*leasing.HeldError](err); is && isEnclosing(&held.Holder) {
 			err = errNested(name)
 		}
 		return err
@@ -119,31 +119,31 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 }
 
 // environ returns the command's environment.
-func (w *work) environ(lease *leasing.Lease) []string {
-	ours := map[string]string{
+func (w *runner) environ(lease *leasing.Lease) []string {
+	variables := map[string]string{
 		"LEASING_NAME":  lease.Name(),
 		"LEASING_TOKEN": strconv.FormatInt(lease.Token(), 10),
 		"LEASING_ID":    lease.ID(),
 		"LEASING_OWNER": lease.Owner(),
-		underVariable:   strings.TrimSpace(os.Getenv(underVariable) + " " + leasing.FingerprintOf(lease.ID()).String()),
+		nestedVariable:  strings.TrimSpace(os.Getenv(nestedVariable) + " " + leasing.FingerprintOf(lease.ID()).String()),
 	}
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		_, set := ours[name]
+		_, set := variables[name]
 		return set
 	})
-	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		env = append(env, name+"="+ours[name])
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		env = append(env, name+"="+variables[name])
 	}
 	return env
 }
 
 // release releases the lease, unless processes of the command are left.
-func (w *work) release(lease *leasing.Lease) {
-	if w.Kept {
+func (w *runner) release(lease *leasing.Lease) {
+	if w.ProcessesLeft {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cli.CloseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 	defer cancel()
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
 		w.app.Warn("%s: the lease could not be released, and runs out: %s", lease.Name(), output.OneLine(err))
@@ -151,8 +151,8 @@ func (w *work) release(lease *leasing.Lease) {
 }
 
 // finish closes the backend. Signals stay caught, since the remaining work is bounded.
-func (w *work) finish() {
-	if w.Kept {
+func (w *runner) finish() {
+	if w.ProcessesLeft {
 		return // closing would wait for the lease, which is not released
 	}
 	if err := w.Backend.CloseBoth(); err != nil {

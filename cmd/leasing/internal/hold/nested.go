@@ -11,25 +11,25 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// underVariable names the leases of the runs that this process is part of, by their fingerprints.
-const underVariable = "LEASING_UNDER"
+// nestedVariable names the leases of the runs that this process is part of, by their fingerprints.
+const nestedVariable = "LEASING_UNDER"
 
-// nested returns an error if this process is part of a run that has the name: that run ends when this process has
+// checkNested returns an error if this process is part of a run that has the name: that run ends when this process has
 // ended, so the process would wait for itself.
-func nested(ctx context.Context, m *leasing.Manager, name string) error {
-	if os.Getenv(underVariable) == "" {
+func checkNested(ctx context.Context, m *leasing.Manager, name string) error {
+	if os.Getenv(nestedVariable) == "" {
 		return nil
 	}
 	r, err := m.Inspect(ctx, name)
-	if err == nil && r.Held && isUnder(&r) {
+	if err == nil && r.Held && isEnclosing(&r) {
 		return errNested(name)
 	}
 	return nil // the request that follows reports what is wrong with the backend
 }
 
-// isUnder reports whether this command is part of a run that has the lease of r.
-func isUnder(r *leasing.Record) bool {
-	return slices.Contains(strings.Fields(os.Getenv(underVariable)), r.Fingerprint.String())
+// isEnclosing reports whether this command is part of a run that has the lease of r.
+func isEnclosing(r *leasing.Record) bool {
+	return slices.Contains(strings.Fields(os.Getenv(nestedVariable)), r.Fingerprint.String())
 }
 
 func errNested(name string) error {

@@ -86,7 +86,7 @@ func run(ctx context.Context, a *cli.App, f *runFlags, name string, argv []strin
 		return err
 	}
 	begin := time.Now()
-	w, err := newWork(ctx, a, f, argv, limit)
+	w, err := newRunner(ctx, a, f, argv, limit)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ use "leasing run --wait". Wait exits with 75 if the name is still held after the
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signals := supervise.NewSignals()
 			signals.Catch() // by default a signal does not end the first process of a container
-			return signals.Heed(cmd.Context(), func(ctx context.Context) error {
+			return signals.CancelOnSignal(cmd.Context(), func(ctx context.Context) error {
 				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error { return wait(ctx, a, b, args[0], cli.After(limit)) })
 			})
 		},
@@ -36,20 +36,20 @@ use "leasing run --wait". Wait exits with 75 if the name is still held after the
 	return cmd
 }
 
-// longestLook is the longest pause between two polls, and so the longest delay until a release is noticed.
-const longestLook = 500 * time.Millisecond
+// maxPoll is the longest pause between two polls, and so the longest delay until a release is noticed.
+const maxPoll = 500 * time.Millisecond
 
 // wait polls the name. Once the backend has answered, an outage of the backend does not end the wait.
 func wait(ctx context.Context, a *cli.App, b *cli.Backend, name string, over <-chan time.Time) error {
-	if err := nested(ctx, b.Manager, name); err != nil {
+	if err := checkNested(ctx, b.Manager, name); err != nil {
 		return err
 	}
 	for answered := false; ; answered = true {
 		r, err := b.Inspect(ctx, name)
-		if err == nil && !r.Held || err != nil && !(answered && cli.Passes(err)) {
+		if err == nil && !r.Held || err != nil && !(answered && cli.IsTemporary(err)) {
 			return err
 		}
-		pause := longestLook
+		pause := maxPoll
 		if err != nil {
 			a.Warn("%s", output.OneLine(err))
 		} else if left, known := r.Remaining(); known {

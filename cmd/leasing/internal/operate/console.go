@@ -109,7 +109,7 @@ func (f *consoleFlags) access() (console.Access, error) {
 		proxies := make([]netip.Prefix, len(f.proxies))
 		for i, text := range f.proxies {
 			var err error
-			if proxies[i], err = prefixOf(text); err != nil {
+			if proxies[i], err = parsePrefix(text); err != nil {
 				return nil, err
 			}
 		}
@@ -118,8 +118,8 @@ func (f *consoleFlags) access() (console.Access, error) {
 	return nil, nil //nolint:nilnil // nil is an Access: see console.Options
 }
 
-// prefixOf returns the addresses that a text names: a prefix, or one address.
-func prefixOf(text string) (netip.Prefix, error) {
+// parsePrefix returns the addresses that a text names: a prefix, or one address.
+func parsePrefix(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil
 	}

@@ -20,7 +20,7 @@ func List(a *cli.App) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.Using(cmd.Context(), func(ctx context.Context, b *cli.Backend) error {
-				records, err := b.Records(ctx, first(args), free)
+				records, err := b.Records(ctx, firstArg(args), free)
 				if err != nil {
 					return err
 				}
@@ -32,7 +32,7 @@ func List(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func first(args []string) string {
+func firstArg(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}

@@ -36,7 +36,7 @@ A lease that begins and ends between two polls is not shown. Watch ends with Ctr
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error {
-				return watch(ctx, a, b, first(args), every, cli.After(duration))
+				return watch(ctx, a, b, firstArg(args), every, cli.After(duration))
 			})
 		},
 	}

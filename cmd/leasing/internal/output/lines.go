@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// keptLines is the number of lines that are kept for a reader that does not read.
-	keptLines = 256
-	// flushTime bounds the wait for such a reader at the end of the program.
-	flushTime = 500 * time.Millisecond
+	// maxLines is the number of lines that are kept for a reader that does not read.
+	maxLines = 256
+	// flushTimeout bounds the wait for such a reader at the end of the program.
+	flushTimeout = 500 * time.Millisecond
 )
 
 // Lines writes to a file that may block for ever, such as a pipe to a paused pager. Write never blocks: a line
@@ -21,7 +21,7 @@ type Lines struct {
 
 // NewLines returns lines that are written in the background. The caller calls Flush.
 func NewLines(to io.Writer) *Lines {
-	l := &Lines{queue: make(chan []byte, keptLines), written: make(chan struct{})}
+	l := &Lines{queue: make(chan []byte, maxLines), written: make(chan struct{})}
 	go func() {
 		defer close(l.written)
 		for line := range l.queue {
@@ -45,9 +45,9 @@ func (l *Lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Flush waits until all lines are written, for flushTime at most. Later lines are lost.
+// Flush waits until all lines are written, for flushTimeout at most. Later lines are lost.
 func (l *Lines) Flush() {
-	over := time.After(flushTime)
+	over := time.After(flushTimeout)
 	select {
 	case l.queue <- nil:
 	case <-over:

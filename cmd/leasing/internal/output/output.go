@@ -24,8 +24,8 @@ type Printer struct {
 	Streams
 	Format string // "table" or "json"
 
-	warning sync.Mutex // guards warned
-	warned  string
+	warning     sync.Mutex // guards lastWarning
+	lastWarning string
 }
 
 // JSON prints a value as one line.
@@ -84,10 +84,10 @@ func (p *Printer) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.warning.Lock()
 	defer p.warning.Unlock()
-	if text != p.warned {
+	if text != p.lastWarning {
 		fmt.Fprintln(p.Err, "leasing:", Inert(text))
 	}
-	p.warned = text
+	p.lastWarning = text
 }
 
 // IsTerminal reports whether a stream is a terminal.

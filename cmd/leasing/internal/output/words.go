@@ -22,7 +22,7 @@ func OneLine(err error) string {
 		replace(setup, short+`; see "leasing sql schema"`)
 	}
 	if advised := (*providerkit.AdvisedError)(nil); errors.As(err, &advised) {
-		replace(advised, advised.Err.Error()+"; "+inShell.Replace(advised.Advice))
+		replace(advised, advised.Err.Error()+"; "+adviceReplacer.Replace(advised.Advice))
 	}
 	if invalid := (*leasing.InvalidError)(nil); errors.As(err, &invalid) {
 		own := *invalid
@@ -31,23 +31,23 @@ func OneLine(err error) string {
 		own.Want, _, _ = strings.Cut(own.Want, ", or in Go ")
 		text := own.Error()
 		if own.Field == "Options" { // the names of the options follow
-			text = strings.Replace(fieldName.ReplaceAllStringFunc(text, snake), "options", "URL", 1)
+			text = strings.Replace(fieldName.ReplaceAllStringFunc(text, snakeCase), "options", "URL", 1)
 		}
 		replace(invalid, text)
 	}
-	return joined(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
+	return joinLines(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
 }
 
-// joined returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
+// joinLines returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
 // library, may all say the same. It leaves this program's name out, which is printed before the whole line. It
 // contains ErrUnavailable once, even if several servers or requests had no answer.
-func joined(text string) string {
+func joinLines(text string) string {
 	var b strings.Builder
-	var said []string
+	var seen []string
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.Fields(line), " ")
 		line = strings.ReplaceAll(strings.TrimPrefix(line, "leasing: "), ": leasing: ", ": ")
-		if line == "" || slices.ContainsFunc(said, func(earlier string) bool { return strings.HasSuffix(earlier, line) }) {
+		if line == "" || slices.ContainsFunc(seen, func(earlier string) bool { return strings.HasSuffix(earlier, line) }) {
 			continue
 		}
 		if before := b.String(); strings.HasSuffix(before, ":") || strings.HasSuffix(before, "?") {
@@ -56,7 +56,7 @@ func joined(text string) string {
 			b.WriteString("; ")
 		}
 		b.WriteString(line)
-		said = append(said, line)
+		seen = append(seen, line)
 	}
 	text = b.String()
 	unavailable := leasing.ErrUnavailable.Error() + ": "
@@ -66,8 +66,8 @@ func joined(text string) string {
 	return text
 }
 
-// inShell replaces the Go names in advice.
-var inShell = strings.NewReplacer(
+// adviceReplacer replaces the Go names in advice.
+var adviceReplacer = strings.NewReplacer(
 	"call Migrate, or set Options.Create", `see "leasing sql schema", or add create=true to the URL`,
 	"check the URL, Schema and Table", "check the URL, with schema and table",
 	"set Options.Create", "add create=true to the URL",
@@ -97,11 +97,11 @@ func optionName(field string) string {
 	if !unicode.IsUpper(rune(name[0])) {
 		return "URL " + name
 	}
-	return fmt.Sprintf("URL parameter %q", snake(name))
+	return fmt.Sprintf("URL parameter %q", snakeCase(name))
 }
 
-// snake writes a Go name as in a URL: MaxTTL is max_ttl.
-func snake(name string) string {
+// snakeCase writes a Go name as in a URL: MaxTTL is max_ttl.
+func snakeCase(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

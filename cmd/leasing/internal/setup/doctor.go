@@ -35,7 +35,7 @@ the checks that passed, the errors, and the command to run next, and exits with 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &doctor{app: a}
 			d.examine(cmd.Context())
-			return d.verdict()
+			return d.print()
 		},
 	}
 }
@@ -63,17 +63,17 @@ func (d *doctor) add(verdict, check, format string, args ...any) {
 }
 
 const (
-	wrong = "wrong"
-	next  = "next"
+	verdictWrong = "wrong"
+	verdictNext  = "next"
 )
 
-// wrong adds an error with its advice.
-func (d *doctor) wrong(check string, err error) {
+// addError adds an error with its advice.
+func (d *doctor) addError(check string, err error) {
 	text := output.OneLine(err) + "."
 	if own := advice(err); own != "" {
 		text += " " + own
 	}
-	d.add(wrong, check, "%s", text)
+	d.add(verdictWrong, check, "%s", text)
 	if d.failure == nil {
 		d.failure = err
 	}
@@ -102,31 +102,31 @@ func advice(err error) string {
 	return "See docs/cli.md."
 }
 
-// slow is the time of a request that is long compared with the usual TTL of 30 s.
+// slowPing is the time of a request that is long compared with the usual TTL of 30 s.
 const (
-	slow     = 500 * time.Millisecond
-	muchSkew = time.Second
+	slowPing = 500 * time.Millisecond
+	maxSkew  = time.Second
 	probes   = 10
 )
 
 func (d *doctor) examine(ctx context.Context) {
 	if err := supervise.Check(); err != nil {
-		d.add(wrong, "run", "%s. Mount /proc, or leasing run and elect end with 125", output.OneLine(err))
+		d.add(verdictWrong, "run", "%s. Mount /proc, or leasing run and elect end with 125", output.OneLine(err))
 	}
 	where, from, err := d.app.Where()
-	defer func() { d.next(where, from, d.failure) }()
+	defer func() { d.addNext(where, from, d.failure) }()
 	if err != nil {
-		d.wrong("url", err)
+		d.addError("url", err)
 		return
 	}
 	b, err := d.app.Open(ctx, leasing.Options{})
 	if err != nil {
-		d.wrong("url", err)
+		d.addError("url", err)
 		return
 	}
 	defer func() {
 		if err := b.CloseBoth(); err != nil {
-			d.wrong("close", err)
+			d.addError("close", err)
 		}
 	}()
 	d.ok("url", "%s://..., from %s", open.Scheme(where), from)
@@ -147,18 +147,18 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 		h := b.Health(ctx)
 		if h.Status == leasing.Unhealthy {
 			err := providerkit.WithText(h.Error, leasing.ErrUnavailable)
-			if _, asked := b.Inspect(ctx, "leasing/doctor"); asked != nil {
-				err = asked // this error has a class
+			if _, inspectErr := b.Inspect(ctx, "leasing/doctor"); inspectErr != nil {
+				err = inspectErr // this error has a class
 			}
-			d.wrong("reach", err)
+			d.addError("reach", err)
 			return false
 		}
 		times = append(times, h.Ping)
 	}
 	slices.Sort(times)
-	middle, most := times[len(times)/2], times[len(times)-1]
-	if text := fmt.Sprintf("%d pings: median %s, maximum %s", probes, output.Rounded(middle), output.Rounded(most)); most > slow {
-		d.note("latency", "%s. That is slow: use TTLs of %v or more", text, (60 * most).Round(time.Second))
+	median, maximum := times[len(times)/2], times[len(times)-1]
+	if text := fmt.Sprintf("%d pings: median %s, maximum %s", probes, output.Rounded(median), output.Rounded(maximum)); maximum > slowPing {
+		d.note("latency", "%s. That is slow: use TTLs of %v or more", text, (60 * maximum).Round(time.Second))
 	} else {
 		d.ok("latency", "%s", text)
 	}
@@ -169,40 +169,40 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 func (d *doctor) rights(ctx context.Context, b *cli.Backend, name string) {
 	lease, err := b.TryAcquire(ctx, name)
 	if err != nil {
-		d.wrong("acquire", err)
+		d.addError("acquire", err)
 		return
 	}
 	before := time.Now()
 	if err := lease.Renew(ctx); err != nil {
-		d.wrong("renew", err)
+		d.addError("renew", err)
 	}
 	r, err := b.Inspect(ctx, name)
 	switch {
 	case err != nil:
-		d.wrong("inspect", err)
+		d.addError("inspect", err)
 	case r.Fingerprint != leasing.FingerprintOf(lease.ID()) && !b.Capabilities().ReadsMayLag:
-		d.wrong("inspect", fmt.Errorf("%w: the backend shows %q as the holder of a lease just taken", leasing.ErrLost, r.Fingerprint))
+		d.addError("inspect", fmt.Errorf("%w: the backend shows %q as the holder of a lease just taken", leasing.ErrLost, r.Fingerprint))
 	default:
 		d.clock(r.Now, before, time.Now())
 	}
 	if _, err := b.Break(ctx, name, leasing.BreakOptions{IfToken: lease.Token(), Immediate: true, Reason: "leasing doctor"}); err != nil {
-		d.wrong("break", err)
+		d.addError("break", err)
 	}
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
-		d.wrong("release", err)
+		d.addError("release", err)
 	}
 	again, err := b.TryAcquire(ctx, name)
 	switch {
 	case err != nil:
-		d.wrong("acquire again", err)
+		d.addError("acquire again", err)
 	case again.Token() <= lease.Token():
-		d.wrong("fence", fmt.Errorf("%w: token %d follows %d", leasing.ErrStale, again.Token(), lease.Token()))
+		d.addError("fence", fmt.Errorf("%w: token %d follows %d", leasing.ErrStale, again.Token(), lease.Token()))
 	default:
 		d.ok("rights", "acquire, renew, inspect, break and release work, and tokens rise")
 	}
 	if again != nil {
 		if err := again.Release(ctx); err != nil {
-			d.wrong("release", err)
+			d.addError("release", err)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (d *doctor) clock(theirs, before, after time.Time) {
 	} else if theirs.After(after) {
 		skew = theirs.Sub(after)
 	}
-	if skew.Abs() > muchSkew {
+	if skew.Abs() > maxSkew {
 		d.note("clock", "the backend's clock is %s off this machine's. Leases are not affected, but logs and timetables are: check NTP", output.Rounded(skew))
 		return
 	}
@@ -237,7 +237,7 @@ func (d *doctor) abilities(ctx context.Context, b *cli.Backend, name string) {
 	if _, err := b.Records(ctx, name, true); errors.Is(err, leasing.ErrUnsupported) {
 		d.note("list", "not supported by the backend: leasing ls and watch don't work")
 	} else if err != nil {
-		d.wrong("list", err)
+		d.addError("list", err)
 	}
 	if _, ok := abstractions.As[abstractions.Waiter](b.Provider); !ok {
 		d.note("waiting", "the backend sends no wake-ups: waiters poll")
@@ -247,12 +247,12 @@ func (d *doctor) abilities(ctx context.Context, b *cli.Backend, name string) {
 	}
 }
 
-// verdict prints the findings.
-func (d *doctor) verdict() error {
+// print prints the findings.
+func (d *doctor) print() error {
 	err := output.All(&d.app.Printer, []string{"VERDICT", "CHECK", "FINDING"}, d.findings, func(f finding) []string {
 		return []string{f.Verdict, f.Check, f.Text}
 	})
-	if err == nil && slices.ContainsFunc(d.findings, func(f finding) bool { return f.Verdict == wrong }) {
+	if err == nil && slices.ContainsFunc(d.findings, func(f finding) bool { return f.Verdict == verdictWrong }) {
 		return &exit.Error{Code: exit.No}
 	}
 	return err

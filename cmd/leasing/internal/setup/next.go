@@ -83,39 +83,39 @@ var Guides = []Guide{
 	},
 }
 
-// guideOf returns the guide of a URL's scheme; nil for an unknown scheme.
-func guideOf(scheme string) *Guide {
+// findGuide returns the guide of a URL's scheme; nil for an unknown scheme.
+func findGuide(scheme string) *Guide {
 	if i := slices.IndexFunc(Guides, func(g Guide) bool { return slices.Contains(g.Schemes, scheme) }); i >= 0 {
 		return &Guides[i]
 	}
 	return nil
 }
 
-// next adds the command to run now: the first use of a backend that works, or the command for the first error.
+// addNext adds the command to run now: the first use of a backend that works, or the command for the first error.
 // Without a backend it adds a command for each kind of backend.
-func (d *doctor) next(where, from string, failure error) {
-	g := guideOf(open.Scheme(where))
+func (d *doctor) addNext(where, from string, failure error) {
+	g := findGuide(open.Scheme(where))
 	switch {
-	case g == nil && (where != "" || errors.Is(failure, cli.ErrNowhere)):
+	case g == nil && (where != "" || errors.Is(failure, cli.ErrNoURL)):
 		for _, g := range Guides {
-			d.add(next, g.Schemes[0], "to try: %s; then: leasing doctor --url '%s'", g.Begin, g.URL)
+			d.add(verdictNext, g.Schemes[0], "to try: %s; then: leasing doctor --url '%s'", g.Begin, g.URL)
 		}
 	case g == nil: // a flag, a variable or the config file is wrong, and the finding says which
 	case failure == nil && from == "--url":
-		d.add(next, "run", "export LEASING_URL='URL'; leasing run --wait 1m jobs/first -- COMMAND")
+		d.add(verdictNext, "run", "export LEASING_URL='URL'; leasing run --wait 1m jobs/first -- COMMAND")
 	case failure == nil && d.app.Local:
-		d.add(next, "run", "leasing run --local --wait 1m jobs/first -- COMMAND")
+		d.add(verdictNext, "run", "leasing run --local --wait 1m jobs/first -- COMMAND")
 	case failure == nil:
-		d.add(next, "run", "leasing run --wait 1m jobs/first -- COMMAND")
+		d.add(verdictNext, "run", "leasing run --wait 1m jobs/first -- COMMAND")
 	case errors.Is(failure, disk.ErrNetwork):
-		d.add(next, "url", "leasing doctor --local")
+		d.add(verdictNext, "url", "leasing doctor --local")
 	case errors.Is(failure, leasing.ErrNotSetUp):
-		d.add(next, "set up", "%s", g.SetUp)
+		d.add(verdictNext, "set up", "%s", g.SetUp)
 	case errors.Is(failure, leasing.ErrDenied):
-		d.add(next, "rights", "%s", g.Rights)
+		d.add(verdictNext, "rights", "%s", g.Rights)
 	case errors.Is(failure, leasing.ErrInvalid):
-		d.add(next, "url", "leasing doctor --url '%s'", g.URL)
+		d.add(verdictNext, "url", "leasing doctor --url '%s'", g.URL)
 	case errors.Is(failure, leasing.ErrUnavailable):
-		d.add(next, "reach", "%s", g.Reach)
+		d.add(verdictNext, "reach", "%s", g.Reach)
 	}
 }

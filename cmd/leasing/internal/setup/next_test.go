@@ -18,7 +18,7 @@ func TestEachBackendHasAGuide(t *testing.T) {
 	t.Parallel()
 	for _, o := range cli.Openers {
 		for _, scheme := range o.Schemes {
-			g := guideOf(scheme)
+			g := findGuide(scheme)
 			require.NotNil(t, g, scheme)
 			require.Contains(t, o.Schemes, open.Scheme(g.URL), "the URL of %s", scheme)
 			for what, text := range map[string]string{"begin": g.Begin, "setUp": g.SetUp, "rights": g.Rights, "reach": g.Reach} {
@@ -37,15 +37,15 @@ func TestEachBackendHasAGuide(t *testing.T) {
 var filled = strings.NewReplacer("FOLDER", "no/such/folder", "ACCOUNT", "account", "CONTAINER", "leases", "DATABASE", "app", "BUCKET", "bucket",
 	"PREFIX", "leases", ":TOKEN", ":token", "s3://", "s3://access:secret@", "REGION", "eu-central-1", "NAMESPACE", "apps", "HOST", "127.0.0.1", "USER", "app", ":PASSWORD", ":secret")
 
-func TestTheDoctorSaysWhatToRunNext(t *testing.T) {
+func TestTheDoctorNamesTheNextCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		where, from string
 		failure     error
 		want        string
 	}{
-		{"", "", cli.ErrNowhere, "next sqlite to try: leasing doctor --local; then: leasing doctor --url 'sqlite:///FOLDER/leases.db?create=true'"},
-		{"", "", cli.ErrNowhere, "next azblob to try: samples/azure/blob.sh up; then: leasing doctor --url 'azblob://ACCOUNT/CONTAINER?auth=Development'"},
+		{"", "", cli.ErrNoURL, "next sqlite to try: leasing doctor --local; then: leasing doctor --url 'sqlite:///FOLDER/leases.db?create=true'"},
+		{"", "", cli.ErrNoURL, "next azblob to try: samples/azure/blob.sh up; then: leasing doctor --url 'azblob://ACCOUNT/CONTAINER?auth=Development'"},
 		{"oracle://x", "--url", leasing.ErrInvalid, "next redis to try: "},
 		{"", "", fmt.Errorf("config.json: no JSON"), ""},
 		{"redis://h", "LEASING_URL", nil, "next run leasing run --wait 1m jobs/first -- COMMAND"},
@@ -58,7 +58,7 @@ func TestTheDoctorSaysWhatToRunNext(t *testing.T) {
 		{"postgres://h", "--url", leasing.ErrStale, ""},
 	} {
 		d := &doctor{app: &cli.App{}}
-		d.next(c.where, c.from, c.failure)
+		d.addNext(c.where, c.from, c.failure)
 		var lines []string
 		for _, f := range d.findings {
 			lines = append(lines, strings.Join([]string{f.Verdict, f.Check, f.Text}, " "))

@@ -40,21 +40,21 @@ type Command struct {
 	Renewed <-chan struct{} // one event is enough: only the lease's state counts
 	Warn    func(format string, args ...any)
 
-	Kept  bool      // processes of the command are left, so its lease runs out
-	Ended os.Signal // the last signal that was passed on and also ends leasing
+	ProcessesLeft bool      // processes of the command are left, so its lease runs out
+	EndedBy       os.Signal // the last signal that was passed on and also ends leasing
 }
 
 // Pause waits for a time, or until a signal that ends leasing.
 func (c *Command) Pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for c.Ended == nil {
+	for c.EndedBy == nil {
 		select {
 		case <-timer.C:
 			return
 		case s := <-c.Signals.caught:
-			if ends(s) {
-				c.Ended = s
+			if endsLeasing(s) {
+				c.EndedBy = s
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/descendants"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
-	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
@@ -52,7 +52,7 @@ func Guard() {
 		fmt.Fprintln(os.Stderr, "leasing: the guard is started by leasing run")
 		os.Exit(exit.Failed)
 	}
-	o, err := parseOrders(os.Args[1])
+	o, err := parseGuardArgs(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "leasing: the guard is started by leasing run")
 		os.Exit(exit.Failed)
@@ -61,8 +61,8 @@ func Guard() {
 		unix.CloseOnExec(file)
 	}
 	catchAll(o.ignored)
-	kin.Adopt(true)
-	g := &warden{orders: o, outer: os.Args[0] == outerName, gone: make(chan struct{})}
+	descendants.AdoptOrphans(true)
+	g := &guard{guardArgs: o, outer: os.Args[0] == outerName, childless: make(chan struct{})}
 	g.read()
 	g.check()
 	if g.outer {
@@ -70,54 +70,54 @@ func Guard() {
 	} else {
 		err = g.startCommand(os.Args[2], os.Args[3:])
 	}
-	g.began(err)
+	g.reportStart(err)
 	for {
 		g.wait()
 		g.check()
 	}
 }
 
-// warden is one of the two guards, with its descendants.
-type warden struct {
-	orders
-	outer  bool
-	group  int // the process group in which the command begins; 0 for none
-	child  int // the inner guard, or the command
-	until  time.Duration
-	alarm  alarm
-	ending atomic.Bool
-	gone   chan struct{} // closed when no process is left
-	once   sync.Once
+// guard is one of the two guards, with its descendants.
+type guard struct {
+	guardArgs
+	outer     bool
+	group     int // the process group in which the command begins; 0 for none
+	child     int // the inner guard, or the command
+	deadline  time.Duration
+	alarm     alarm
+	ending    atomic.Bool
+	childless chan struct{} // closed when no process is left
+	once      sync.Once
 }
 
 // startInner starts the inner guard, which leads the command's group.
-func (w *warden) startInner() error {
+func (g *guard) startInner() error {
 	var life [2]int // ends with this process
 	if err := unix.Pipe(life[:]); err != nil {
 		return err
 	}
 	unix.CloseOnExec(life[0])
 	unix.CloseOnExec(life[1])
-	files, at := passed(uintptr(w.inner), uintptr(life[0]), uintptr(w.reports))
-	o := w.orders
+	files, at := inheritFiles(uintptr(g.inner), uintptr(life[0]), uintptr(g.reports))
+	o := g.guardArgs
 	o.deadlines, o.inner, o.reports = at[0], at[1], at[2]
 	child, err := syscall.ForkExec(self(), append([]string{innerName, o.String()}, os.Args[2:]...), &syscall.ProcAttr{
-		Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: w.foreground},
+		Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: g.foreground},
 	})
-	w.group, w.child = child, child
-	return errors.Join(err, unix.Close(w.inner), unix.Close(life[0]))
+	g.group, g.child = child, child
+	return errors.Join(err, unix.Close(g.inner), unix.Close(life[0]))
 }
 
 // startCommand starts the command in the group that this guard leads, and takes the guard out of the group: the
 // kernel can then end the group with one signal, and the guard survives to end the other descendants.
-func (w *warden) startCommand(path string, argv []string) error {
-	w.group = unix.Getpid()
+func (g *guard) startCommand(path string, argv []string) error {
+	g.group = unix.Getpid()
 	command, args := path, argv
-	if w.stub {
-		command, args = self(), append([]string{stubName, strconv.FormatUint(uint64(w.ignored), 10), path}, argv...)
+	if g.stub {
+		command, args = self(), append([]string{stubName, strconv.FormatUint(uint64(g.ignored), 10), path}, argv...)
 	}
 	start := func() (err error) {
-		w.child, err = syscall.ForkExec(command, args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard()})
+		g.child, err = syscall.ForkExec(command, args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: diesWithGuard()})
 		return err
 	}
 	err := start()
@@ -126,7 +126,7 @@ func (w *warden) startCommand(path string, argv []string) error {
 		err = start()
 	}
 	if unix.Setpgid(0, unix.Getppid()) != nil { // the outer guard is dead
-		w.group = 0
+		g.group = 0
 	}
 	return err
 }
@@ -163,69 +163,69 @@ func cannotRun(err error) int {
 	return exit.NotExecutable
 }
 
-// began reports whether the guard's child was started, and watches the child from then on.
-func (w *warden) began(err error) {
+// reportStart reports whether the guard's child was started, and watches the child from then on.
+func (g *guard) reportStart(err error) {
 	switch {
-	case err != nil && w.outer:
-		report{kind: ended, code: exit.Failed, err: err}.send(w.reports)
+	case err != nil && g.outer:
+		report{kind: kindEnded, code: exit.Failed, err: err}.send(g.reports)
 	case err != nil:
-		report{kind: ended, code: cannotRun(err), err: fmt.Errorf("%s: %w", os.Args[2], err)}.send(w.reports)
-	case !w.outer:
-		report{kind: started, code: w.child, group: unix.Getpid()}.send(w.reports)
+		report{kind: kindEnded, code: cannotRun(err), err: fmt.Errorf("%s: %w", os.Args[2], err)}.send(g.reports)
+	case !g.outer:
+		report{kind: kindStarted, code: g.child, group: unix.Getpid()}.send(g.reports)
 	}
-	if w.outer {
-		_ = unix.Close(w.reports) // so that the pipe ends with the inner guard
+	if g.outer {
+		_ = unix.Close(g.reports) // so that the pipe ends with the inner guard
 	}
-	go w.reap()
+	go g.reap()
 }
 
 // reap waits for all children of the guard. The inner guard reports the end of the command, and the end of the command's
 // last descendant. The outer guard ends the processes that the inner guard has left. A guard without a child has no
 // descendant.
-func (w *warden) reap() {
-	defer close(w.gone)
+func (g *guard) reap() {
+	defer close(g.childless)
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // ECHILD
-			w.alone()
+			g.reportAlone()
 			return
-		case pid != w.child || w.ending.Load():
-		case w.outer:
+		case pid != g.child || g.ending.Load():
+		case g.outer:
 			if !status.Stopped() {
-				go w.finish()
+				go g.finish()
 			}
 		case status.Stopped():
-			report{kind: stopped, code: int(status.StopSignal())}.send(w.reports)
+			report{kind: kindStopped, code: int(status.StopSignal())}.send(g.reports)
 		case status.Signaled():
-			report{kind: ended, code: exit.Signal + int(status.Signal())}.send(w.reports)
+			report{kind: kindEnded, code: exit.Signal + int(status.Signal())}.send(g.reports)
 		default:
-			report{kind: ended, code: status.ExitStatus()}.send(w.reports)
+			report{kind: kindEnded, code: status.ExitStatus()}.send(g.reports)
 		}
 	}
 }
 
-// alone reports to leasing that no process is left. On a system without adoption of orphans it only waits for the end
+// reportAlone reports to leasing that no process is left. On a system without adoption of orphans it only waits for the end
 // of the group.
-func (w *warden) alone() {
-	for !kin.Adopts && w.group > 0 && unix.Kill(-w.group, 0) != unix.ESRCH && !w.ending.Load() {
+func (g *guard) reportAlone() {
+	for !descendants.AdoptsOrphans && g.group > 0 && unix.Kill(-g.group, 0) != unix.ESRCH && !g.ending.Load() {
 		<-time.After(10 * time.Millisecond)
 	}
-	if !w.outer {
-		report{kind: alone}.send(w.reports)
+	if !g.outer {
+		report{kind: kindAlone}.send(g.reports)
 	}
 }
 
-// end kills all descendants, and returns when no process is left.
-func (w *warden) end() {
-	w.ending.Store(true)
+// killDescendants kills all descendants, and returns when no process is left.
+func (g *guard) killDescendants() {
+	g.ending.Store(true)
 	for pause := time.Duration(0); ; pause = min(pause+100*time.Microsecond, 5*time.Millisecond) {
-		killAll(w.group, unix.Getpid(), w.child, 0)
+		killAll(g.group, unix.Getpid(), g.child, 0)
 		select {
-		case <-w.gone:
-			if w.group == 0 || unix.Kill(-w.group, 0) == unix.ESRCH {
+		case <-g.childless:
+			if g.group == 0 || unix.Kill(-g.group, 0) == unix.ESRCH {
 				return
 			}
 			<-time.After(pause)
@@ -240,7 +240,7 @@ func killAll(group, root, command, spared int) {
 	if group > 0 {
 		_ = unix.Kill(-group, unix.SIGKILL)
 	}
-	kin.Visit(root, command, func(pid int) bool {
+	descendants.Visit(root, command, func(pid int) bool {
 		if pid != spared {
 			_ = unix.Kill(pid, unix.SIGKILL)
 			_ = unix.Kill(-pid, unix.SIGKILL)
@@ -266,29 +266,29 @@ func catchAll(ignored signalSet) {
 }
 
 // read reads the latest deadline from the pipe. It blocks until there is a message.
-func (w *warden) read() {
+func (g *guard) read() {
 	var messages [512]byte
-	n, err := unix.Read(w.deadlines, messages[:])
+	n, err := unix.Read(g.deadlines, messages[:])
 	for errors.Is(err, unix.EINTR) {
-		n, err = unix.Read(w.deadlines, messages[:])
+		n, err = unix.Read(g.deadlines, messages[:])
 	}
 	if n < 8 { // leasing is dead, or done
-		w.finish()
+		g.finish()
 	}
-	w.until = time.Duration(binary.NativeEndian.Uint64(messages[n-8:]))
+	g.deadline = time.Duration(binary.NativeEndian.Uint64(messages[n-8:]))
 }
 
-func (w *warden) check() {
-	if bootTime() >= w.until {
-		w.finish()
+func (g *guard) check() {
+	if bootTime() >= g.deadline {
+		g.finish()
 	}
 }
 
 // finish ends the command with all its descendants, and the guard. It does not return.
-func (w *warden) finish() {
-	w.once.Do(func() {
-		if w.child != 0 {
-			w.end()
+func (g *guard) finish() {
+	g.once.Do(func() {
+		if g.child != 0 {
+			g.killDescendants()
 		}
 		os.Exit(0)
 	})
@@ -297,21 +297,21 @@ func (w *warden) finish() {
 
 // wait waits until there is something to read, or the deadline may have come, and reads all messages: after
 // a pause only the latest deadline counts.
-func (w *warden) wait() {
-	files := []unix.PollFd{{Fd: int32(w.deadlines), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
-	if !w.outer {
-		files[2].Fd = int32(w.inner)
+func (g *guard) wait() {
+	files := []unix.PollFd{{Fd: int32(g.deadlines), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
+	if !g.outer {
+		files[2].Fd = int32(g.inner)
 	}
-	_, _ = unix.Poll(files, w.alarm.set(&files[1], w.until)) // a signal also ends the poll early
-	if files[2].Revents != 0 {                               // the outer guard is dead
-		w.finish()
+	_, _ = unix.Poll(files, g.alarm.set(&files[1], g.deadline)) // a signal also ends the poll early
+	if files[2].Revents != 0 {                                  // the outer guard is dead
+		g.finish()
 	}
 	for {
-		pending := []unix.PollFd{{Fd: int32(w.deadlines), Events: unix.POLLIN}}
+		pending := []unix.PollFd{{Fd: int32(g.deadlines), Events: unix.POLLIN}}
 		n, err := unix.Poll(pending, 0)
 		switch {
 		case n > 0:
-			w.read()
+			g.read()
 		case !errors.Is(err, unix.EINTR):
 			return
 		}

@@ -53,13 +53,13 @@ func (a *action) swap(sig unix.Signal, to *action) bool {
 // runtime/signal_unix.go): it does nothing, or ends the process. So wasIgnored sends the signal to a copy of this
 // process, which does nothing else. Afterwards the signal has its default action, or is ignored.
 func wasIgnored(sig unix.Signal) bool {
-	var handler, before, byDefault action
+	var handler, before, defaultAction action
 	if !handler.swap(sig, nil) {
 		return false
 	}
 	signal.Ignore(sig)
 	before.swap(sig, &handler)
-	pid, errno := copyThatGets(sig)
+	pid, errno := forkAndSignal(sig)
 	var status unix.WaitStatus
 	if errno == 0 {
 		for {
@@ -70,20 +70,20 @@ func wasIgnored(sig unix.Signal) bool {
 	}
 	ignored := errno == 0 && status.Exited() && status.ExitStatus() == 0
 	if !ignored {
-		before.swap(sig, &byDefault)
+		before.swap(sig, &defaultAction)
 	} else {
 		signal.Ignore(sig)
 	}
 	return ignored
 }
 
-// copyThatGets forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
+// forkAndSignal forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
 // runs only code that needs no other thread: system calls and the first lines of the runtime's handler.
 //
 //go:norace
 //go:nosplit
 //go:noinline
-func copyThatGets(sig unix.Signal) (pid uintptr, errno unix.Errno) {
+func forkAndSignal(sig unix.Signal) (pid uintptr, errno unix.Errno) {
 	pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if pid != 0 || errno != 0 {
 		return pid, errno

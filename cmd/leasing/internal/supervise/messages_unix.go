@@ -18,8 +18,8 @@ const (
 	stubName  = "leasing exec"
 )
 
-// orders are the arguments of a guard before the command line: files and settings.
-type orders struct {
+// guardArgs are the arguments of a guard before the command line: files and settings.
+type guardArgs struct {
 	deadlines  int  // the pipe of deadlines
 	inner      int  // for the outer guard: the inner guard's pipe of deadlines; for the inner guard: a pipe that ends with the outer guard
 	reports    int  // where the inner guard reports to leasing
@@ -28,18 +28,18 @@ type orders struct {
 	ignored    signalSet
 }
 
-func (o orders) String() string {
+func (o guardArgs) String() string {
 	return fmt.Sprint(o.deadlines, o.inner, o.reports, o.foreground, o.stub, o.ignored)
 }
 
-func parseOrders(text string) (o orders, err error) {
+func parseGuardArgs(text string) (o guardArgs, err error) {
 	_, err = fmt.Sscan(text, &o.deadlines, &o.inner, &o.reports, &o.foreground, &o.stub, &o.ignored)
 	return o, err
 }
 
-// passed returns the files of a process that is about to be started: the inherited ones at their own numbers, and
+// inheritFiles returns the files of a process that is about to be started: the inherited ones at their own numbers, and
 // more files at numbers that are free. It also returns these numbers.
-func passed(more ...uintptr) (files []uintptr, at []int) {
+func inheritFiles(more ...uintptr) (files []uintptr, at []int) {
 	files = []uintptr{0, 1, 2}
 	for n := 3; len(more) > 0; n++ {
 		if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
@@ -61,10 +61,10 @@ type report struct {
 }
 
 const (
-	started = "started"
-	stopped = "stopped" // by a signal: it may go on
-	ended   = "ended"
-	alone   = "alone" // no descendant of the command is left
+	kindStarted = "started"
+	kindStopped = "stopped" // by a signal: it may go on
+	kindEnded   = "ended"
+	kindAlone   = "alone" // no descendant of the command is left
 )
 
 // send writes the report as one line, in one write.

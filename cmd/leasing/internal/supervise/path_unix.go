@@ -35,11 +35,11 @@ func LookPath(name string) (string, error) {
 		if folder != "" {
 			path = folder + "/" + name
 		}
-		switch problem := executable(path); {
-		case problem == nil:
+		switch runErr := executable(path); {
+		case runErr == nil:
 			return path, nil
-		case errors.Is(problem, unix.EACCES):
-			err = problem
+		case errors.Is(runErr, unix.EACCES):
+			err = runErr
 		}
 	}
 	return "", err

@@ -18,31 +18,31 @@ type Signals struct {
 // NewSignals returns signals that are not caught before Catch.
 func NewSignals() *Signals { return &Signals{caught: make(chan os.Signal, 16)} }
 
-// Heed calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
+// CancelOnSignal calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
 // the error, whatever the function returns.
-func (s *Signals) Heed(ctx context.Context, do func(context.Context) error) error {
+func (s *Signals) CancelOnSignal(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over, heard := make(chan struct{}), make(chan struct{})
+	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(stopped)
 		for {
 			select {
 			case sig := <-s.caught:
-				if ends(sig) {
+				if endsLeasing(sig) {
 					cancel(&exit.Error{Code: exit.Signal + int(sig.(syscall.Signal))})
 					return
 				}
-			case <-over:
+			case <-done:
 				return
 			}
 		}
 	}()
 	err := do(ctx)
-	close(over)
-	<-heard
-	if by := (*exit.Error)(nil); errors.As(context.Cause(ctx), &by) {
-		return by
+	close(done)
+	<-stopped
+	if signalled := (*exit.Error)(nil); errors.As(context.Cause(ctx), &signalled) {
+		return signalled
 	}
 	return err
 }

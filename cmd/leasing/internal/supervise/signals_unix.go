@@ -32,13 +32,13 @@ var forwarded = func() (all []os.Signal) {
 	return all
 }()
 
-// ends reports whether a signal ends leasing while it waits for a lease, as it would end any program.
-func ends(s os.Signal) bool {
+// endsLeasing reports whether a signal ends leasing while it waits for a lease, as it would end any program.
+func endsLeasing(s os.Signal) bool {
 	return s != unix.SIGWINCH && s != unix.SIGCONT && s != unix.SIGTSTP
 }
 
-// quits reports whether a signal asks a program to end, which also ends an election.
-func quits(s os.Signal) bool {
+// asksToQuit reports whether a signal asks a program to end, which also ends an election.
+func asksToQuit(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }
 

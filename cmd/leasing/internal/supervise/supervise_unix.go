@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/descendants"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
-	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
@@ -44,15 +44,15 @@ type supervisor struct {
 	guard     int           // the outer guard's process ID, which is not reused before end waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
 	command   int           // the command's process ID; 0 before the command has started
-	before    map[int]bool  // the descendants that this process had before the guards
+	existing  map[int]bool  // the descendants that this process had before the guards
 	deadlines []*os.File    // to the guards
-	until     time.Duration // when the command is sent KILL
+	killAt    time.Duration // when the command is sent KILL
 	lost      error         // why the command was stopped, or nil
 	lostAt    time.Duration // when
 	killed    bool          // the command was sent KILL
 	result    *report       // how the command ended; nil before
-	settle    time.Duration // when the processes that the command has left running are sent TERM
-	told      bool          // the processes left running were sent TERM
+	settleAt  time.Duration // when the processes that the command has left running are sent TERM
+	sentTerm  bool          // the processes left running were sent TERM
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
@@ -68,14 +68,14 @@ func (c *Command) Run(lease *leasing.Lease, env []string) (code int, err error) 
 		defer signal.Reset(unix.SIGTSTP)
 	}
 	s := &supervisor{Command: c, lease: lease, env: env}
-	s.until = s.trusted()
+	s.killAt = s.trustedUntil()
 	reports, err := s.start()
 	if err != nil {
 		return exit.Failed, err
 	}
 	err = s.watch(reports)
 	code = s.result.code
-	guard := s.end()
+	guard := s.finish()
 	if code == guardDead {
 		code = exit.Signal + int(unix.SIGKILL)
 		if guard.Signaled() {
@@ -85,9 +85,9 @@ func (c *Command) Run(lease *leasing.Lease, env []string) (code int, err error) 
 	return code, err
 }
 
-// trusted returns the time at which the command has to be dead. It reads the clock before the remaining
+// trustedUntil returns the time at which the command has to be dead. It reads the clock before the remaining
 // time, so that a pause between the two only makes the result earlier.
-func (s *supervisor) trusted() time.Duration {
+func (s *supervisor) trustedUntil() time.Duration {
 	if s.OnLoss == LossIgnore {
 		return never
 	}
@@ -97,9 +97,9 @@ func (s *supervisor) trusted() time.Duration {
 
 // start starts the guards, and they start the command. The channel is closed when the inner guard is dead.
 func (s *supervisor) start() (<-chan report, error) {
-	theirs := make([]*os.File, 0, 3)
+	guardFiles := make([]*os.File, 0, 3)
 	defer func() {
-		for _, file := range theirs {
+		for _, file := range guardFiles {
 			_ = file.Close()
 		}
 	}()
@@ -108,24 +108,24 @@ func (s *supervisor) start() (<-chan report, error) {
 		if err != nil {
 			return nil, errors.Join(err, s.closeDeadlines())
 		}
-		theirs, s.deadlines = append(theirs, read), append(s.deadlines, write)
+		guardFiles, s.deadlines = append(guardFiles, read), append(s.deadlines, write)
 	}
 	reports, write, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, s.closeDeadlines())
 	}
-	theirs, s.before = append(theirs, write), map[int]bool{}
+	guardFiles, s.existing = append(guardFiles, write), map[int]bool{}
 	s.extend()
-	kin.Visit(os.Getpid(), 0, func(pid int) bool { s.before[pid] = true; return true })
-	kin.Adopt(true) // needed if the outer guard is killed
+	descendants.Visit(os.Getpid(), 0, func(pid int) bool { s.existing[pid] = true; return true })
+	descendants.AdoptOrphans(true) // needed if the outer guard is killed
 	if inForeground() {
 		s.terminal = os.Stdin
 	}
-	listens := os.Getenv(listenPID) == strconv.Itoa(os.Getpid())
-	files, at := passed(theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd())
-	o := orders{
+	hasListenPID := os.Getenv(listenPID) == strconv.Itoa(os.Getpid())
+	files, at := inheritFiles(guardFiles[0].Fd(), guardFiles[1].Fd(), guardFiles[2].Fd())
+	o := guardArgs{
 		deadlines: at[0], inner: at[1], reports: at[2], foreground: s.terminal != nil,
-		stub: listens || s.Signals.ignored.has(unix.SIGCHLD), ignored: s.Signals.ignored,
+		stub: hasListenPID || s.Signals.ignored.has(unix.SIGCHLD), ignored: s.Signals.ignored,
 	}
 	s.guard, err = syscall.ForkExec(self(), append([]string{outerName, o.String(), s.Path}, s.Argv...), &syscall.ProcAttr{
 		Env: s.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
@@ -136,17 +136,17 @@ func (s *supervisor) start() (<-chan report, error) {
 	if s.terminal != nil {
 		signal.Ignore(unix.SIGTTOU) // for takeTerminal; not earlier, since the guard would inherit it
 	}
-	heard := make(chan report)
+	parsed := make(chan report)
 	go func() {
-		defer close(heard)
+		defer close(parsed)
 		for lines := bufio.NewScanner(reports); lines.Scan(); {
 			if r, ok := parseReport(lines.Text()); ok {
-				heard <- r
+				parsed <- r
 			}
 		}
 		_ = reports.Close()
 	}()
-	return heard, nil
+	return parsed, nil
 }
 
 // listenPID names the process for which systemd has opened files (sd_listen_fds(3)).
@@ -156,7 +156,7 @@ const listenPID = "LISTEN_PID"
 // deadlines, so nothing blocks while a guard is stopped.
 func (s *supervisor) extend() {
 	var message [8]byte
-	binary.NativeEndian.PutUint64(message[:], uint64(s.until))
+	binary.NativeEndian.PutUint64(message[:], uint64(s.killAt))
 	for _, deadline := range s.deadlines {
 		_, _ = deadline.Write(message[:]) // fails when the guard is dead, which the reports show
 	}
@@ -179,17 +179,17 @@ func (s *supervisor) signal(sig unix.Signal) {
 		return
 	}
 	_ = unix.Kill(-s.group, sig)
-	told := map[int]bool{}
-	for round, news := 0, true; news && round < signalRounds; round++ {
-		news = false
-		kin.Visit(s.group, s.command, func(pid int) bool {
-			if told[pid] {
+	signalled := map[int]bool{}
+	for round, found := 0, true; found && round < signalRounds; round++ {
+		found = false
+		descendants.Visit(s.group, s.command, func(pid int) bool {
+			if signalled[pid] {
 				return true
 			}
-			told[pid], news = true, true
+			signalled[pid], found = true, true
 			if group, _ := unix.Getpgid(pid); group != s.group {
 				_ = unix.Kill(pid, sig)
-				if !kin.Adopts {
+				if !descendants.AdoptsOrphans {
 					s.Warn("%s: the command has left its process group, and its children may go on", s.lease.Name())
 				}
 			}
@@ -221,18 +221,18 @@ func (s *supervisor) watch(reports <-chan report) error {
 	released := s.lease.Done()
 	var signals <-chan os.Signal // nil until the guard catches signals
 	for {
-		due := s.due()
+		due := s.nextAction()
 		timer.Reset(due - bootTime())
 		select {
 		case <-timer.C:
 			switch now := bootTime(); {
 			case s.refresh() || now < due:
-			case s.result == nil || now < s.settle:
+			case s.result == nil || now < s.settleAt:
 				s.stop(s.expiry(), false)
-			case s.told:
+			case s.sentTerm:
 				return s.result.err
 			default:
-				s.tell()
+				s.terminateRest()
 			}
 		case sig := <-signals:
 			s.forward(sig.(syscall.Signal))
@@ -243,21 +243,21 @@ func (s *supervisor) watch(reports <-chan report) error {
 			s.onLost()
 		case r, open := <-reports:
 			switch {
-			case open && r.kind == started:
+			case open && r.kind == kindStarted:
 				s.group, s.command, signals = r.group, r.code, s.Signals.caught
-			case open && r.kind == stopped:
+			case open && r.kind == kindStopped:
 				s.suspend(unix.Signal(r.code))
-			case open && r.kind == ended:
+			case open && r.kind == kindEnded:
 				switch {
 				case s.lost != nil && s.lostAt <= r.at:
 					r.code, r.err = exit.Lost, s.lost
-				case r.at >= s.until: // a guard has ended it
+				case r.at >= s.killAt: // a guard has ended it
 					r.code, r.err = exit.Lost, s.expiry()
 				}
-				s.result, s.settle = &r, bootTime()+settleTime
+				s.result, s.settleAt = &r, bootTime()+settleTime
 			case s.result != nil: // no process of the command is left
 				return s.result.err
-			case !open && (s.lost != nil || bootTime() >= s.until):
+			case !open && (s.lost != nil || bootTime() >= s.killAt):
 				s.result = &report{code: exit.Lost, err: cmp.Or(s.lost, s.expiry())}
 				return s.result.err
 			case !open:
@@ -268,21 +268,21 @@ func (s *supervisor) watch(reports <-chan report) error {
 	}
 }
 
-// due returns the time of the next action, unless something happens before.
-func (s *supervisor) due() time.Duration {
-	due := s.until
+// nextAction returns the time of the next action, unless something happens before.
+func (s *supervisor) nextAction() time.Duration {
+	due := s.killAt
 	if s.lost == nil && due != never {
 		due -= s.Grace
 	}
 	if s.result != nil {
-		due = min(due, s.settle)
+		due = min(due, s.settleAt)
 	}
 	return due
 }
 
-// tell sends TERM to the processes that the command has left running.
-func (s *supervisor) tell() {
-	s.told, s.settle = true, bootTime()+settleTime
+// terminateRest sends TERM to the processes that the command has left running.
+func (s *supervisor) terminateRest() {
+	s.sentTerm, s.settleAt = true, bootTime()+settleTime
 	s.signal(unix.SIGTERM)
 	s.signal(unix.SIGCONT) // a stopped process has to continue before it can end
 }
@@ -290,11 +290,11 @@ func (s *supervisor) tell() {
 // refresh moves the deadline, and reports whether the deadline has moved. It moves no deadline that has passed: the
 // event of a renewal may be late, and the guards have acted on that deadline.
 func (s *supervisor) refresh() bool {
-	until := s.trusted()
-	if s.lost != nil || until <= s.until || bootTime() >= s.until {
+	until := s.trustedUntil()
+	if s.lost != nil || until <= s.killAt || bootTime() >= s.killAt {
 		return false
 	}
-	s.until = until
+	s.killAt = until
 	s.extend()
 	return true
 }
@@ -313,21 +313,21 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	now := bootTime()
 	first := s.lost == nil
 	if first {
-		s.lost, s.lostAt = reason, min(now, s.until) // a guard acts at the deadline, even while leasing is stopped
+		s.lost, s.lostAt = reason, min(now, s.killAt) // a guard acts at the deadline, even while leasing is stopped
 	}
-	if !first || atOnce || s.Grace == 0 || now >= s.until {
+	if !first || atOnce || s.Grace == 0 || now >= s.killAt {
 		if s.killed { // and the inner guard has reported nothing since
 			for _, guard := range s.guards() {
 				_ = unix.Kill(guard, unix.SIGKILL)
 			}
 		}
-		s.killed, s.until = true, now
+		s.killed, s.killAt = true, now
 		s.extend()
 		s.kill()
-		s.until = now + groupTime
+		s.killAt = now + killTimeout
 		return
 	}
-	s.until = min(s.until, now+s.Grace)
+	s.killAt = min(s.killAt, now+s.Grace)
 	s.extend()
 	s.signal(unix.SIGTERM)
 	s.signal(unix.SIGCONT) // a stopped process has to continue before it can end
@@ -349,16 +349,16 @@ func (s *supervisor) onLost() {
 	}
 }
 
-// groupTime bounds the wait for the death of the command's processes. A longer wait
+// killTimeout bounds the wait for the death of the command's processes. A longer wait
 // means a fault: a dead disk, or another user's process.
-const groupTime = 5 * time.Second
+const killTimeout = 5 * time.Second
 
-// end ends the guards and all that is left of the command, and waits until no process is left: the lease
+// finish ends the guards and all that is left of the command, and waits until no process is left: the lease
 // is not released earlier. It returns the status of the outer guard.
-func (s *supervisor) end() (guard unix.WaitStatus) {
-	defer kin.Adopt(false)
+func (s *supervisor) finish() (guard unix.WaitStatus) {
+	defer descendants.AdoptOrphans(false)
 	_ = s.closeDeadlines() // the guards end when they have ended all other processes
-	over, alive := time.Now().Add(groupTime), true
+	limit, alive := time.Now().Add(killTimeout), true
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if alive {
 			s.kill()
@@ -368,8 +368,8 @@ func (s *supervisor) end() (guard unix.WaitStatus) {
 		if !alive && (guard.Exited() && guard.ExitStatus() == 0 || s.killOrphans() == 0) {
 			break
 		}
-		if time.Now().After(over) {
-			s.Kept = true
+		if time.Now().After(limit) {
+			s.ProcessesLeft = true
 			s.Warn("%s: processes of the command (group %d) do not end, so the lease is not released", s.lease.Name(), s.group)
 			break
 		}
@@ -391,8 +391,8 @@ func (s *supervisor) killOrphans() (found int) {
 			found++
 		}
 	}
-	kin.Visit(os.Getpid(), s.command, func(pid int) bool {
-		if s.before[pid] {
+	descendants.Visit(os.Getpid(), s.command, func(pid int) bool {
+		if s.existing[pid] {
 			return false
 		}
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -411,11 +411,11 @@ func (s *supervisor) forward(sig unix.Signal) {
 	if sig == unix.SIGCONT && s.terminal != nil && ownTerminal(s.terminal) {
 		s.giveTerminal()
 	}
-	if quits(sig) {
-		s.Ended = sig
+	if asksToQuit(sig) {
+		s.EndedBy = sig
 	}
 	s.signal(sig)
-	if quits(sig) {
+	if asksToQuit(sig) {
 		s.signal(unix.SIGCONT) // as in stop
 	}
 	if sig == unix.SIGTSTP {

@@ -1,12 +1,12 @@
 //go:build unix && !linux
 
-package kin
+package descendants
 
-// Adopts is false: the system has no way to keep descendants whose parent has ended.
-const Adopts = false
+// AdoptsOrphans is false: the system has no way to keep descendants whose parent has ended.
+const AdoptsOrphans = false
 
-// Adopt does nothing.
-func Adopt(bool) {}
+// AdoptOrphans does nothing.
+func AdoptOrphans(bool) {}
 
 // Visit visits the only descendant that this system can name: the command, even in a group of its own.
 func Visit(_, command int, visit func(pid int) bool) {

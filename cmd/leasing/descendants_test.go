@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/cmd/leasing/internal/descendants"
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
-	"github.com/distributedleasing/leasing/cmd/leasing/internal/kin"
 )
 
 // wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
@@ -37,26 +37,26 @@ var wrappers = map[string]string{
 	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
 }
 
-// misfortunes happen to a run under such a wrapper. If code is 0, the job heeds TERM, and the exit code is the
+// failures happen to a run under such a wrapper. If code is 0, the job ends at TERM, and the exit code is the
 // wrapper's.
-var misfortunes = map[string]struct {
-	do   func(p *place, r *running)
+var failures = map[string]struct {
+	do   func(p *testEnv, r *process)
 	code int
 }{
-	"leasing is stopped":  {stopsBetweenWrites, exit.Lost},
-	"leasing is killed":   {func(_ *place, r *running) { r.signal(unix.SIGKILL) }, -1},
-	"the lease is broken": {func(p *place, _ *running) { p.breaks() }, exit.Lost},
-	"the guard is killed": {func(_ *place, r *running) { require.NoError(r.t, unix.Kill(r.guard(), unix.SIGKILL)) }, 128 + 9},
-	"the guard is stopped, and the lease broken": {func(p *place, r *running) {
+	"leasing is stopped":  {stopBetweenWrites, exit.Lost},
+	"leasing is killed":   {func(_ *testEnv, r *process) { r.signal(unix.SIGKILL) }, -1},
+	"the lease is broken": {func(p *testEnv, _ *process) { p.breakLease() }, exit.Lost},
+	"the guard is killed": {func(_ *testEnv, r *process) { require.NoError(r.t, unix.Kill(r.guard(), unix.SIGKILL)) }, 128 + 9},
+	"the guard is stopped, and the lease broken": {func(p *testEnv, r *process) {
 		require.NoError(r.t, unix.Kill(r.guard(), unix.SIGSTOP))
-		p.breaks()
+		p.breakLease()
 	}, exit.Lost},
-	"leasing gets TERM": {func(_ *place, r *running) { r.signal(unix.SIGTERM) }, 0},
+	"leasing gets TERM": {func(_ *testEnv, r *process) { r.signal(unix.SIGTERM) }, 0},
 }
 
-// stopsBetweenWrites stops leasing while it has no lock of the database: a process that is stopped during a write
+// stopBetweenWrites stops leasing while it has no lock of the database: a process that is stopped during a write
 // keeps the lock until it continues.
-func stopsBetweenWrites(p *place, r *running) {
+func stopBetweenWrites(p *testEnv, r *process) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(p.folder, "leasing", "leases.db")+"?_pragma=busy_timeout(100)")
 	require.NoError(r.t, err)
 	defer db.Close()
@@ -72,7 +72,7 @@ func stopsBetweenWrites(p *place, r *running) {
 
 // isStopped reports whether all threads of the process have stopped. A thread may run for a moment after the signal, and take
 // the lock.
-func (r *running) isStopped() bool {
+func (r *process) isStopped() bool {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", r.Process.Pid))
 	require.NoError(r.t, err)
 	return len(files) > 0 && !slices.ContainsFunc(files, func(file string) bool {
@@ -81,13 +81,13 @@ func (r *running) isStopped() bool {
 	})
 }
 
-func (p *place) breaks() {
+func (p *testEnv) breakLease() {
 	code, _, problems := p.run("break", "--yes", "name")
 	require.Zero(p.t, code, problems)
 }
 
 // guard returns the process ID of leasing's only child.
-func (r *running) guard() int {
+func (r *process) guard() int {
 	r.t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.Process.Pid))
 	require.NoError(r.t, err)
@@ -106,18 +106,18 @@ func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *t
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	for wrapper, script := range wrappers {
-		for misfortune, m := range misfortunes {
-			if testing.Short() && misfortune != "leasing is stopped" {
+		for failure, m := range failures {
+			if testing.Short() && failure != "leasing is stopped" {
 				continue
 			}
-			t.Run(wrapper+", "+misfortune, func(t *testing.T) {
+			t.Run(wrapper+", "+failure, func(t *testing.T) {
 				t.Parallel()
 				for _, program := range []string{"timeout", "setsid", "bash", "script", "perl"} {
 					if _, err := exec.LookPath(program); err != nil && strings.Contains(script, program) {
 						t.Skip("this machine has no " + program)
 					}
 				}
-				p := newPlace(t)
+				p := newTestEnv(t)
 				journal := filepath.Join(p.folder, "journal")
 				job := exe + " " + journalName + " " + journal + " 40s"
 				if m.code != 0 {
@@ -129,12 +129,12 @@ func TestTrap_T136_ACommandThatLeavesItsGroupDiesBeforeTheNextHolder_sqlite(t *t
 				next := p.start("run", "--wait", "forever", "name", "--", "env", "LEASING_TEST_RUN=next", "LEASING_TEST_LEAF=1", exe, journalName, journal, "300ms")
 				require.Equal(t, journalCode, next.code(), next.text(next.err))
 				lines := readJournal(t, journal)
-				first := slices.IndexFunc(lines, func(w written) bool { return w.run == "next" })
+				first := slices.IndexFunc(lines, func(w journalLine) bool { return w.run == "next" })
 				require.Positive(t, first)
 				for _, w := range lines[first:] {
 					require.Equal(t, "next", w.run, "the old holder works beside the next one")
 				}
-				if misfortune == "leasing is stopped" {
+				if failure == "leasing is stopped" {
 					r.signal(unix.SIGCONT)
 				}
 				code := r.code()
@@ -158,7 +158,7 @@ func journaled(path string) int {
 // A command's zombies do not keep the lease, even if the process that inherits orphans reaps no child.
 func TestTrap_T140_ZombiesKeepNoLease_sqlite(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	for _, command := range []string{"sleep 40 & exit 0", "setsid sleep 40 & exit 0", "(sleep 40 &); exit 0"} {
 		init := asCommand(t.Context(), p.env(), idleName, "run", "name", "--", "sh", "-c", command)
 		out, err := init.CombinedOutput()
@@ -186,11 +186,11 @@ func idleMain(args []string) {
 // A command that has left its group is sent TERM once, not twice.
 func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newTestEnv(t)
 	r := p.start("run", "name", "--", "setsid", "sh", "-c", `trap 'echo USR1' USR1; trap 'echo TERM; exit 3' TERM; echo ready; while true; do sleep 0.02; done`)
-	r.printed("ready")
+	r.awaitOutput("ready")
 	r.signal(unix.SIGUSR1)
-	r.printed("USR1")
+	r.awaitOutput("USR1")
 	r.signal(unix.SIGTERM)
 	require.Equal(t, 3, r.code(), r.text(r.err))
 	require.Equal(t, "ready\nUSR1\nTERM\n", r.text(r.out))
@@ -198,7 +198,7 @@ func TestRunOnSQLiteSignalsEachDescendantOnce(t *testing.T) {
 
 // childrenByTask returns the children of a process.
 func childrenByTask(pid int) (all []int) {
-	kin.Visit(pid, 0, func(child int) bool {
+	descendants.Visit(pid, 0, func(child int) bool {
 		all = append(all, child)
 		return false
 	})

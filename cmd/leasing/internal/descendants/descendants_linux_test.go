@@ -1,4 +1,4 @@
-package kin
+package descendants
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // Both ways to find children agree.
-func TestKinInBothWays(t *testing.T) {
+func TestDescendantsAreFoundBothWays(t *testing.T) {
 	script := exec.Command("sh", "-c", "sleep 40 & sleep 40 & echo $$ $!; wait")
 	out, err := script.StdoutPipe()
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package kin
+package descendants
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopts is true: no descendant escapes.
-const Adopts = true
+// AdoptsOrphans is true: no descendant escapes.
+const AdoptsOrphans = true
 
-// Adopt makes this process the parent of descendants whose own parent has ended, or stops that
+// AdoptOrphans makes this process the parent of descendants whose own parent has ended, or stops that
 // (PR_SET_CHILD_SUBREAPER, prctl(2)).
-func Adopt(on bool) {
+func AdoptOrphans(on bool) {
 	value := uintptr(0)
 	if on {
 		value = 1
@@ -62,7 +62,7 @@ func childrenByTask(pid int) (all []int) {
 
 // childrenByParent reads the parents of all processes (proc_pid_stat(5)).
 func childrenByParent() func(pid int) []int {
-	of := map[int][]int{}
+	children := map[int][]int{}
 	processes, _ := os.ReadDir("/proc")
 	for _, process := range processes {
 		pid, err := strconv.Atoi(process.Name())
@@ -74,8 +74,8 @@ func childrenByParent() func(pid int) []int {
 		var parent int
 		_, rest, _ := strings.Cut(string(text[max(0, strings.LastIndexByte(string(text), ')')):]), ")")
 		if n, _ := fmt.Sscan(rest, &state, &parent); n == 2 {
-			of[parent] = append(of[parent], pid)
+			children[parent] = append(children[parent], pid)
 		}
 	}
-	return func(pid int) []int { return of[pid] }
+	return func(pid int) []int { return children[pid] }
 }

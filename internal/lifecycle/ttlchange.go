@@ -7,12 +7,12 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// terms are the TTLs of the renewals of a lease; a lease whose TTL never changes needs no terms.
+// ttlChange has the TTLs of the renewals of a lease; a lease whose TTL never changes needs no ttlChange.
 //
 // From the moment at which it is sent, a renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says.
 // If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So the trust is based on the
 // shortest TTL of all renewals without an answer, until the end of the lease.
-type terms struct {
+type ttlChange struct {
 	version    int // counts the calls of WantTTL
 	carried    int // the version of the latest renewal that was sent
 	granted    int // the latest version that the backend confirmed
@@ -21,26 +21,26 @@ type terms struct {
 	unanswered time.Duration // the shortest TTL without an answer; Infinite if each was answered
 }
 
-// least returns the longest TTL for which a grant may be trusted.
-func (t *terms) least() time.Duration {
+// trustLimit returns the longest TTL for which a grant may be trusted.
+func (t *ttlChange) trustLimit() time.Duration {
 	if t == nil {
 		return abstractions.Infinite
 	}
 	return t.unanswered
 }
 
-// most returns the longest TTL that a renewal may have left at the backend.
-func (t *terms) most() time.Duration {
+// longestTTL returns the longest TTL that a renewal may have left at the backend.
+func (t *ttlChange) longestTTL() time.Duration {
 	if t == nil {
 		return 0
 	}
 	return t.longest
 }
 
-// carryTerms notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
-// from now on. carryTerms reports whether the trust became shorter.
-func (l *Lease) carryTerms(ttl time.Duration, sent trust.Instant) (shorter bool) {
-	t := l.terms
+// carryTTL notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
+// from now on. carryTTL reports whether the trust became shorter.
+func (l *Lease) carryTTL(ttl time.Duration, sent trust.Instant) (shorter bool) {
+	t := l.ttlChange
 	t.carried, t.asked, t.longest = t.version, ttl, max(t.longest, ttl)
 	if until := l.until.Sooner(sent.Add(l.rules.Window(ttl))); until != l.until {
 		l.until = until
@@ -49,27 +49,27 @@ func (l *Lease) carryTerms(ttl time.Duration, sent trust.Instant) (shorter bool)
 	return false
 }
 
-// renewed notes a grant, and returns the TTL for which it is trusted.
-func (t *terms) renewed(granted time.Duration) time.Duration {
+// noteSuccess notes a grant, and returns the TTL for which it is trusted.
+func (t *ttlChange) noteSuccess(granted time.Duration) time.Duration {
 	t.granted = t.carried
 	return min(granted, t.unanswered)
 }
 
 // noteUnanswered notes that the latest renewal got no answer.
-func (t *terms) noteUnanswered() { t.unanswered = min(t.unanswered, t.asked) }
+func (t *ttlChange) noteUnanswered() { t.unanswered = min(t.unanswered, t.asked) }
 
 // WantTTL is the input that the next renewals ask for the TTL of other settings. It returns the version of that change.
 func (l *Lease) WantTTL(changed *Settings) (version int) {
-	if l.terms == nil {
-		l.terms = &terms{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), unanswered: abstractions.Infinite}
-		if l.unsure {
-			l.terms.unanswered = l.settings.TTL
+	if l.ttlChange == nil {
+		l.ttlChange = &ttlChange{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), unanswered: abstractions.Infinite}
+		if l.renewalUnanswered {
+			l.ttlChange.unanswered = l.settings.TTL
 		}
 	}
 	l.settings = changed
-	l.terms.version++
-	return l.terms.version
+	l.ttlChange.version++
+	return l.ttlChange.version
 }
 
 // TTLVersions returns the latest version of WantTTL that the backend has granted, and the latest that a renewal carried.
-func (l *Lease) TTLVersions() (granted, carried int) { return l.terms.granted, l.terms.carried }
+func (l *Lease) TTLVersions() (granted, carried int) { return l.ttlChange.granted, l.ttlChange.carried }

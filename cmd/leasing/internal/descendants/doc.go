@@ -1,0 +1,2 @@
+// Package descendants finds the descendants of a process.
+package descendants

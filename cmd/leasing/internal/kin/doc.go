@@ -1,2 +1,0 @@
-// Package kin finds the descendants of a process.
-package kin
