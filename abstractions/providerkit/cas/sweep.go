@@ -15,11 +15,11 @@ const (
 	sweepEvery = 64
 )
 
-// sweepALittle sweeps the records that follow a key, and the first records of the store
+// sweepSome sweeps the records that follow a key, and the first records of the store
 // if few follow: processes that release different names sweep at different places. The
 // released lease is no longer trusted, so the release may wait for the sweep. Errors
 // are ignored, since the next sweep may succeed.
-func (s *Records) sweepALittle(ctx context.Context, after string) {
+func (s *Records) sweepSome(ctx context.Context, after string) {
 	if s.ManualSweep || s.releases.Add(1)%sweepEvery != 1 {
 		return
 	}

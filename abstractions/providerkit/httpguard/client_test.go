@@ -211,8 +211,8 @@ func TestAnAnswerHasABound(t *testing.T) {
 		client := Wrap(doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", length)))}, nil
 		}))
-		require.EqualValues(t, MaxBody, client.most)
-		client.most = most
+		require.EqualValues(t, MaxBody, client.maxBody)
+		client.maxBody = most
 		answer, err := do(client, request(t, http.MethodGet, "http://service"))
 		require.Equal(t, fits, err == nil, "%d: %v", length, err)
 		if fits {
