@@ -54,7 +54,7 @@ func capabilitiesOf(o Options) abstractions.Capabilities {
 		Granularity: time.Second,
 		Infinite:    o.Infinite,
 		Clock:       "the Blob service's clock",
-		Lateness:    abstractions.Lateness{Fixed: lag + reservation},
+		Lateness:    abstractions.Lateness{Fixed: maxFreeDelay + reservation},
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	if err == nil && item.Now.IsZero() { // the token needs the clock
 		err = errNoClock
 	}
-	return item, short(err)
+	return item, shortError(err)
 }
 
 var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions.ErrThrottled)
@@ -177,7 +177,7 @@ func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, ne
 	case q.After != "" && bloberror.HasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
 		return nil, "", &abstractions.InvalidError{Field: "After", Value: q.After, Want: "Next of the page before"}
 	case err != nil:
-		return nil, "", short(err)
+		return nil, "", shortError(err)
 	}
 	for _, b := range answer.Segment.BlobItems {
 		item, v := cas.Item{Key: deref(b.Name), Now: deref(answer.Date)}, blobState{}

@@ -105,11 +105,11 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 	time.Sleep(turn.pause)
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
-	g, err := p.Acquire(ctx, wish(a.name, id, turn.ttl))
+	g, err := p.Acquire(ctx, acquireRequest(a.name, id, turn.ttl))
 	cancel()
 	if err != nil {
 		if !errors.Is(err, abstractions.ErrHeld) {
-			a.giveUp(p, abstractions.ReleaseRequest{Name: a.name, ID: id})
+			a.release(p, abstractions.ReleaseRequest{Name: a.name, ID: id})
 		}
 		return
 	}
@@ -126,7 +126,7 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 		prolong := p.Renew
 		if n < turn.again {
 			prolong = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-				return p.Acquire(ctx, wish(req.Name, req.ID, req.TTL))
+				return p.Acquire(ctx, acquireRequest(req.Name, req.ID, req.TTL))
 			}
 		}
 		var lost bool
@@ -149,7 +149,7 @@ func (a *attack) finish(p *Provider, g abstractions.Grant, end ending, s *stay) 
 		a.breakOne(g, true)
 	default:
 		s.to = earlier(s.to, time.Now())
-		a.giveUp(p, giveUp(g))
+		a.release(p, releaseRequest(g))
 		if end == isForgotten {
 			time.Sleep(settled + time.Second)
 			a.forget(p)
@@ -165,7 +165,7 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 		return g, true
 	}
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
-	next, err := verb(ctx, renewal(g))
+	next, err := verb(ctx, renewRequest(g))
 	cancel()
 	switch now := time.Now(); {
 	case err == nil && now.Before(s.to):
@@ -173,7 +173,7 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 		s.to = trusted(sent, g.TTL)
 		return next, false
 	case err == nil: // too late: the client releases the claim, and no longer trusts it
-		a.giveUp(p, giveUp(next))
+		a.release(p, releaseRequest(next))
 		return g, true
 	case errors.Is(err, abstractions.ErrLost), errors.Is(err, abstractions.ErrReleased), errors.Is(err, abstractions.ErrHeld):
 		s.to = earlier(s.to, now)
@@ -182,8 +182,8 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 	return g, false
 }
 
-// giveUp repeats the release until its outcome is certain.
-func (a *attack) giveUp(p *Provider, req abstractions.ReleaseRequest) {
+// release repeats the release until its outcome is certain.
+func (a *attack) release(p *Provider, req abstractions.ReleaseRequest) {
 	for {
 		ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 		err := p.Release(ctx, req)

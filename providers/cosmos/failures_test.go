@@ -35,7 +35,7 @@ func answer(code int, header http.Header) error {
 	})
 }
 
-func means(t *testing.T, err, cause error, want ...error) {
+func requireMeaning(t *testing.T, err, cause error, want ...error) {
 	t.Helper()
 	for _, kind := range kinds {
 		require.Equal(t, slices.Contains(want, kind), errors.Is(err, kind), "%v: %v", cause, kind)
@@ -71,8 +71,8 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	} {
 		err := answer(test.code, http.Header{"X-Ms-Substatus": {fmt.Sprint(test.sub)}})
 		require.Equal(t, test.class, classOf(err), "%d/%d", test.code, test.sub)
-		means(t, explained(err), err, test.want...)
-		means(t, explained(brief(err)), err, test.want...)
+		requireMeaning(t, explained(err), err, test.want...)
+		requireMeaning(t, explained(shortError(err)), err, test.want...)
 	}
 }
 
@@ -83,9 +83,9 @@ func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, errors.New("409 Conflict"), errors.New("412"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, explained(cause), cause, abstractions.ErrUnavailable)
+		requireMeaning(t, explained(cause), cause, abstractions.ErrUnavailable)
 		require.False(t, abstractions.NotApplied(explained(cause)), cause)
-		means(t, explained(readError{cause}), cause, abstractions.ErrUnavailable)
+		requireMeaning(t, explained(readError{cause}), cause, abstractions.ErrUnavailable)
 		require.Equal(t, providerkit.NotSent(cause), abstractions.NotApplied(explained(readError{cause})), cause)
 	}
 }
@@ -97,7 +97,7 @@ func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	p := openTest(t, Options{Endpoint: "http://" + listener.Addr().String(), Key: testKey, Database: "d", Container: "c"})
-	_, err = p.Acquire(t.Context(), wish("n", "a", time.Minute))
+	_, err = p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 	requireUnavailable(t, err)
 	require.True(t, abstractions.NotApplied(err))
 	require.NotContains(t, err.Error(), "\n")
@@ -119,7 +119,7 @@ func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 		"of a later version":                       `{"id": "n", "lease": {"v": 2, "name": "n"}}`,
 		"of another name":                          `{"id": "n", "lease": {"v": 1, "name": "m"}}`,
 		"of another shape":                         `{"id": "n", "lease": {"v": 1, "name": "n", "token": "7"}}`,
-		"T65, with a token that no number tells":   `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9007199254740993}}`,
+		"T65, with a token that no number can hold":   `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9007199254740993}}`,
 		"T65, the same as some languages write it": `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9.007199254740993e15}}`,
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -180,7 +180,7 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 		require.NoError(t, err)
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://account.documents.azure.com/dbs/d", http.NoBody)
 		request.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+mac))
-		text := explained(brief(runtime.NewResponseError(&http.Response{
+		text := explained(shortError(runtime.NewResponseError(&http.Response{
 			StatusCode: c.status, Header: http.Header{"X-Ms-Activity-Id": {"1-2"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: request,
 		}))).Error()
 		require.Contains(t, text, c.shown)
@@ -223,6 +223,6 @@ func TestErrorsHaveOneLine(t *testing.T) {
 			}
 		}
 	})
-	require.Equal(t, "a b", brief(errors.New("a\n\tb")).Error())
-	require.NoError(t, brief(nil))
+	require.Equal(t, "a b", shortError(errors.New("a\n\tb")).Error())
+	require.NoError(t, shortError(nil))
 }

@@ -114,13 +114,13 @@ func socketHarness(o Options) providertest.Harness {
 		New:  open,
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t) },
 		Unreachable: func(t testing.TB) abstractions.Provider {
-			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
+			return openTest(t, Options{Endpoint: silentAddress(t), Key: testKey, Database: "d", Container: "c"})
 		},
 	}
 }
 
-// silent returns the address of a server that accepts connections and never answers.
-func silent(t testing.TB) string {
+// silentAddress returns the address of a server that accepts connections and never answers.
+func silentAddress(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })

@@ -86,8 +86,8 @@ func newLiveKeys(now aws.Config, files []string, configure func(context.Context)
 }
 
 func kindOf(source aws.CredentialsProvider) []aws.CredentialSource {
-	if told, ok := source.(aws.CredentialProviderSource); ok {
-		return told.ProviderSources()
+	if named, ok := source.(aws.CredentialProviderSource); ok {
+		return named.ProviderSources()
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree_mariadb(t *testing.T) {
 	faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		server := servertest.NewMariaDB(t)
 		b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
