@@ -21,18 +21,18 @@ func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	b.Take("n", "a", time.Minute)
 	waiter, _ := b.process()
 	s := b.join(waiter, "n", "w")
-	drain(s.hints)
+	drain(s.wakeups)
 	b.forget("n")
 	next := b.Take("n", "b", time.Minute)
 	b.release("n", "b")
-	g := s.served()
+	g := s.acquireServed()
 	require.Greater(t, g.Token, next.Token)
 }
 
 // drain drops a pending wake-up, for example the one that the start of the subscription sends.
-func drain(hints <-chan struct{}) {
+func drain(wakeups <-chan struct{}) {
 	select {
-	case <-hints:
+	case <-wakeups:
 	default:
 	}
 }
@@ -59,22 +59,22 @@ func TestTrap_T32_WhoMayNotWakeLeavesItToOthers(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			user := strings.ReplaceAll(ACLRules, missing+" ", "")
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
-			p := openTest(t, Options{URL: asApp(b.server)})
-			_, err := p.Acquire(t.Context(), redistest.Wish("n", "a", time.Minute))
+			p := openTest(t, Options{URL: appURL(b.server)})
+			_, err := p.Acquire(t.Context(), redistest.AcquireRequest("n", "a", time.Minute))
 			require.NoError(t, err)
 			waiter, _ := b.process()
-			seats := []*seat{b.join(waiter, "n", "w1"), b.join(waiter, "n", "w2")}
-			for _, s := range seats {
-				drain(s.hints)
+			claims := []*waitingClaim{b.join(waiter, "n", "w1"), b.join(waiter, "n", "w2")}
+			for _, s := range claims {
+				drain(s.wakeups)
 			}
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
-			next, last := "other", seats[0]
+			next, last := "other", claims[0]
 			if missing == "+zrange" {
-				next, last = "w1", seats[1]
+				next, last = "w1", claims[1]
 			}
 			b.Take("n", next, time.Minute)
 			b.release("n", next)
-			last.served()
+			last.acquireServed()
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestATokenThatNobodyHasIsLost(t *testing.T) {
 	g := b.Take("n", "a", time.Minute)
 	for _, token := range []int64{-1, 0, 1, g.Token - 1} {
 		g.Token = token
-		redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostTaken)
+		redistest.RequireLost(t, b.renew(g, time.Minute), abstractions.LostTaken)
 	}
 }
 

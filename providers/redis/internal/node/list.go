@@ -140,7 +140,7 @@ func clampScan(count int) int { return min(max(count, minScan), maxScan) }
 
 // Scan asks a server for keys, starting at a cursor.
 func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (Scanned, error) {
-	return aside(ctx, d, func(ctx context.Context) (Scanned, error) {
+	return callDetached(ctx, d, func(ctx context.Context) (Scanned, error) {
 		keys, next, err := master.Scan(ctx, cursor, match, int64(count)).Result()
 		return Scanned{keys, next}, err
 	})
@@ -153,7 +153,7 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 	if d.cluster == nil {
 		return []redis.Cmdable{d.Client}, "", nil
 	}
-	byAddr, err := aside(ctx, d, func(ctx context.Context) (map[string]redis.Cmdable, error) {
+	byAddr, err := callDetached(ctx, d, func(ctx context.Context) (map[string]redis.Cmdable, error) {
 		var mu sync.Mutex
 		byAddr := map[string]redis.Cmdable{}
 		return byAddr, d.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {

@@ -13,7 +13,7 @@ package redlock
 // the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua). An undo frees the
 // nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has asked (promise), or a renewal
 // has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
-// they and the nodes of unknown state together are no majority (mayLive).
+// they and the nodes of unknown state together are no majority (mayHaveWon).
 //
 // Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token is
 // on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
@@ -76,7 +76,7 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 	if t.count(func(v *vote) bool { return v.choice == claimEnded }) > 0 {
 		return ended, 0, false
 	}
-	if t.first().choice == forWaiter && !t.mayLive() {
+	if t.first().choice == forWaiter && !t.mayHaveWon() {
 		return queued, 0, false
 	}
 	if token, certain := t.choose(); ours >= t.quorum {
@@ -102,7 +102,7 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 // not the obstacle. It is false if another attempt of the claim may hold the name: then the claim
 // can't be refused.
 func (t *tally) contested() bool {
-	return t.count((*vote).ours)+t.count((*vote).against) >= t.quorum && t.count((*vote).awaited) == 0 && !t.mayLive()
+	return t.count((*vote).ours)+t.count((*vote).against) >= t.quorum && t.count((*vote).awaited) == 0 && !t.mayHaveWon()
 }
 
 // excluded reports that no majority is left, whatever happens to our own votes.
@@ -154,8 +154,8 @@ func (t *tally) choose() (token int64, certain bool) {
 	return token, certain
 }
 
-// mayLive reports whether another attempt of the claim may have won: then the votes for this
+// mayHaveWon reports whether another attempt of the claim may have won: then the votes for this
 // attempt belong to its lease.
-func (t *tally) mayLive() bool {
+func (t *tally) mayHaveWon() bool {
 	return t.count(func(v *vote) bool { return v.unseen() || t.earlier(v) }) >= t.quorum
 }

@@ -52,11 +52,11 @@ func (v *vote) awaited() bool { return v.pending && !v.silent }
 
 func (v *vote) isPending() bool { return v.pending }
 
-// voted reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
-func (v *vote) voted(r script.Reply, name string) (clock int64) {
+// readVote reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
+func (v *vote) readVote(r script.Reply, name string) (clock int64) {
 	v.choice, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
 	if text, ok := r.Value.(string); ok {
-		return v.counted(text)
+		return v.readOwnVote(text)
 	}
 	l := r.Read()
 	switch l.Status {
@@ -77,8 +77,8 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	return 0
 }
 
-// counted reads a vote for the claim.
-func (v *vote) counted(text string) (clock int64) {
+// readOwnVote reads a vote for the claim.
+func (v *vote) readOwnVote(text string) (clock int64) {
 	var l script.List
 	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
 		var digits string
@@ -93,8 +93,8 @@ func (v *vote) counted(text string) (clock int64) {
 	return clock
 }
 
-// confirmed reads the reply to a confirmation.
-func (v *vote) confirmed(r script.Reply, token int64) {
+// readConfirmation reads the reply to a confirmation.
+func (v *vote) readConfirmation(r script.Reply, token int64) {
 	if r.Done() == nil {
 		v.token = token
 		return
