@@ -253,8 +253,8 @@ func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	<-done
 }
 
-// interrupted is a connection that runs a function before it sends a statement.
-type interrupted struct {
+// interruptingConn is a connection that runs a function before it sends a statement.
+type interruptingConn struct {
 	conn
 	before func(statement string)
 }
@@ -269,22 +269,22 @@ type conn interface {
 	driver.Validator
 }
 
-func (c interrupted) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+func (c interruptingConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
 	c.before(statement)
 	return c.conn.QueryContext(ctx, statement, args)
 }
 
-type interrupting struct {
+type interruptingConnector struct {
 	driver.Connector
 	before func(statement string)
 }
 
-func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
+func (c interruptingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	made, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return interrupted{made.(conn), c.before}, nil
+	return interruptingConn{made.(conn), c.before}, nil
 }
 
 // interrupted opens a provider that runs a function before it sends some statement for the first time.
@@ -295,7 +295,7 @@ func (b *bed) interrupted(t *testing.T, statement string, do func()) *Provider {
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
 	p, err := Open(bounded(t), Options{
-		MaxConns: 4, Connector: interrupting{connector, func(sent string) {
+		MaxConns: 4, Connector: interruptingConnector{connector, func(sent string) {
 			if strings.Contains(sent, statement) {
 				once.Do(do)
 			}
