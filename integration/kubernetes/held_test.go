@@ -38,7 +38,7 @@ import (
 func BenchmarkHeld(b *testing.B) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // otherwise 10,000 candidates log that they lead
 	defer klog.ClearLogger()
-	text, config := named(b)
+	text, config := serverConfig(b)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(b, err)
 	namespace := func(b *testing.B) string {
@@ -164,12 +164,12 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 		}
 		all.Wait()
 		b.ReportMetric(time.Since(begun).Seconds(), "s/acquire")
-		client, server, before, from := used(), usedBy(servers), writes(), time.Now()
+		client, server, before, from := used(), cpuOf(servers), writes(), time.Now()
 		<-time.After(during)
 		seconds := time.Since(from).Seconds()
 		b.ReportMetric(float64(writes()-before)/seconds, "renewals/s")
 		b.ReportMetric((used()-client).Seconds()/seconds, "client-cpus")
-		b.ReportMetric((usedBy(servers)-server).Seconds()/seconds, "server-cpus")
+		b.ReportMetric((cpuOf(servers)-server).Seconds()/seconds, "server-cpus")
 		lost := 0
 		for _, gone := range held {
 			select {
@@ -223,8 +223,8 @@ func servers(b *testing.B, port string) (folders []string) {
 	return folders
 }
 
-// usedBy is the processor time of other processes, in hundredths of a second: proc_pid_stat(5).
-func usedBy(folders []string) (total time.Duration) {
+// cpuOf is the processor time of other processes, in hundredths of a second: proc_pid_stat(5).
+func cpuOf(folders []string) (total time.Duration) {
 	for _, folder := range folders {
 		stat, _ := os.ReadFile(folder + "/stat")
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))

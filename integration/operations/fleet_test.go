@@ -38,13 +38,13 @@ const rules = "../../operations/alerts.yml"
 // atMost is for a very slow machine.
 const atMost = 2 * time.Minute
 
-// named returns an environment variable of scripts/with-servers.
-func named(t *testing.T, variable string) string {
+// serverURL returns an environment variable of scripts/with-servers.
+func serverURL(t *testing.T, variable string) string {
 	return servertest.Require(t, variable)
 }
 
 func promtool(t *testing.T, args ...string) {
-	cmd := exec.CommandContext(t.Context(), named(t, "LEASING_TEST_PROMTOOL"), args...)
+	cmd := exec.CommandContext(t.Context(), serverURL(t, "LEASING_TEST_PROMTOOL"), args...)
 	cmd.Dir = filepath.Dir(rules)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -117,7 +117,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
-	program := filepath.Join(filepath.Dir(named(t, "LEASING_TEST_PROMTOOL")), "prometheus")
+	program := filepath.Join(filepath.Dir(serverURL(t, "LEASING_TEST_PROMTOOL")), "prometheus")
 	cmd := exec.CommandContext(t.Context(), program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -199,7 +199,7 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 // that is not measured, a former holder is refused, and the server is gone: each of
 // these fires its alerts. Meanwhile each panel of the dashboard has something to show.
 func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
-	server, err := url.Parse(named(t, "LEASING_TEST_REDIS"))
+	server, err := url.Parse(serverURL(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)
 	proxy, err := netfault.Start(server.Host)
 	require.NoError(t, err)

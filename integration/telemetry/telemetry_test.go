@@ -169,7 +169,7 @@ func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 	})
 }
 
-func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
+func TestGaugesShowAManagerUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
 		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
