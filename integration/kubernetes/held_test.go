@@ -139,7 +139,7 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // hold acquires names, until ten could not be acquired or two minutes are over, and keeps them for
 // a minute.
 func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <-chan struct{}, err error), writes func() int64) {
-	const clients, during, patience = 32, time.Minute, 2 * time.Minute
+	const clients, during, timeout = 32, time.Minute, 2 * time.Minute
 	for b.Loop() {
 		var next, failed atomic.Int64
 		var all sync.WaitGroup
@@ -149,7 +149,7 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 		memory, begun := inUse(), time.Now()
 		for range clients {
 			all.Go(func() {
-				for i := next.Add(1); i <= int64(names) && failed.Load() < 10 && time.Since(begun) < patience; i = next.Add(1) {
+				for i := next.Add(1); i <= int64(names) && failed.Load() < 10 && time.Since(begun) < timeout; i = next.Add(1) {
 					gone, err := acquire(int(i))
 					mu.Lock()
 					if err != nil {

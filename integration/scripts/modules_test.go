@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	module          = "github.com/distributedleasing/leasing"
-	mostModuleWords = 499 // of a module's README, without its generated table
-	mostPageWords   = 1800
-	mostLines       = 39 // of a program
+	module         = "github.com/distributedleasing/leasing"
+	maxModuleWords = 499 // of a module's README, without its generated table
+	maxPageWords   = 1800
+	maxLines       = 39 // of a program
 )
 
 var update = flag.Bool("update", false, "write the tables of options again")
@@ -65,7 +65,7 @@ func TestEachReleasedModuleHasAREADME(t *testing.T) {
 	for _, folder := range released(t) {
 		t.Run(folder, func(t *testing.T) {
 			readme := readmeOf(t, folder)
-			require.LessOrEqual(t, len(strings.Fields(optionTable.ReplaceAllString(readme, ""))), mostModuleWords, "words")
+			require.LessOrEqual(t, len(strings.Fields(optionTable.ReplaceAllString(readme, ""))), maxModuleWords, "words")
 			require.Regexp(t, `^# \S`, readme)
 			path := regexp.QuoteMeta(module + "/" + folder)
 			if hasCommand(folder) {
@@ -358,7 +358,7 @@ func TestProgramsInDocumentsCompile(t *testing.T) {
 		}
 		require.True(t, strings.HasPrefix(block[1], "package main\n"), "%s: the program is complete", folder)
 		require.Contains(t, block[1], `"`+module+"/"+folder, "%s: the program uses the module", folder)
-		require.LessOrEqual(t, strings.Count(block[1], "\n"), mostLines, folder)
+		require.LessOrEqual(t, strings.Count(block[1], "\n"), maxLines, folder)
 		formatted, err := format.Source([]byte(block[1]))
 		require.NoError(t, err, folder)
 		require.Equal(t, string(formatted), block[1], "%s: gofmt", folder)
@@ -422,7 +422,7 @@ func TestPagesForStrangersAreShort(t *testing.T) {
 		require.NoError(t, err)
 		words += len(strings.Fields(string(page)))
 	}
-	require.LessOrEqual(t, words, mostPageWords)
+	require.LessOrEqual(t, words, maxPageWords)
 }
 
 // The table of docs/costs.md follows from the cadence of renewals and the prices on the page.

@@ -163,7 +163,7 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, w := openOverWire(t, unreachableOptions())
-		const calls, each, patience = 200, 10 * time.Millisecond, time.Second
+		const calls, each, timeout = 200, 10 * time.Millisecond, time.Second
 		processor := make(chan struct{}, 1)
 		var sent, cut, unsent atomic.Int64
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
@@ -187,7 +187,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 		for range calls {
 			all.Go(func() {
 				ask := func() error {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
 					defer cancel()
 					_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "a"})
 					return errors.Join(err, ctx.Err())

@@ -149,16 +149,16 @@ func TestHeedsContextLetsCallersSendThemselves(t *testing.T) {
 		var text [64]byte
 		return strings.Fields(string(text[:runtime.Stack(text[:], false)]))[1]
 	}
-	for _, heeds := range []bool{false, true} {
+	for _, timeoutEnabled := range []bool{false, true} {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
-		p := openTest(t, Options{Client: client, HeedsContext: heeds})
+		p := openTest(t, Options{Client: client, HeedsContext: timeoutEnabled})
 		var sender atomic.Pointer[string]
 		client.AddHook(redistest.Around((&recorder{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }}).around))
 		directly := func() bool {
 			requireWorking(t, p)
 			return *sender.Load() == goroutine()
 		}
-		if heeds {
+		if timeoutEnabled {
 			require.Eventually(t, func() bool { return directly() }, time.Minute, time.Millisecond, "a slow server is asked by others")
 			continue
 		}

@@ -33,10 +33,10 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 		requireWorking(t, p)
 	}
 	t.Run("a hook", func(t *testing.T) {
-		for _, heeds := range []bool{false, true} {
+		for _, timeoutEnabled := range []bool{false, true} {
 			client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1}))
 			client.AddHook(redistest.Around((&recorder{before: func([]redis.Cmder) { maybe() }}).around))
-			p := openTest(t, Options{Client: client, HeedsContext: heeds})
+			p := openTest(t, Options{Client: client, HeedsContext: timeoutEnabled})
 			requireWorking(t, p)
 			broken.Store(true)
 			calls := everyCall(p)

@@ -106,7 +106,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 		"renew for longer": renewal(claim.ID, token, time.Hour), "renew with another token": renewal(claim.ID, token+1, time.Minute),
 		"release of its beginning": k.Release(claim.ID[:10]), "release of nothing": k.Release(""), "release of another": k.Release("b"),
 	}
-	quickly := map[string]bool{}
+	fastPaths := map[string]bool{}
 	for _, name := range []string{"free", "new", "held", "lapsed", "broken", "reserved", "another's", "the future's", "theirs"} {
 		for ended := range 10 {
 			for _, flag := range []string{"-", "w"} {
@@ -139,7 +139,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 					rest := b.eval(op, now, text, "if not text.err and", "if false and")
 					require.Equal(t, rest, b.eval(op, now, text, "", ""), "%s of what is %s", what, name)
 					if b.eval(op, now, text, "reply or complete(k, a)", "reply or {}")[0] != "[[]]" {
-						quickly[what+" "+name+" "+flag] = true
+						fastPaths[what+" "+name+" "+flag] = true
 					}
 				}
 			}
@@ -149,7 +149,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 		"acquire free -": true, "acquire free w": true, "acquire new -": true, "acquire new w": true,
 		"release held -": true, "release lapsed -": true,
 		"release of another another's -": true, "renew held -": true, "renew held w": true,
-	}, quickly)
+	}, fastPaths)
 }
 
 // eval stores text as the record of a name, runs an operation at the time now, and returns the reply, the record stored

@@ -24,7 +24,7 @@ func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 // record merges the records of a majority.
 func (r *Redlock) record(name string, records []abstractions.Record) abstractions.Record {
 	holders := ofOneClaim(records)
-	if unheard := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unheard >= r.quorum {
+	if unanswered := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unanswered >= r.quorum {
 		record := r.merged(holders, len(records)-len(holders))
 		record.Unconfirmed = len(holders) < r.quorum
 		return record

@@ -224,7 +224,7 @@ func (m *model) claim(c *modelClaim) script.Claim { return script.Claim{ID: c.id
 func (a *modelAttempt) send(i int, op script.Operation, onReply func(script.Reply)) {
 	v := &a.votes[i]
 	v.pending = true
-	heard := func(fill func()) func() {
+	replied := func(fill func()) func() {
 		return func() {
 			v.pending = false
 			fill()
@@ -235,7 +235,7 @@ func (a *modelAttempt) send(i int, op script.Operation, onReply func(script.Repl
 			}
 		}
 	}
-	a.m.send(i, op, func(r script.Reply) { heard(func() { onReply(r) })() }, heard(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
+	a.m.send(i, op, func(r script.Reply) { replied(func() { onReply(r) })() }, replied(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
 }
 
 // next does the same as attempt.pursue.
