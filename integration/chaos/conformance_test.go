@@ -118,7 +118,7 @@ func TestConformanceWithoutFaults(t *testing.T) {
 			}
 			url := b.url(t)
 			h := b.harness(url, chaos.Plan{})
-			h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.wrapped(t, url, chaos.Plan{}) }
+			h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.openInChaos(t, url, chaos.Plan{}) }
 			providertest.Run(t, h)
 		})
 	}
@@ -141,7 +141,7 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	t.Run(b.name, func(t *testing.T) {
 		url := b.url(t)
 		h := b.harness(url, plan)
-		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.opened(t, url) }
+		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.openBackend(t, url) }
 		providertest.Run(t, h)
 	})
 }
@@ -151,8 +151,8 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	return providertest.Harness{
-		New:         func(t testing.TB) leasing.Provider { return b.wrapped(t, url, plan) },
-		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
+		New:         func(t testing.TB) leasing.Provider { return b.openInChaos(t, url, plan) },
+		Unreachable: func(t testing.TB) leasing.Provider { return b.openInChaos(t, url, outage) },
 		TTL:         b.ttl,
 		Except: map[string]string{
 			"Wait_AnUnusedWakeupIsPassedOn":                    "the wrapper has taken it, to lose or to delay it",
@@ -162,15 +162,15 @@ func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 	}
 }
 
-func (b backend) opened(t testing.TB, url string) leasing.Provider {
+func (b backend) openBackend(t testing.TB, url string) leasing.Provider {
 	p, err := b.open(t, url)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
 
-func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Provider {
-	p, err := chaos.Wrap(b.opened(t, url), plan, chaos.Options{})
+func (b backend) openInChaos(t testing.TB, url string, plan chaos.Plan) leasing.Provider {
+	p, err := chaos.Wrap(b.openBackend(t, url), plan, chaos.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p

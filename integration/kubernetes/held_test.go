@@ -164,11 +164,11 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 		}
 		all.Wait()
 		b.ReportMetric(time.Since(begun).Seconds(), "s/acquire")
-		client, server, before, from := used(), cpuOf(servers), writes(), time.Now()
+		client, server, before, from := cpuUsed(), cpuOf(servers), writes(), time.Now()
 		<-time.After(during)
 		seconds := time.Since(from).Seconds()
 		b.ReportMetric(float64(writes()-before)/seconds, "renewals/s")
-		b.ReportMetric((used()-client).Seconds()/seconds, "client-cpus")
+		b.ReportMetric((cpuUsed()-client).Seconds()/seconds, "client-cpus")
 		b.ReportMetric((cpuOf(servers)-server).Seconds()/seconds, "server-cpus")
 		lost := 0
 		for _, gone := range held {
@@ -195,8 +195,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// used is the processor time of this process.
-func used() time.Duration {
+// cpuUsed is the processor time of this process.
+func cpuUsed() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())

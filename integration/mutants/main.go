@@ -143,7 +143,7 @@ func run(s settings) (survivors []string, err error) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if err := r.runMutant(ctx, m, s.layer, s.resume); err != nil && ctx.Err() == nil {
-				r.failed(fmt.Errorf("%s: %w", m.name, err))
+				r.addError(fmt.Errorf("%s: %w", m.name, err))
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func writePage(root string) error {
 	return os.WriteFile(filepath.Join(root, "docs", "mutants.md"), []byte(text), 0o644)
 }
 
-func (r *runner) failed(err error) {
+func (r *runner) addError(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.errs = append(r.errs, err)

@@ -160,8 +160,8 @@ func (w *watcher) query(expr string) []any {
 	return data.Result
 }
 
-// firing returns the alerts that fire.
-func (w *watcher) firing() map[string]bool {
+// firingAlerts returns the alerts that fire.
+func (w *watcher) firingAlerts() map[string]bool {
 	var data struct {
 		Alerts []struct {
 			Labels map[string]string
@@ -180,7 +180,7 @@ func (w *watcher) firing() map[string]bool {
 
 func (w *watcher) fires(alert string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return w.firing()[alert] }, atMost, 200*time.Millisecond, alert)
+	require.Eventually(w.t, func() bool { return w.firingAlerts()[alert] }, atMost, 200*time.Millisecond, alert)
 }
 
 // every calls do repeatedly, with a pause after each call, until ctx ends.
@@ -240,7 +240,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	}, atMost, 200*time.Millisecond)
 	healthy, over := context.WithTimeout(ctx, 4*time.Second)
 	defer over()
-	every(healthy, 200*time.Millisecond, func() { require.Empty(t, w.firing(), "a healthy fleet") })
+	every(healthy, 200*time.Millisecond, func() { require.Empty(t, w.firingAlerts(), "a healthy fleet") })
 
 	thrash, stop := context.WithCancel(ctx)
 	working.Go(func() {
@@ -281,7 +281,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	}
 	require.Eventually(t, shown, atMost, time.Second, "every panel: %v", seen)
 	require.NoError(t, proxy.Heal())
-	require.Eventually(t, func() bool { return len(w.firing()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
+	require.Eventually(t, func() bool { return len(w.firingAlerts()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
 }
 
 // Each metric of the fleet has a panel, and panels and rules ask only for existing metrics.

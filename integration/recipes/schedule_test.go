@@ -95,7 +95,7 @@ func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.
 				require.NoError(t, err)
 				for _, change := range changes(place, until) {
 					for _, expression := range expressions {
-						next := remembered(parse(t, expression), place)
+						next := memoize(parse(t, expression), place)
 						var group []*scheduleFollower
 						for n := -51; n <= 51; n += step {
 							group = append(group, &scheduleFollower{
@@ -137,8 +137,8 @@ func (s *scheduleFollower) String() string {
 
 const fast = 30 // how many times faster the clock of a follower runs
 
-// remembered asks a library once for each time, since followers ask for the same times.
-func remembered(next timetable, place *time.Location) timetable {
+// memoize asks a library once for each time, since followers ask for the same times.
+func memoize(next timetable, place *time.Location) timetable {
 	var mu sync.Mutex
 	answers := map[time.Time]time.Time{}
 	return func(t time.Time) time.Time {

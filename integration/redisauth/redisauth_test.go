@@ -81,7 +81,7 @@ func (b *bed) GetToken(ctx context.Context, options policy.TokenRequestOptions) 
 	return token, b.admin.Do(ctx, rules...).Err()
 }
 
-func (b *bed) issued() int {
+func (b *bed) issuedTokens() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.tokens)
@@ -90,8 +90,8 @@ func (b *bed) issued() int {
 // waitForTokens waits until the given number of further tokens has been issued.
 func (b *bed) waitForTokens(more int) {
 	b.t.Helper()
-	all := b.issued() + more
-	require.Eventually(b.t, func() bool { return b.issued() >= all }, timeout, 10*time.Millisecond)
+	all := b.issuedTokens() + more
+	require.Eventually(b.t, func() bool { return b.issuedTokens() >= all }, timeout, 10*time.Millisecond)
 }
 
 // disconnect ends all connections of the user, as Azure ends connections whose
@@ -170,7 +170,7 @@ func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 		return seen.count("auth") >= 4
 	}, timeout, 50*time.Millisecond)
 	require.Empty(t, seen.bad)
-	require.GreaterOrEqual(t, b.issued(), 3)
+	require.GreaterOrEqual(t, b.issuedTokens(), 3)
 	// go-redis opens other connections while it renews the sign-in of this one, but keeps this connection.
 	living, err := b.admin.Do(t.Context(), "client", "list", "id", first).Text()
 	require.NoError(t, err)

@@ -37,14 +37,14 @@ replace (
 	"providers/sql/LICENSE":              "anything\n",
 	"providers/sql/go.mod":               "module ex.org/lease/providers/sql\n\ngo 1.26.0\n\nrequire (\n\tex.org/driver v1.0.0\n\tex.org/lease v0.1.0\n)\n",
 	"providers/sql/sql.go":               "package sql\n\nimport (\n\t\"ex.org/driver\"\n\t\"ex.org/lease\"\n)\n\nvar Name = lease.Name + driver.Name\n",
-	"integration/release/allow/root.txt": allowed("ex.org/lease"),
-	"integration/release/allow/providers-sql.txt":         allowed("ex.org/lease/providers/sql", "ex.org/driver", "ex.org/lease"),
+	"integration/release/allow/root.txt": allowList("ex.org/lease"),
+	"integration/release/allow/providers-sql.txt":         allowList("ex.org/lease/providers/sql", "ex.org/driver", "ex.org/lease"),
 	"integration/release/consumers/root/main.go":          "package main\n\nimport \"ex.org/lease\"\n\nfunc main() { println(lease.Name) }\n",
 	"integration/release/consumers/providers-sql/main.go": "package main\n\nimport \"ex.org/lease/providers/sql\"\n\nfunc main() { println(sql.Name) }\n",
 }
 
-// allowed returns an allow list with the same modules in each section.
-func allowed(module string, brought ...string) string {
+// allowList returns an allow list with the same modules in each section.
+func allowList(module string, brought ...string) string {
 	text := lines(brought)
 	return "# What " + module + ` brings along.
 # Each line is a promise to its users: think before you add one.
@@ -147,7 +147,7 @@ func TestCheckFails(t *testing.T) {
 			[]string{"[graph] # modules that go get brings into the module graph\n+ex.org/stranger"},
 		},
 		"a listed dependency that is gone": {
-			map[string]string{"integration/release/allow/root.txt": allowed("ex.org/lease", "ex.org/driver")},
+			map[string]string{"integration/release/allow/root.txt": allowList("ex.org/lease", "ex.org/driver")},
 			[]string{"-ex.org/driver"},
 		},
 		"a sibling's internal package": {

@@ -37,8 +37,8 @@ var (
 	goBlock     = regexp.MustCompile("(?s)```go\n(.*?)```")
 )
 
-// released are the folders of the released modules, as go.work replaces them, without the root.
-func released(t *testing.T) []string {
+// releasedModules are the folders of the released modules, as go.work replaces them, without the root.
+func releasedModules(t *testing.T) []string {
 	text, err := os.ReadFile(filepath.Join(root, "go.work"))
 	require.NoError(t, err)
 	var folders []string
@@ -62,7 +62,7 @@ func hasCommand(folder string) bool {
 
 // pkg.go.dev shows a README of each released module. It is short, and has the parts that a reader looks for.
 func TestEachReleasedModuleHasAREADME(t *testing.T) {
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		t.Run(folder, func(t *testing.T) {
 			readme := readmeOf(t, folder)
 			require.LessOrEqual(t, len(strings.Fields(optionTable.ReplaceAllString(readme, ""))), maxModuleWords, "words")
@@ -140,7 +140,7 @@ func TestErrorTextsOfREADMEsAreInTheCode(t *testing.T) {
 		})
 	})
 	var missing []string
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		for _, texts := range troubles(t, readmeOf(t, folder)) {
 			for _, text := range texts {
 				for _, part := range strings.Split(text, "...") {
@@ -156,7 +156,7 @@ func TestErrorTextsOfREADMEsAreInTheCode(t *testing.T) {
 
 // Each released module has an example. Package documentation on pkg.go.dev shows examples.
 func TestEachReleasedModuleHasAnExample(t *testing.T) {
-	folders := released(t)
+	folders := releasedModules(t)
 	have := map[string]bool{}
 	walk(t, func(path, text string) {
 		if !strings.HasSuffix(path, "_test.go") || !strings.Contains(text, "\nfunc Example") {
@@ -193,7 +193,7 @@ func walk(t *testing.T, do func(path, text string)) {
 // The tables of options repeat the comments in the code. The flag -update writes the tables.
 func TestTablesOfOptionsAreThoseOfTheCode(t *testing.T) {
 	tables := 0
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		readme := readmeOf(t, folder)
 		want := optionTable.ReplaceAllStringFunc(readme, func(old string) string {
 			tables++
@@ -208,7 +208,7 @@ func TestTablesOfOptionsAreThoseOfTheCode(t *testing.T) {
 	}
 	require.Greater(t, tables, 12)
 	withOptions := 0
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		if structOf(t, token.NewFileSet(), filepath.Join(root, folder), "Options") != nil {
 			withOptions++
 			require.Contains(t, readmeOf(t, folder), "<!-- options Options -->")
@@ -310,7 +310,7 @@ func textOf(group *ast.CommentGroup) string {
 				return cell.String()
 			}
 			plain := new(comment.Printer).Text(&comment.Doc{Content: []comment.Block{part}})
-			cell.WriteString(escaped(strings.Join(strings.Fields(string(plain)), " ")))
+			cell.WriteString(escapeCell(strings.Join(strings.Fields(string(plain)), " ")))
 		case *comment.Code:
 			for line := range strings.Lines(part.Text) {
 				cell.WriteString("<br>`" + strings.TrimSpace(line) + "`")
@@ -322,7 +322,7 @@ func textOf(group *ast.CommentGroup) string {
 	return cell.String()
 }
 
-func escaped(text string) string {
+func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
 }
 
@@ -351,7 +351,7 @@ func compile(t *testing.T, files map[string]string) {
 func TestProgramsInDocumentsCompile(t *testing.T) {
 	files := examplesOfMigrating(t)
 	require.GreaterOrEqual(t, len(files), 6)
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		block := goBlock.FindStringSubmatch(readmeOf(t, folder))
 		if block == nil {
 			continue // a command

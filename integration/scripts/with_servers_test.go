@@ -113,16 +113,16 @@ func (c *command) end() (string, int) {
 func (c *command) requireGone(pids ...int) {
 	c.t.Helper()
 	for _, pid := range pids {
-		require.False(c.t, running(pid), "process %d", pid)
+		require.False(c.t, isRunning(pid), "process %d", pid)
 	}
 	left, err := os.ReadDir(c.temp)
 	require.NoError(c.t, err)
 	require.Empty(c.t, left)
 }
 
-// running reports whether a process runs. A process that has ended may be a zombie
+// isRunning reports whether a process runs. A process that has ended may be a zombie
 // until process 1 notices.
-func running(pid int) bool {
+func isRunning(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}

@@ -72,8 +72,8 @@ func html(status int) *foreignAnswer {
 	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
 
-// forged returns the headers of a service's answer, and the given ones.
-func forged(headers ...string) http.Header {
+// forgedHeader returns the headers of a service's answer, and the given ones.
+func forgedHeader(headers ...string) http.Header {
 	all := http.Header{"X-Ms-Request-Id": {"1234"}, "X-Ms-Version": {"2026-12-06"}, "Etag": {`"0x1"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
 	for i := 0; i < len(headers); i += 2 {
 		all.Set(headers[i], headers[i+1])
@@ -166,8 +166,8 @@ func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, status := range []int{200, 201} {
-		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forged()}, verbAcquire, verbRenew)
-		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forged("x-ms-lease-id", leaseID("other"))}, verbAcquire, verbRenew)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forgedHeader()}, verbAcquire, verbRenew)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forgedHeader("x-ms-lease-id", leaseID("other"))}, verbAcquire, verbRenew)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 		everyVerbIsUnknown(t, b, html(status), "", verbCreate, verbAcquire, verbRenew)
 	}
 	for _, status := range []int{404, 409, 412} {
-		everyVerbIsUnknown(t, b, &foreignAnswer{status, "<Error><Code>BlobNotFound</Code></Error>", forged()}, "", verbRenew)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "<Error><Code>BlobNotFound</Code></Error>", forgedHeader()}, "", verbRenew)
 		everyVerbIsUnknown(t, b, &foreignAnswer{status, `{"code": "BlobNotFound"}`, http.Header{"X-Ms-Error-Code": {"BlobNotFound"}}}, "", verbRenew)
 	}
 }

@@ -245,7 +245,7 @@ func (w *recorder) answerWith(which verb, status int, headers ...string) {
 		if v != which && which != "" {
 			return nil, nil
 		}
-		return answering(r, status, headers...), nil
+		return newAnswer(r, status, headers...), nil
 	}, nil)
 }
 
@@ -261,9 +261,9 @@ func (w *recorder) reset() {
 	w.advanceClock(0)
 }
 
-// answering makes an answer of the service if x-ms-error-code is among the headers, and of a
+// newAnswer makes an answer of the service if x-ms-error-code is among the headers, and of a
 // gateway otherwise. The headers are names and values in turn.
-func answering(r *http.Request, status int, headers ...string) *http.Response {
+func newAnswer(r *http.Request, status int, headers ...string) *http.Response {
 	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for i := 0; i < len(headers); i += 2 {
 		answer.Header.Set(headers[i], headers[i+1])

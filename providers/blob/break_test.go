@@ -19,7 +19,7 @@ func (b *bed) expires(name, id string) abstractions.Grant {
 	req.TTL = minTTL
 	g, err := b.Acquire(b.t.Context(), req)
 	require.NoError(b.t, err)
-	require.Eventually(b.t, func() bool { return !b.view(name).locked() }, time.Minute, 100*time.Millisecond)
+	require.Eventually(b.t, func() bool { return !b.view(name).isLocked() }, time.Minute, 100*time.Millisecond)
 	return g
 }
 
@@ -67,7 +67,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	g, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	b.breakHalfWay("n", 0)
-	require.Eventually(t, func() bool { return !b.view("n").locked() }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return !b.view("n").isLocked() }, time.Minute, 100*time.Millisecond)
 	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 	require.NoError(t, err)
 	requireLost(t, b.renew(g), abstractions.LostBroken)

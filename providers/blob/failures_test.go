@@ -28,10 +28,10 @@ var sentinels = []error{
 	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost,
 }
 
-// answered returns the library's error for an answer.
-func answered(status int, code string, headers ...string) error {
+// answerError returns the library's error for an answer.
+func answerError(status int, code string, headers ...string) error {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
-	answer := answering(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // it has no body
+	answer := newAnswer(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // it has no body
 	return runtime.NewResponseErrorWithErrorCode(answer, code)
 }
 
@@ -88,7 +88,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
-			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
+			cause := answerError(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
 				requireMeaning(t, convertError(t, err), cause, test.want...)
 				require.Equal(t, test.changed, errors.Is((&store{}).failure(err), cas.ErrConflict), "%d %s", test.status, code)
@@ -98,7 +98,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 		}
 	}
 	for _, status := range []int{301, 400, 401, 403, 404, 408, 409, 412, 429, 500, 502, 503, 504} { // T116
-		cause := answered(status, "")
+		cause := answerError(status, "")
 		requireMeaning(t, convertError(t, cause), cause, abstractions.ErrUnavailable)
 		require.False(t, abstractions.NotApplied(convertError(t, cause)), status)
 	}
@@ -133,7 +133,7 @@ Time:2026-11-27T00:00:00Z</Message>%s</Error>`
 		request.Header.Set("Authorization", "SharedKey account:"+mac)
 		for method, body := range map[string]string{http.MethodPut: fmt.Sprintf(form, c.code, c.message, c.more), http.MethodHead: ""} {
 			request.Method = method
-			answer := answering(request, c.status, "x-ms-error-code", c.code, "x-ms-request-id", "1-2") //nolint:bodyclose // it is in memory
+			answer := newAnswer(request, c.status, "x-ms-error-code", c.code, "x-ms-request-id", "1-2") //nolint:bodyclose // it is in memory
 			answer.Body = io.NopCloser(strings.NewReader(body))
 			text := convertError(t, runtime.NewResponseErrorWithErrorCode(answer, c.code)).Error()
 			if body != "" {
@@ -181,11 +181,11 @@ func TestBlobRetryAfter(t *testing.T) {
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
 	} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, convertError(t, answered(503, "ServerBusy", test.headers...)), &throttled)
+		require.ErrorAs(t, convertError(t, answerError(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
 	require.Zero(t, dateOf(errors.New("no answer")))
-	require.Zero(t, dateOf(answered(404, "BlobNotFound")))
+	require.Zero(t, dateOf(answerError(404, "BlobNotFound")))
 	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))
 }
 
@@ -300,10 +300,10 @@ func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 		b.recorder.set(func(v verb, r *http.Request) (*http.Response, error) {
 			switch {
 			case v == verbBreak:
-				return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+				return newAnswer(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
 			case v == verbRead:
 				if looks++; looks > 1 {
-					return answering(r, map[string]int{"ServerBusy": 503, "ContainerNotFound": 404}[code], "x-ms-error-code", code), nil
+					return newAnswer(r, map[string]int{"ServerBusy": 503, "ContainerNotFound": 404}[code], "x-ms-error-code", code), nil
 				}
 			}
 			return nil, nil

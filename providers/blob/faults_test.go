@@ -57,9 +57,9 @@ func (f fault) inject(w *recorder, n int) (hit func() bool) {
 			return nil, f.err
 		}
 		if f.code == "" {
-			return answering(r, f.status), nil
+			return newAnswer(r, f.status), nil
 		}
-		return answering(r, f.status, "x-ms-error-code", f.code), nil
+		return newAnswer(r, f.status, "x-ms-error-code", f.code), nil
 	}
 	if f.applied {
 		w.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {

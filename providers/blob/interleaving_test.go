@@ -100,11 +100,11 @@ func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
 	require.NoError(t, err)
 	late := sent()
 	b.waitFor(minTTL)
-	require.False(t, b.view("n").locked())
+	require.False(t, b.view("n").isLocked())
 	for _, r := range late {
 		b.recorder.resend(t, r)
 	}
-	require.True(t, b.view("n").locked())
+	require.True(t, b.view("n").isLocked())
 	_, err = b.try("n", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	b.release("n", "a")
@@ -113,7 +113,7 @@ func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
 	for _, r := range late {
 		b.recorder.resend(t, r)
 	}
-	require.False(t, b.view("n").locked())
+	require.False(t, b.view("n").isLocked())
 }
 
 func withTimesOf(v, as blobView) blobView {
@@ -217,7 +217,7 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 		b.recorder.answerWith(verbRelease, 500)
 		require.ErrorIs(t, b.Release(t.Context(), releaseRequest(g)), abstractions.ErrUnavailable)
 		b.recorder.reset()
-		require.True(t, b.view(by).locked())
+		require.True(t, b.view(by).isLocked())
 		require.True(t, b.inspect(by).Unconfirmed)
 		switch by {
 		case "acquire":
@@ -279,7 +279,7 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 			req.TTL = minTTL
 			g, err := b.Acquire(t.Context(), req)
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return !b.view("n").locked() }, time.Minute, 100*time.Millisecond)
+			require.Eventually(t, func() bool { return !b.view("n").isLocked() }, time.Minute, 100*time.Millisecond)
 			holder, _ := b.process()
 			var renewed error
 			b.recorder.runBefore(step, func() { _, renewed = holder.Renew(t.Context(), renewRequest(g)) })
@@ -313,7 +313,7 @@ func TestBlobContentionEnds(t *testing.T) {
 		if v == verbRead {
 			return nil, nil
 		}
-		return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+		return newAnswer(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
 	}, nil)
 	_, err := b.try("free", "b")
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)

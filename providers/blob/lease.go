@@ -46,10 +46,10 @@ func seconds(ttl time.Duration) int32 {
 // claim, the lease belongs to another program, or its release is under way.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
-	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
+	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.isLocked() && r.ID == "" && v.holder != ""
 	r.Breaking = r.ID != "" && (r.Breaking || v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking)
 	switch {
-	case v.locked():
+	case v.isLocked():
 		r.Unconfirmed = r.ID == ""
 		if r.Unconfirmed {
 			r.Left = abstractions.Infinite
@@ -93,7 +93,7 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 	infinitely := r.TTL == abstractions.Infinite
 	switch {
 	case r.ID == "":
-		if v.locked() {
+		if v.isLocked() {
 			err = s.release(ctx, item.Key, v.holder)
 		}
 		v.lease = lease.StateTypeAvailable

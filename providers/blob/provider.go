@@ -100,7 +100,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 	}
 	item, err := d.store.Get(ctx, d.Key(req.Name))
 	v, seen := item.State.(*blobState)
-	if !seen || !v.locked() {
+	if !seen || !v.isLocked() {
 		return abstractions.BreakResult{Token: result.Token}, err
 	}
 	period := max(1, seconds(req.Grace))

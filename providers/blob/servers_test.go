@@ -68,9 +68,9 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	b := newBed(t)
 	g := b.acquire("n", "a")
 	require.NoError(t, b.driver.store.release(t.Context(), b.blobName("n"), "a"))
-	require.False(t, b.view("n").locked())
+	require.False(t, b.view("n").isLocked())
 	require.NoError(t, b.renew(g))
-	require.True(t, b.view("n").locked())
+	require.True(t, b.view("n").isLocked())
 	_, err := b.try("n", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }

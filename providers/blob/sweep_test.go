@@ -156,7 +156,7 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
 	b.recorder.set(func(_ verb, r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete {
-			return answering(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil
+			return newAnswer(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil
 		}
 		return nil, nil
 	}, nil)

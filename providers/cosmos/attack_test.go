@@ -95,8 +95,8 @@ func (a *attack) fault(op cosmostest.Operation) cosmostest.Fault {
 
 const attackTimeout = 2 * time.Second
 
-// trusted returns the end of trust in a claim whose request was sent at an instant.
-func trusted(sent time.Time, ttl time.Duration) time.Time {
+// trustEnd returns the end of trust in a claim whose request was sent at an instant.
+func trustEnd(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
 }
 
@@ -113,7 +113,7 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 		}
 		return
 	}
-	s := stay{id: id, token: g.Token, from: time.Now(), to: trusted(sent, turn.ttl)}
+	s := stay{id: id, token: g.Token, from: time.Now(), to: trustEnd(sent, turn.ttl)}
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -170,7 +170,7 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 	switch now := time.Now(); {
 	case err == nil && now.Before(s.to):
 		require.Equal(a.t, g.Token, next.Token)
-		s.to = trusted(sent, g.TTL)
+		s.to = trustEnd(sent, g.TTL)
 		return next, false
 	case err == nil: // too late: the client releases the claim, and no longer trusts it
 		a.release(p, releaseRequest(next))

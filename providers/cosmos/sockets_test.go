@@ -66,7 +66,7 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 // answers.
 func TestConformanceNPM(t *testing.T) {
 	servertest.Long(t)
-	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
+	h := socketHarness(Options{URL: requireEnv(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
 	plain := h.New
 	h.New = func(t testing.TB) abstractions.Provider {
 		p := plain(t).(*Provider)
@@ -127,7 +127,7 @@ func silentAddress(t testing.TB) string {
 	return "http://" + listener.Addr().String()
 }
 
-// required returns the environment variable of a server that the tests need.
-func required(t testing.TB, variable string) string {
+// requireEnv returns the environment variable of a server that the tests need.
+func requireEnv(t testing.TB, variable string) string {
 	return servertest.Require(t, variable)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// stored returns the stored lease, in the view of other programs.
-func stored(t testing.TB, p *Provider, name string) *lease {
+// storedLease returns the stored lease, in the view of other programs.
+func storedLease(t testing.TB, p *Provider, name string) *lease {
 	t.Helper()
 	var l lease
 	_, err := p.driver.store.client.Do(t.Context(), http.MethodGet, p.driver.store.path+"/"+encode(name), nil, nil, &l)
@@ -44,7 +44,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	req := acquireRequest(name, 5100*time.Millisecond)
 	g, err := p.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	seen := stored(t, p, name)
+	seen := storedLease(t, p, name)
 	require.Equal(t, "test_"+g.ID, seen.Spec.HolderIdentity)
 	require.EqualValues(t, 6, seen.Spec.LeaseDurationSeconds, "rounded up, so that nobody comes early")
 	require.EqualValues(t, 1, seen.Spec.LeaseTransitions)
@@ -58,7 +58,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 		require.NoError(t, err)
 		before, err := time.Parse(time.RFC3339, seen.Spec.RenewTime)
 		require.NoError(t, err)
-		seen = stored(t, p, name)
+		seen = storedLease(t, p, name)
 		after, err := time.Parse(time.RFC3339, seen.Spec.RenewTime)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, after.Sub(before), time.Second)
@@ -69,20 +69,20 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: abstractions.NewID()}))
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name})
 	require.NoError(t, err)
-	require.Equal(t, seen.Spec, stored(t, p, name).Spec)
+	require.Equal(t, seen.Spec, storedLease(t, p, name).Spec)
 
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: g.ID, Token: g.Token}))
-	seen = stored(t, p, name)
+	seen = storedLease(t, p, name)
 	require.Empty(t, seen.Spec.HolderIdentity)
 	require.EqualValues(t, 1, seen.Spec.LeaseDurationSeconds)
 	_, err = p.Acquire(t.Context(), acquireRequest(name, abstractions.Infinite))
 	require.NoError(t, err)
-	seen = stored(t, p, name)
+	seen = storedLease(t, p, name)
 	require.EqualValues(t, math.MaxInt32, seen.Spec.LeaseDurationSeconds)
 	require.EqualValues(t, 2, seen.Spec.LeaseTransitions)
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Grace: 7 * time.Second})
 	require.NoError(t, err)
-	require.EqualValues(t, 7, stored(t, p, name).Spec.LeaseDurationSeconds)
+	require.EqualValues(t, 7, storedLease(t, p, name).Spec.LeaseDurationSeconds)
 }
 
 // table returns kubectl's row for a lease without the age, with the name decoded.
@@ -136,7 +136,7 @@ func TestForeignHoldersAreRespected(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(sent), 5*time.Second)
 	require.Less(t, time.Since(sent), 20*time.Second)
 	require.Greater(t, g.Token, shown.Token)
-	seen := stored(t, p, name)
+	seen := storedLease(t, p, name)
 	require.EqualValues(t, 4, seen.Spec.LeaseTransitions)
 	require.Equal(t, "other", seen.Metadata.Labels["app"], "what others have noted stays")
 
@@ -151,7 +151,7 @@ func TestForeignHoldersReplaceOurs(t *testing.T) {
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
 	require.NoError(t, err)
 	for i, holder := range []string{"pod-1", "", "pod-2"} {
-		require.NoError(t, writeForeign(t, p, stored(t, p, name), holder, int32(2+i/2)))
+		require.NoError(t, writeForeign(t, p, storedLease(t, p, name), holder, int32(2+i/2)))
 		shown, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		require.Equal(t, holder != "", shown.Held)
@@ -176,13 +176,13 @@ func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "freed-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
 	require.NoError(t, err)
-	before := stored(t, p, name)
-	require.NoError(t, writeForeign(t, p, stored(t, p, name), "", before.Spec.LeaseTransitions))
+	before := storedLease(t, p, name)
+	require.NoError(t, writeForeign(t, p, storedLease(t, p, name), "", before.Spec.LeaseTransitions))
 	_, err = p.Acquire(t.Context(), acquireRequest(name, time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
-	require.Equal(t, before.Spec.HolderIdentity, stored(t, p, name).Spec.HolderIdentity, "it is shown again")
+	require.Equal(t, before.Spec.HolderIdentity, storedLease(t, p, name).Spec.HolderIdentity, "it is shown again")
 }
 
 // After a break with grace a foreign holder keeps its remaining time, but can't renew its lease.
@@ -195,7 +195,7 @@ func TestForeignHoldersAreBroken(t *testing.T) {
 	require.Positive(t, result.Remaining)
 	before := other.Spec
 	require.Error(t, writeForeign(t, p, other, "pod-1", 0))
-	seen := stored(t, p, name).Spec
+	seen := storedLease(t, p, name).Spec
 	require.NotContains(t, seen.HolderIdentity, "pod-1", "it sees that another has it, and gives up")
 	require.Equal(t, before.RenewTime, seen.RenewTime)
 	require.EqualValues(t, 5, seen.LeaseDurationSeconds)
@@ -211,7 +211,7 @@ func TestForeignMetadataIsKept(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
 	require.NoError(t, err)
-	l := stored(t, p, name)
+	l := storedLease(t, p, name)
 	l.Metadata.ManagedFields = nil
 	l.APIVersion, l.Kind, l.Metadata.Labels, l.Metadata.Finalizers = apiVersion, "Lease", map[string]string{"a": "b"}, []string{"example.com/f"}
 	l.Metadata.OwnerReferences = json.RawMessage(`[{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}]`)
@@ -220,7 +220,7 @@ func TestForeignMetadataIsKept(t *testing.T) {
 	require.NoError(t, err)
 	g, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
-	now := stored(t, p, name)
+	now := storedLease(t, p, name)
 	require.Equal(t, l.Metadata.Labels, now.Metadata.Labels)
 	require.Equal(t, l.Metadata.Finalizers, now.Metadata.Finalizers)
 	require.Contains(t, string(now.Metadata.OwnerReferences), "ConfigMap")
@@ -253,11 +253,11 @@ func TestTimesOfWrites(t *testing.T) {
 		json.Unmarshal([]byte(`{"metadata": {"managedFields": [
 			{"manager": "leasing", "time": "2026-01-01T00:00:00Z"}, {"manager": "leasing", "time": "2025-01-01T00:00:00Z"}, {"manager": "kubectl", "time": "2027-01-01T00:00:00Z"}
 		]}}`), &l)))
-	require.True(t, at.Equal(l.written()))
+	require.True(t, at.Equal(l.writtenAt()))
 	l.Metadata.CreationTimestamp = at.Add(time.Hour)
-	require.Equal(t, at.Add(time.Hour), l.written())
+	require.Equal(t, at.Add(time.Hour), l.writtenAt())
 	l.Metadata.ManagedFields = nil
-	require.Zero(t, l.written(), "then leases are watched")
+	require.Zero(t, l.writtenAt(), "then leases are watched")
 	item, err := (&lease{Metadata: metadata{Name: "a"}}).item(at)
 	require.NoError(t, err)
 	require.Equal(t, cas.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
@@ -268,8 +268,8 @@ func TestTrap_T141_AForeignOwnerHasNoID(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "touched-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
 	require.NoError(t, err)
-	before := stored(t, p, name)
-	require.NoError(t, writeForeign(t, p, stored(t, p, name), before.Spec.HolderIdentity, before.Spec.LeaseTransitions))
+	before := storedLease(t, p, name)
+	require.NoError(t, writeForeign(t, p, storedLease(t, p, name), before.Spec.HolderIdentity, before.Spec.LeaseTransitions))
 	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)
 	require.True(t, record.Held)

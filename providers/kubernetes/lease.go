@@ -84,7 +84,7 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 	freed := l.note.isOfClaim() && l.Spec.HolderIdentity == "" && l.Spec.LeaseTransitions == before.LeaseTransitions
 	if l.note.Record != nil && (l.Spec == before || freed) {
 		l.Spec = before
-		item.Data, item.Written = l.note.Record, l.written()
+		item.Data, item.Written = l.note.Record, l.writtenAt()
 		return item, nil
 	}
 	f := cas.Foreign{Terms: int64(l.Spec.LeaseTransitions) - int64(before.LeaseTransitions), Now: now}
@@ -103,9 +103,9 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 	return item, err
 }
 
-// written returns the server's time of the last write of a record, or zero if the server has
+// writtenAt returns the server's time of the last write of a record, or zero if the server has
 // set no time. A restored lease is at least as new as its restoration.
-func (l *lease) written() (at time.Time) {
+func (l *lease) writtenAt() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
 		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {
 			at = slices.MaxFunc([]time.Time{at, write, l.Metadata.CreationTimestamp}, time.Time.Compare)

@@ -38,11 +38,11 @@ func newBed(t testing.TB, o redistest.Options) *bed {
 // process opens a provider like that of another process.
 func (b *bed) process() (*Provider, *recorder) {
 	b.t.Helper()
-	client, w := watched(b.t, b.server)
+	client, w := recordedClient(b.t, b.server)
 	return openTest(b.t, Options{Client: client}), w
 }
 
-func watched(t testing.TB, s *redistest.Server) (*redis.Client, *recorder) {
+func recordedClient(t testing.TB, s *redistest.Server) (*redis.Client, *recorder) {
 	client, w := s.Client(t), &recorder{}
 	client.AddHook(redistest.Around(w.around))
 	return client, w

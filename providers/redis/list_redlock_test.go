@@ -50,7 +50,7 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	hold(t, each[2], "three")
 	want := append(all, "two", "three")
 	for _, limit := range []int{7, 100, 1000} {
-		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, noOp)
 		require.ElementsMatch(t, want, names, limit)
 	}
 	page, err := p.List(t.Context(), abstractions.ListRequest{Limit: 1000, HeldOnly: true})
@@ -78,7 +78,7 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 				holdOn(t, each, p, want...)
 				fault(servers[i])
 				began := time.Now()
-				names, pages := listAll(t, p, abstractions.ListRequest{Limit: 5}, nothing)
+				names, pages := listAll(t, p, abstractions.ListRequest{Limit: 5}, noOp)
 				require.ElementsMatch(t, want, names)
 				require.Less(t, time.Since(began), 20*time.Second, "%d pages", pages)
 				if name == "frozen" {
@@ -103,7 +103,7 @@ func TestListOfRedlockHasTheNamesOfAServerInQuarantine(t *testing.T) {
 		admin := servers[i].Client(t)
 		require.Eventually(t, func() bool { return admin.Exists(t.Context(), keysOf(req.Name).Name).Val() == 1 }, time.Minute, time.Millisecond)
 		hold(t, p, "held")
-		names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 		require.ElementsMatch(t, []string{"released", "held"}, names, i)
 	}
 }
@@ -115,7 +115,7 @@ func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T)
 	late := claimOf("late")
 	var clients []redis.UniversalClient
 	for i, server := range servers {
-		client, w := watched(t, server)
+		client, w := recordedClient(t, server)
 		clients = append(clients, client)
 		if i > 0 {
 			_, err := each[i].Acquire(t.Context(), late)
@@ -130,7 +130,7 @@ func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T)
 			}
 		}
 	}
-	names, pages := listAll(t, openTest(t, Options{Clients: clients}), abstractions.ListRequest{}, nothing)
+	names, pages := listAll(t, openTest(t, Options{Clients: clients}), abstractions.ListRequest{}, noOp)
 	require.Equal(t, 1, pages)
 	require.Equal(t, []string{"late"}, names)
 }

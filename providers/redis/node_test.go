@@ -27,12 +27,12 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 			for n := range 3 {
 				id := fmt.Sprint("id", n)
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				g := b.Take("n", id, time.Minute)
 				require.Greater(t, g.Token, last)
 				last = g.Token
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				err := b.renew(g, time.Minute)
 				if how == "restart empty" {
 					redistest.RequireLost(t, err, abstractions.LostGone)
@@ -40,23 +40,23 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 					require.NoError(t, err)
 				}
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 				require.NoError(t, err)
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				b.breakNow("n")
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				b.release("n", id)
 			}
 		})
 	}
 }
 
-// reconnected waits until the provider's client has noticed the loss of its
+// awaitReconnect waits until the provider's client has noticed the loss of its
 // connections.
-func (b *bed) reconnected() {
+func (b *bed) awaitReconnect() {
 	b.t.Helper()
 	b.eventually(func() bool { return b.Ping(b.t.Context()) == nil })
 }

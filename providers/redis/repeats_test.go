@@ -38,8 +38,8 @@ func (l *lossyDialer) end() int {
 	return l.calls
 }
 
-// called counts a call of the script.
-func (l *lossyDialer) called(sent []byte) int {
+// countCall counts a call of the script.
+func (l *lossyDialer) countCall(sent []byte) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.script == nil || !bytes.Contains(sent, []byte(l.script.SHA)) {
@@ -62,7 +62,7 @@ type lossyConn struct {
 }
 
 func (c *lossyConn) Write(b []byte) (int, error) {
-	if c.call = c.dialer.called(b); c.call > 1 {
+	if c.call = c.dialer.countCall(b); c.call > 1 {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)

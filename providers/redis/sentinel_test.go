@@ -43,7 +43,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 		return err == nil
 	}, time.Minute, 50*time.Millisecond, "%v", err)
 	require.Greater(t, grant.Token, first.Token)
-	names, _ := listAll(t, p, abstractions.ListRequest{Prefix: "name"}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{Prefix: "name"}, noOp)
 	require.Equal(t, []string{"name"}, names)
 }
 

@@ -186,7 +186,7 @@ func TestUsersOwnClients(t *testing.T) {
 	p = openTest(t, Options{Client: own})
 	requireWorking(t, p)
 	hold(t, p, someNames("name/", 30)...)
-	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 	require.Len(t, names, 31)
 	require.Equal(t, "redis-cluster", p.Capabilities().Provider)
 }
@@ -207,7 +207,7 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	for range 30 {
 		requireWorking(t, p)
 	}
-	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 	require.Equal(t, []string{"works"}, names)
 }
 

@@ -63,7 +63,7 @@ func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 
 	s = b.join(b.Provider, "n", "w2")
 	b.server.Restart()
-	b.reconnected()
+	b.awaitReconnect()
 	b.release("n", "w")
 	s.awaitWakeUp()
 	b.eventually(func() bool {

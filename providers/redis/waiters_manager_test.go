@@ -135,7 +135,7 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	before := goleak.IgnoreCurrent()
-	client, _ := watched(t, b.server)
+	client, _ := recordedClient(t, b.server)
 	p, err := Open(t.Context(), Options{Client: client})
 	require.NoError(t, err)
 	b.Take("n", "holder", time.Minute)

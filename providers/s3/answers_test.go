@@ -194,8 +194,8 @@ func TestTrap_T114_S3RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// answering returns a handler that answers with headers and a body.
-func answering(status int, body string, headers ...string) http.HandlerFunc {
+// newAnswer returns a handler that answers with headers and a body.
+func newAnswer(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -210,14 +210,14 @@ func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	all := throughGateways(t)
 	modified := "Thu, 26 Nov 2026 19:56:29 GMT"
 	for name, instead := range map[string]http.HandlerFunc{
-		"nothing":            answering(200, ""),
-		"a page":             answering(200, page, "Content-Type", "text/html"),
-		"a page with a date": answering(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`, "Last-Modified", modified),
-		"an empty file":      answering(200, "", "ETag", `"5f3e-0"`, "Last-Modified", modified),
-		"JSON":               answering(200, `{"status": "maintenance"}`, "Content-Type", "application/json"),
-		"XHTML":              answering(200, `<?xml version="1.0"?>`+page, "Content-Type", "application/xml"),
-		"a list of another":  answering(200, `<ListBucketResult><Name>b</Name><Prefix>else/</Prefix></ListBucketResult>`, requestID, "1"),
-		"accepted":           answering(202, ""),
+		"nothing":            newAnswer(200, ""),
+		"a page":             newAnswer(200, page, "Content-Type", "text/html"),
+		"a page with a date": newAnswer(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`, "Last-Modified", modified),
+		"an empty file":      newAnswer(200, "", "ETag", `"5f3e-0"`, "Last-Modified", modified),
+		"JSON":               newAnswer(200, `{"status": "maintenance"}`, "Content-Type", "application/json"),
+		"XHTML":              newAnswer(200, `<?xml version="1.0"?>`+page, "Content-Type", "application/xml"),
+		"a list of another":  newAnswer(200, `<ListBucketResult><Name>b</Name><Prefix>else/</Prefix></ListBucketResult>`, requestID, "1"),
+		"accepted":           newAnswer(202, ""),
 	} {
 		status := 200
 		if name == "accepted" {
@@ -237,10 +237,10 @@ func TestTrap_T115_S3StoresWithoutRequestIDs(t *testing.T) {
 	p.driver.store.checker.ids = false
 	h := &heldLease{gateway: gate, Provider: p, lease: acquire(t, p, "a")}
 	for name, instead := range map[string]http.HandlerFunc{
-		"nothing":       answering(200, ""),
-		"a page":        answering(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`),
-		"a zipped page": answering(200, page, "Content-Type", "text/html", "ETag", `W/"5f3e-1c"`, "Last-Modified", "Thu, 26 Nov 2026 19:56:29 GMT"),
-		"not found":     answering(404, page, "Content-Type", "text/html"),
+		"nothing":       newAnswer(200, ""),
+		"a page":        newAnswer(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`),
+		"a zipped page": newAnswer(200, page, "Content-Type", "text/html", "ETag", `W/"5f3e-1c"`, "Last-Modified", "Thu, 26 Nov 2026 19:56:29 GMT"),
+		"not found":     newAnswer(404, page, "Content-Type", "text/html"),
 	} {
 		h.checkEach(t, instead, func(err error, what string) {
 			require.ErrorContains(t, err, "a proxy or gateway may stand before", name+what)
@@ -254,7 +254,7 @@ func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{400, 401, 403, 404, 405, 407, 409, 410, 412, 429, 500, 501, 502, 503, 504} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			checkForeignAnswers(t, all, status, answering(status, "404 page not found", "Content-Type", "text/plain"))
+			checkForeignAnswers(t, all, status, newAnswer(status, "404 page not found", "Content-Type", "text/plain"))
 		})
 	}
 	for name, body := range map[string]string{
@@ -263,7 +263,7 @@ func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	} {
 		for _, status := range []int{404, 412} {
 			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
-				checkForeignAnswers(t, all, status, answering(status, body, requestID, "1"))
+				checkForeignAnswers(t, all, status, newAnswer(status, body, requestID, "1"))
 			})
 		}
 	}

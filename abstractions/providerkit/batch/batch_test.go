@@ -28,7 +28,7 @@ func TestAloneNothingWaits(t *testing.T) {
 			require.Zero(t, time.Since(began))
 			require.Equal(t, 10, s.count())
 			synctest.Wait()
-			s.settled()
+			s.requireIdle()
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestRequestsThatWereNotSentAreWithdrawn(t *testing.T) {
 		hung.Wait()
 		<-time.After(time.Minute)
 		require.Len(t, s.sent(), usualCalls)
-		s.settled()
+		s.requireIdle()
 	})
 }
 

@@ -69,7 +69,7 @@ func TestCallersWaitForADirectCallAsForOthers(t *testing.T) {
 		require.Equal(t, 2*time.Millisecond, time.Since(began))
 		require.LessOrEqual(t, s.count(), 2*usualCalls)
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 

@@ -36,7 +36,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 		close(gate)
 		hung.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -55,7 +55,7 @@ func TestCallsAreFewAgainAfterAHang(t *testing.T) {
 		close(gate)
 		all.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 		s.calls = nil
 		gate = s.hang(hanging)
 		for n := range hanging {
@@ -83,7 +83,7 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 		all.Wait()
 		require.Len(t, s.sent(), 2*MaxCalls, "those that had waited were sent")
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -127,7 +127,7 @@ func TestCallsThatHungDoNotStay(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -195,6 +195,6 @@ func TestCloseWhileCallersComeAndGo(t *testing.T) {
 		}
 		s.Close()
 		all.Wait()
-		s.settled()
+		s.requireIdle()
 	}
 }

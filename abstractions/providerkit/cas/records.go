@@ -173,7 +173,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	}
 	page := abstractions.ListResult{Next: next}
 	for _, item := range items {
-		found := s.listed(item)
+		found := s.parseListed(item)
 		if found == nil || found.record.Token == 0 || !strings.HasPrefix(found.record.Name, req.Prefix) {
 			continue
 		}
@@ -184,8 +184,8 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// listed returns a snapshot of an item of a list, or nil if it is no record of these Records.
-func (s *Records) listed(item Item) *snapshot {
+// parseListed returns a snapshot of an item of a list, or nil if it is no record of these Records.
+func (s *Records) parseListed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
 		return nil
@@ -243,7 +243,7 @@ func (s *Records) change(
 			readAt = hostclock.Now()
 		}
 		if known = nil; found != nil {
-			found = found.revived()
+			found = found.asOfNow()
 		} else if found, err = read(ctx, name); err != nil {
 			return nil, partialIf(begun, err)
 		}
@@ -465,9 +465,9 @@ func stateOf(state any, name, id string) *snapshot {
 	return known
 }
 
-// revived returns a copy of a grant's state, as of now. Its lease is live if the record
+// asOfNow returns a copy of a grant's state, as of now. Its lease is live if the record
 // has not been written since the grant.
-func (s *snapshot) revived() *snapshot {
+func (s *snapshot) asOfNow() *snapshot {
 	next := *s
 	next.record, next.behind = s.record.Clone(), false
 	next.record.Left = max(1, fromMicros(s.Lasts))

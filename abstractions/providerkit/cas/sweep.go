@@ -42,7 +42,7 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 	var floor int64
 	idle := items[:0]
 	for _, item := range items {
-		found := s.listed(item)
+		found := s.parseListed(item)
 		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}

@@ -38,7 +38,7 @@ func (d database) Query(ctx context.Context, statement string, args []any, each 
 			return nil
 		case errors.Is(err, sqldriver.ErrBadConn) && dead <= d.size:
 			dead++
-		case deadlocked(errorNumber(err)) && locked < deadlocks && ctx.Err() == nil:
+		case isDeadlock(errorNumber(err)) && locked < deadlocks && ctx.Err() == nil:
 			locked++
 		default:
 			if verdict(err).Close {

@@ -152,7 +152,7 @@ func (c rewritingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return rewritingConn{made.(conn), c.rewrite}, nil
 }
 
-func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, error)) *Provider {
+func (b *bed) openRewriting(t *testing.T, rewrite func(statement string) (string, error)) *Provider {
 	config := b.config.Clone()
 	config.MultiStatements = true
 	connector, err := mysql.NewConnector(config)
@@ -167,7 +167,7 @@ func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, er
 func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	b, _ := startServer(t, "--version=8.0.36")
 	b.open(t)
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		return strings.ReplaceAll(statement, "innodb_lock_wait_timeout", "wait_timeout"), nil
 	})
 	var batch []abstractions.RenewRequest
@@ -189,7 +189,7 @@ func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
 	p := app.open(t)
 	var statements atomic.Int64
-	counting := root.rewriting(t, func(statement string) (string, error) { statements.Add(1); return statement, nil })
+	counting := root.openRewriting(t, func(statement string) (string, error) { statements.Add(1); return statement, nil })
 	var batch []abstractions.RenewRequest
 	for _, name := range []string{"a", "b", "c", "d"} {
 		claim, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
@@ -215,7 +215,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)
 	var dead atomic.Int64
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		if strings.Contains(statement, "DELETE") || strings.Contains(statement, "INSERT") || strings.Contains(statement, "UPDATE") {
 			if dead.Add(1)%3 != 0 {
 				return "", &mysql.MySQLError{Number: 1213, Message: "Deadlock found when trying to get lock; try restarting transaction"}
@@ -231,7 +231,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, swept)
 
-	always := b.rewriting(t, func(string) (string, error) { return "", &mysql.MySQLError{Number: 1213} })
+	always := b.openRewriting(t, func(string) (string, error) { return "", &mysql.MySQLError{Number: 1213} })
 	_, err = always.Acquire(bounded(t), claimOf("m", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
 }
@@ -243,7 +243,7 @@ func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
 	b.exec(t, "INSERT INTO lease (name, version, token, id, owner, metadata, expires_us, breaking, broken_by, break_reason, ended, waiters) "+
 		"VALUES ('n', 0, 7, '', '', '{}', 0, 0, '', '', '', '')")
 	var statements atomic.Int64
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		if statements.Add(1) > 20 {
 			return "", errors.New("it asks without end")
 		}

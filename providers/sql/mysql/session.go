@@ -140,5 +140,5 @@ func isConnectionError(err error) bool {
 	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
 }
 
-// deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
-func deadlocked(number int) bool { return number == sqlkit.MySQLDeadlock }
+// isDeadlock reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
+func isDeadlock(number int) bool { return number == sqlkit.MySQLDeadlock }

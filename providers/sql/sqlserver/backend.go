@@ -85,7 +85,7 @@ func (b *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 
 // Raced reports whether a write has met a row that another process has inserted. After some repetitions no read
 // shows the row with this key.
-func (b *backend) Raced(err error, times int) bool { return duplicate(err) && times < maxRepetitions }
+func (b *backend) Raced(err error, times int) bool { return isDuplicate(err) && times < maxRepetitions }
 
 func noteArgs(entries []abstractions.NamedEntry) (args []any) {
 	for i := range entries {

@@ -76,7 +76,7 @@ func (d database) Query(ctx context.Context, statement string, args []any, each 
 // repeatable reports whether a batch may run again at once: it was a deadlock victim, or it failed on a row that another
 // process has inserted. A change that fails on such a row has lost its race, and must first read the row.
 func repeatable(err error, each func(dialect.Scan) error) bool {
-	return deadlocked(err) || each != nil && duplicate(err)
+	return isDeadlock(err) || each != nil && isDuplicate(err)
 }
 
 func (d database) queryOnce(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
@@ -91,7 +91,7 @@ func (d database) queryOnce(ctx context.Context, statement string, args []any, e
 	} else {
 		err = dialect.ViaSQL{Querier: conn}.Query(ctx, statement, args, each)
 	}
-	if err != nil && !duplicate(err) {
+	if err != nil && !isDuplicate(err) {
 		discard(conn)
 	}
 	return err

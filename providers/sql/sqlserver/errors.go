@@ -47,15 +47,15 @@ func serverErrors(err error) []mssql.Error {
 	return e.All
 }
 
-// deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
-func deadlocked(err error) bool {
+// isDeadlock reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
+func isDeadlock(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && said[0].Number == sqlkit.SQLServerDeadlock
 }
 
-// duplicate reports whether an insert failed because a row has its key. Such an insert has changed
+// isDuplicate reports whether an insert failed because a row has its key. Such an insert has changed
 // nothing.
-func duplicate(err error) bool {
+func isDuplicate(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && sqlkit.SQLServerDuplicate(said[0].Number)
 }

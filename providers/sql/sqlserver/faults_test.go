@@ -477,7 +477,7 @@ func TestTrap_T298_WhatTheNumbersDecide(t *testing.T) {
 		"unknown": {596, 6005, 40197, 4711, 0, 3621},
 	} {
 		for _, number := range numbers {
-			err := explained(t, serverError(number))
+			err := explain(t, serverError(number))
 			matches := map[string]bool{
 				"refused": errors.Is(err, abstractions.ErrThrottled), "close": errors.Is(err, abstractions.ErrThrottled) && verdict(serverError(number)).Close,
 				"denied": errors.Is(err, abstractions.ErrDenied), "missing": errors.Is(err, abstractions.ErrNotSetUp),
@@ -501,18 +501,18 @@ func TestTrap_T298_SeveralErrorsAtATime(t *testing.T) {
 		last.All = all
 		return fmt.Errorf("around: %w", last)
 	}
-	require.ErrorIs(t, explained(t, several(4060, 18456)), abstractions.ErrNotSetUp)
-	require.ErrorIs(t, explained(t, several(262, 2759)), abstractions.ErrDenied)
-	require.False(t, abstractions.NotApplied(explained(t, several(1205, 4711))))
-	require.False(t, abstractions.NotApplied(explained(t, several(4711, 1205))))
-	require.False(t, deadlocked(several(4711, 1205)))
-	require.False(t, duplicate(several(2627, 4711)))
+	require.ErrorIs(t, explain(t, several(4060, 18456)), abstractions.ErrNotSetUp)
+	require.ErrorIs(t, explain(t, several(262, 2759)), abstractions.ErrDenied)
+	require.False(t, abstractions.NotApplied(explain(t, several(1205, 4711))))
+	require.False(t, abstractions.NotApplied(explain(t, several(4711, 1205))))
+	require.False(t, isDeadlock(several(4711, 1205)))
+	require.False(t, isDuplicate(several(2627, 4711)))
 	severe := serverError(1205)
 	severe.Class = 20
 	require.True(t, verdict(severe).Close)
 }
 
-func explained(t *testing.T, err error) error {
+func explain(t *testing.T, err error) error {
 	t.Helper()
 	f := newFake(t)
 	p := f.open(Options{})

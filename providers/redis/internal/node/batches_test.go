@@ -106,7 +106,7 @@ func fakeNode(t *testing.T, p *fakeRedis) *Node {
 	return d
 }
 
-func numbered(n int) script.Operation {
+func numberedOp(n int) script.Operation {
 	op := script.Naming{Prefix: "leasing"}.Keys(fmt.Sprintf("name/%d", n)).Release("id")
 	op.Args[0] = strconv.Itoa(n)
 	return op
@@ -145,7 +145,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		k := script.Naming{Prefix: "leasing"}.Keys("name")
 		const first = 2 // calls, during which others wait
 		for n := range first {
-			each(n, numbered(n))
+			each(n, numberedOp(n))
 		}
 		each(11, k.Leave("", "channel"))
 		each(12, k.Acquire(script.Claim{TTL: time.Second}))
@@ -238,7 +238,7 @@ func doAll(ctx context.Context, d *Node, ops []script.Operation) []script.Reply 
 func numberedUpTo(n int) []script.Operation {
 	ops := make([]script.Operation, n)
 	for i := range ops {
-		ops[i] = numbered(i)
+		ops[i] = numberedOp(i)
 	}
 	return ops
 }
@@ -246,7 +246,7 @@ func numberedUpTo(n int) []script.Operation {
 func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
-	d := opened(t, client)
+	d := openSingle(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	batchers := map[string]*batcher{} // by the master's address
@@ -283,7 +283,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 func TestCallsOnAConnectionFollowRedirections(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
-	d := opened(t, client)
+	d := openSingle(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var ops []*script.Operation

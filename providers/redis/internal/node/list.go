@@ -88,13 +88,13 @@ func (l *Listing) begin() (at Position, err error) {
 		return at, &abstractions.InvalidError{Field: "After", Value: l.Req.After, Want: "a listing from the start: the Cluster has other masters than for the page before"}
 	}
 	at.scanned = at.Cursor == 0 && len(at.Names) > 0
-	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.wanted(name) })
+	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.isWanted(name) })
 	return at, nil
 }
 
-// wanted is false for names with another prefix, and for foreign keys among
+// isWanted is false for names with another prefix, and for foreign keys among
 // our keys.
-func (l *Listing) wanted(name string) bool {
+func (l *Listing) isWanted(name string) bool {
 	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
@@ -117,7 +117,7 @@ func (l *Listing) add(ctx context.Context, page *abstractions.ListResult, at *Po
 func (l *Listing) find(ctx context.Context, at *Position, seen map[string]bool, count int) error {
 	part, err := l.Scan(ctx, at, count)
 	for _, key := range part.Keys {
-		if name, ok := l.Naming.Name(key); ok && !seen[name] && l.wanted(name) {
+		if name, ok := l.Naming.Name(key); ok && !seen[name] && l.isWanted(name) {
 			at.Names = append(at.Names, name)
 		}
 	}

@@ -41,7 +41,7 @@ func ReadStored(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 		t.Fatalf("%s has %q, %v", key, text, err)
 	}
 	head := lines[0]
-	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: ended(lines[2]), Content: strings.Join(lines[3:], "")}
+	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: endedIDs(lines[2]), Content: strings.Join(lines[3:], "")}
 	var bad error
 	s.Till, err = strconv.ParseInt(head[2:15], 10, 64)
 	s.Token, bad = strconv.ParseInt(head[17:33], 10, 64)
@@ -117,8 +117,8 @@ const digestLength = 14
 // Digest returns the stored form of an ended ID.
 func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digestLength] } //nolint:gosec // the scripts use it
 
-// ended returns the words of a line of digests.
-func ended(line string) string {
+// endedIDs returns the words of a line of digests.
+func endedIDs(line string) string {
 	var words []string
 	for ; len(line) > digestLength; line = line[digestLength+1:] {
 		word := line[1 : digestLength+1]

@@ -188,7 +188,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 	case script.Confirm:
 		v.readConfirmation(op.Reply, a.token)
 	case script.Undo:
-		if err := op.Reply.Done(); v.ours() && err != nil {
+		if err := op.Reply.Done(); v.isOurs() && err != nil {
 			a.mayKeepVote, v.err = true, err
 		}
 		v.choice = noAnswer
@@ -207,7 +207,7 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 		a.setTime()
 	}
 	for i := range a.votes {
-		if v := &a.votes[i]; v.ours() && a.asked[i] == 0 && v.token != token && v.before < token {
+		if v := &a.votes[i]; v.isOurs() && a.asked[i] == 0 && v.token != token && v.before < token {
 			a.put(i, a.keys.Confirm(a.claim, token, a.try))
 		}
 	}
@@ -231,7 +231,7 @@ func (a *attempt) hasTime() bool {
 func (a *attempt) win(token int64) {
 	a.token = token
 	for i := range a.votes {
-		if a.votes[i].ours() {
+		if a.votes[i].isOurs() {
 			a.r.nodes[i].Waiters.Served(a.req.ID)
 		}
 	}
@@ -241,14 +241,14 @@ func (a *attempt) win(token int64) {
 // giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns the attempt's
 // error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
-	outnumbered := a.excluded()
+	outnumbered := a.isExcluded()
 	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // these nodes may hold the claim
 	if a.since = a.try; !a.mayHaveWon() {
 		a.since = 1 // also the votes for earlier attempts
 	}
 	a.end()
-	a.processAnswers(ctx, func() bool { return a.count((*vote).ours) > 0 })
-	left := a.mayKeepVote || a.count((*vote).ours) > 0
+	a.processAnswers(ctx, func() bool { return a.count((*vote).isOurs) > 0 })
+	left := a.mayKeepVote || a.count((*vote).isOurs) > 0
 	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // errNoMajority is never wrapped
 		return why
 	}
@@ -270,8 +270,8 @@ func (a *attempt) end() {
 // settle sends a node the outcome of the attempt: to store another token, or to forget its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
-	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
-	forgets := a.since > 0 && (v.ours() || v.choice == noVote && v.unsure)
+	confirms := a.ended && a.since == 0 && v.isOurs() && v.token != a.token
+	forgets := a.since > 0 && (v.isOurs() || v.choice == noVote && v.unsure)
 	if a.asked[i] > 0 || !confirms && !forgets {
 		return
 	}

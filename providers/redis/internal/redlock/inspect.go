@@ -25,7 +25,7 @@ func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 func (r *Redlock) record(name string, records []abstractions.Record) abstractions.Record {
 	holders := ofOneClaim(records)
 	if unanswered := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unanswered >= r.quorum {
-		record := r.merged(holders, len(records)-len(holders))
+		record := r.mergedHolder(holders, len(records)-len(holders))
 		record.Unconfirmed = len(holders) < r.quorum
 		return record
 	}
@@ -54,10 +54,10 @@ func (r *Redlock) latest(records []abstractions.Record) int64 {
 	return rising[len(rising)-max(1, r.quorum-missing)].Token
 }
 
-// merged merges the records that several nodes have of a claim; free counts the nodes that are
+// mergedHolder merges the records that several nodes have of a claim; free counts the nodes that are
 // free or may be soon. The times of the result are by the clock of the node whose expiry makes
 // a majority free; AcquiredAt follows from the token.
-func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
+func (r *Redlock) mergedHolder(records []abstractions.Record, free int) abstractions.Record {
 	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]

@@ -147,11 +147,11 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		hold(fmt.Sprint("x", i))
 		losses["flushed"](r, i%3)
 		hold(fmt.Sprint("y", i))
-		r.voting(i % 3)
+		r.awaitVoting(i % 3)
 	}
 	for i := range r.servers {
 		losses["restarted empty"](r, i)
-		r.voting(i)
+		r.awaitVoting(i)
 		hold(fmt.Sprint("z", i))
 	}
 	r.eventually(func() bool { return r.fence(0, "a")+r.fence(1, "a")+r.fence(2, "a") == 0 }, "the name is forgotten")

@@ -249,7 +249,7 @@ func (a *modelAttempt) next() {
 	case where == agreed:
 		a.token = token
 		for i := range a.votes {
-			if v := &a.votes[i]; v.ours() && !v.pending && v.token != token && v.before < token {
+			if v := &a.votes[i]; v.isOurs() && !v.pending && v.token != token && v.before < token {
 				a.send(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try), func(r script.Reply) { v.readConfirmation(r, token) })
 			}
 		}
@@ -264,7 +264,7 @@ func (a *modelAttempt) next() {
 		since = 1
 	}
 	a.end(func(i int) {
-		if v := &a.votes[i]; v.ours() || v.choice == noVote && v.unsure {
+		if v := &a.votes[i]; v.isOurs() || v.choice == noVote && v.unsure {
 			m.post(i, m.nodes[i].keys.Undo(m.claim(c), a.try, since))
 		}
 	})
@@ -285,7 +285,7 @@ func (a *modelAttempt) win(token int64) {
 	m, c := a.m, a.c
 	m.say("%s wins %d with %d", c.id, a.try, token)
 	a.end(func(i int) {
-		if v := &a.votes[i]; v.ours() && v.token != token {
+		if v := &a.votes[i]; v.isOurs() && v.token != token {
 			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
 		}
 	})
@@ -310,7 +310,7 @@ func (a *modelAttempt) win(token int64) {
 	}
 	m.latest, m.by, c.token, c.try, c.trusted, c.since = token, c, token, a.try, true, a.since
 	for i := range a.votes {
-		if a.votes[i].ours() && a.votes[i].token == token {
+		if a.votes[i].isOurs() && a.votes[i].token == token {
 			c.counted[i] = true
 		}
 	}
@@ -359,7 +359,7 @@ func (m *model) release(c *modelClaim) {
 
 // countsOn reports whether a claim counts on a node.
 func (c *modelClaim) countsOn(i int) bool {
-	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].ours() || c.attempt.votes[i].pending)
+	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].isOurs() || c.attempt.votes[i].pending)
 }
 
 // expire lets a lease run out on a node, if no claim counts on the node.

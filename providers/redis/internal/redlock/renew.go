@@ -22,7 +22,7 @@ type grantState struct {
 	validUntil time.Time
 }
 
-func (t *grantState) extended(sent time.Time, req *abstractions.RenewRequest) *grantState {
+func (t *grantState) afterRenewal(sent time.Time, req *abstractions.RenewRequest) *grantState {
 	next := *t
 	next.validUntil = sent.Add(validity(req.TTL))
 	if req.Metadata != nil {
@@ -51,7 +51,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		var content string // empty: restores the lease on no node
 		var try int64
 		if state, _ := req.State.(*grantState); state != nil && state.token == req.Token {
-			if states[i] = state.extended(sent, req); sent.Before(state.validUntil) {
+			if states[i] = state.afterRenewal(sent, req); sent.Before(state.validUntil) {
 				content, try = states[i].Text(), state.try
 			}
 		}
@@ -59,7 +59,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		undecided[i], shortest = i, min(shortest, req.TTL)
 	}
 	p := r.ask(ctx, r.nodeTimeout(shortest), func(p *poll) bool {
-		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).decided(r) })
+		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).isDecided(r) })
 		return len(undecided) == 0
 	}, ops...)
 	results := make([]abstractions.RenewResult, len(reqs))
@@ -109,9 +109,9 @@ func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
 	return item
 }
 
-// decided reports whether a majority has renewed the lease, or so many nodes have lost the
+// isDecided reports whether a majority has renewed the lease, or so many nodes have lost the
 // lease that no majority is left.
-func (item renewal) decided(r *Redlock) bool {
+func (item renewal) isDecided(r *Redlock) bool {
 	return item.ok >= r.quorum || len(r.nodes)-item.lost < r.quorum
 }
 
@@ -120,7 +120,7 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 	switch {
 	case item.ok >= r.quorum:
 		return nil
-	case item.decided(r):
+	case item.isDecided(r):
 		item.broken.Reason = item.reason(r.quorum)
 		return &item.broken
 	}

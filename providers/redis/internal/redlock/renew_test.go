@@ -190,7 +190,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	}
 	r.servers[1].Resume()
 	r.servers[2].Kill()
-	r.voting(1)
+	r.awaitVoting(1)
 	results, err := p.RenewBatch(t.Context(), reqs)
 	require.NoError(t, err)
 	redistest.RequireLost(t, results[7].Err, abstractions.LostGone)

@@ -205,8 +205,8 @@ func (r *ring) eventually(check func() bool, what ...any) {
 	require.Eventually(r.t, check, time.Minute, 5*time.Millisecond, what...)
 }
 
-// voting waits until a server casts votes.
-func (r *ring) voting(server int) {
+// awaitVoting waits until a server casts votes.
+func (r *ring) awaitVoting(server int) {
 	r.t.Helper()
 	d := node.NewMember(r.admins[server], true, r.options.Naming, r.options.MaxTTL, func(script.Admission) error { return nil })
 	defer d.Close()

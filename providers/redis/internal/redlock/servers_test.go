@@ -81,9 +81,9 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepared makes a process get the admission of all servers, and subscribe on all of
+// prepare makes a process get the admission of all servers, and subscribe on all of
 // them, even on a slow machine.
-func (p *process) prepared() {
+func (p *process) prepare() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
@@ -107,9 +107,9 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
 		slices.Reverse(list)
 		p := r.processWith(list)
-		p.prepared()
+		p.prepare()
 		waiters = append(waiters, p)
-		wakeups = append(wakeups, p.waits("a", fmt.Sprint("y", i)))
+		wakeups = append(wakeups, p.register("a", fmt.Sprint("y", i)))
 	}
 	queued := func(server int) int64 { return r.admins[server].ZCard(t.Context(), r.keys("a").Queue).Val() }
 	require.EqualValues(t, 5, queued(0))

@@ -135,5 +135,5 @@ func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) 
 		_, rest, _ := strings.Cut(text, " ")
 		require.NoError(t, r.admins[1].Set(t.Context(), marker, "1 "+rest, 0).Err(), "its end is past by the new time")
 	}
-	r.voting(1)
+	r.awaitVoting(1)
 }

@@ -147,7 +147,7 @@ func (r *ring) disturb(ctx context.Context) map[string]int {
 			count[what]++
 			break
 		}
-		r.voting(i)
+		r.awaitVoting(i)
 		select {
 		case <-time.After(rand.N(300 * time.Millisecond)):
 		case <-ctx.Done():

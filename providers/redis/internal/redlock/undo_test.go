@@ -268,7 +268,7 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()
 	g := r.take(holder, "a", "x", time.Minute)
-	wakeups := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	r.drop(0, "a")
 	gate, open := newGate(t)
 	third.wires[0].on(script.Undo, delayed(gate))
@@ -338,7 +338,7 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	waiter.prepared()
+	waiter.prepare()
 	losses["flushed"](r, 0)
 	for end, free := range map[string]func(g abstractions.Grant) error{
 		"release": holder.ReleaseGrant,
@@ -348,7 +348,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 		},
 	} {
 		g := holder.Take(end, "x", time.Minute)
-		wakeups := waiter.waits(end, "y-"+end)
+		wakeups := waiter.register(end, "y-"+end)
 		require.NoError(t, free(g))
 		redistest.AwaitWakeUp(t, wakeups)
 		waiter.Obtain(end, "y-"+end, time.Minute)
@@ -362,10 +362,10 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	waiter.prepared()
+	waiter.prepare()
 	losses["flushed"](r, 0)
 	holder.Take("a", "x", time.Minute)
-	wakeups := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: "a"})
 	require.NoError(t, err)
 	_, err = holder.Break(t.Context(), abstractions.BreakRequest{Name: "b", Immediate: true})
@@ -385,7 +385,7 @@ func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	for server := range r.servers {
 		r.fillMemory(server)
 	}
-	waiter.waits("a", "y")
+	waiter.register("a", "y")
 	require.NoError(t, holder.ReleaseGrant(g), "a release needs no memory")
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	_, err := holder.Try("a", "x", time.Minute)

@@ -38,17 +38,17 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// unseen reports that the state of the node is unknown. A node that did nothing this
+// isUnseen reports that the state of the node is unknown. A node that did nothing this
 // time, since it has no memory left or has lost its data, may have voted for an earlier
 // attempt.
-func (v *vote) unseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
+func (v *vote) isUnseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
 
-func (v *vote) ours() bool { return v.choice == forUs }
+func (v *vote) isOurs() bool { return v.choice == forUs }
 
-func (v *vote) against() bool { return v.choice == forOther || v.choice == forWaiter }
+func (v *vote) isAgainst() bool { return v.choice == forOther || v.choice == forWaiter }
 
-// awaited reports that the answer is pending and the node usually answers.
-func (v *vote) awaited() bool { return v.pending && !v.silent }
+// isAwaited reports that the answer is pending and the node usually answers.
+func (v *vote) isAwaited() bool { return v.pending && !v.silent }
 
 func (v *vote) isPending() bool { return v.pending }
 

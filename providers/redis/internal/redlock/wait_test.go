@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waits registers a claim as a waiter for a name that is held.
-func (p *process) waits(name, id string) <-chan struct{} {
+// register registers a claim as a waiter for a name that is held.
+func (p *process) register(name, id string) <-chan struct{} {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	p.t.Cleanup(cancel)
@@ -27,10 +27,10 @@ func (p *process) waits(name, id string) <-chan struct{} {
 	return w.C
 }
 
-// queued registers a claim as a waiter, on the node that has the queue.
-func (p *process) queued(ctx context.Context, name, id string) abstractions.Wakeups {
+// registerInQueue registers a claim as a waiter, on the node that has the queue.
+func (p *process) registerInQueue(ctx context.Context, name, id string) abstractions.Wakeups {
 	p.t.Helper()
-	p.prepared()
+	p.prepare()
 	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(p.t, err)
 	return w
@@ -42,7 +42,7 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	first, second := r.process(), r.process()
 	r.servers[0].Kill()
 	g := holder.Take("a", "x", time.Minute)
-	one, two := first.waits("a", "y"), second.waits("a", "z")
+	one, two := first.register("a", "y"), second.register("a", "z")
 	require.NoError(t, holder.ReleaseGrant(g))
 	redistest.AwaitWakeUp(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
@@ -90,10 +90,10 @@ func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 			r, holder := newRingOfThree(t)
 			first, second := r.process(), r.process()
 			g := holder.Take("a", "x", time.Minute)
-			one := first.waits("a", "y")
+			one := first.register("a", "y")
 			spoil(r.servers[0])
 			r.joins(first, "y", 1, 1)
-			two := second.waits("a", "z")
+			two := second.register("a", "z")
 			r.joins(second, "z", 1, 2)
 			r.inTurn(holder, first, second, g, one, two)
 		})
@@ -108,10 +108,10 @@ func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
 	g := holder.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return first.Ping(t.Context()) == nil })
 	first.redlock.peers[0].silent.Store(true)
-	one := first.waits("a", "y")
+	one := first.register("a", "y")
 	require.EqualValues(t, 1, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
 	r.joins(first, "y", 0, 1)
-	two := second.waits("a", "z")
+	two := second.register("a", "z")
 	r.joins(second, "z", 0, 2)
 	r.inTurn(holder, first, second, g, one, two)
 }
@@ -127,7 +127,7 @@ func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	require.NoError(t, r.admins[0].Set(t.Context(), marker, strings.Join(words, " "), 0).Err())
 	holder, first, second := r.process(), r.process(), r.process()
 	g := holder.Take("a", "x", time.Minute)
-	one, two := first.waits("a", "y"), second.waits("a", "z")
+	one, two := first.register("a", "y"), second.register("a", "z")
 	require.Zero(t, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.EqualValues(t, 2, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.NoError(t, holder.ReleaseGrant(g))
@@ -147,7 +147,7 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 	waiter := r.process()
 	g := r.take(holder, "a", "x", time.Minute)
 	r.drop(0, "a")
-	wakeups := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	require.Empty(t, r.holder(0, "a"))
 	require.NoError(t, holder.ReleaseGrant(g))
 	redistest.AwaitWakeUp(t, wakeups)
@@ -181,7 +181,7 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()
 	g := r.take(holder, "a", "x", time.Minute)
-	wakeups := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	r.drop(0, "a")
 	gate := make(chan struct{})
 	third.wires[0].on(script.Undo, delayed(gate))
@@ -270,7 +270,7 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 	waiter := r.process()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := waiter.queued(ctx, "a", "y")
+	w := waiter.registerInQueue(ctx, "a", "y")
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	holder.settle()
@@ -292,7 +292,7 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	wakeups := waiter.queued(t.Context(), "a", "y").C
+	wakeups := waiter.registerInQueue(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	_, err := waiter.Try("a", "y", time.Minute)
@@ -315,7 +315,7 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	wakeups := waiter.queued(t.Context(), "a", "y").C
+	wakeups := waiter.registerInQueue(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	_, err := waiter.Try("a", "y", time.Minute)
