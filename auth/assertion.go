@@ -40,7 +40,7 @@ func notEmpty(token tokenFunc) tokenFunc {
 		if already := (*assertionError)(nil); err == nil || errors.As(err, &already) {
 			return text, err
 		}
-		return "", &assertionError{err: err, failed: withoutBody(nil)}
+		return "", &assertionError{err: err, failed: redactedFailure(nil)}
 	}
 }
 
@@ -94,7 +94,7 @@ func (o Options) gitHubToken() tokenFunc {
 		}
 		defer func() { _ = response.Body.Close() }()
 		if response.StatusCode != http.StatusOK {
-			return "", &assertionError{err: fmt.Errorf("%s: %s", gitHubJob, describe(response)), failed: withoutBody(response)}
+			return "", &assertionError{err: fmt.Errorf("%s: %s", gitHubJob, describe(response)), failed: redactedFailure(response)}
 		}
 		var answer struct {
 			Value string `json:"value"`

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// used returns the names of the used links.
-func used(e auth.Explanation) (names []string) {
+// usedNames returns the names of the used links.
+func usedNames(e auth.Explanation) (names []string) {
 	for _, l := range e.Links {
 		if l.Used {
 			names = append(names, l.Name)
@@ -59,7 +59,7 @@ func TestAutoChain(t *testing.T) {
 		c.options.Mode = auth.Auto
 		e := auth.Explain(c.options)
 		require.NoError(t, e.Err)
-		require.Equal(t, c.want, used(e), e)
+		require.Equal(t, c.want, usedNames(e), e)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// silent is a credential that does not answer, and reports the cause of its context.
-type silent struct{}
+// silentCredential is a credential that does not answer, and reports the cause of its context.
+type silentCredential struct{}
 
-func (silent) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (silentCredential) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	<-ctx.Done()
 	return azcore.AccessToken{}, context.Cause(ctx)
 }
@@ -35,7 +35,7 @@ func TestBoundedRequestsForTokensEnd(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), test.caller, &leasing.LostError{Reason: leasing.LostExpired})
 				defer cancel()
 				began := time.Now()
-				_, err := ForService(lifetime, silent{}, "").GetToken(ctx, policy.TokenRequestOptions{})
+				_, err := ForService(lifetime, silentCredential{}, "").GetToken(ctx, policy.TokenRequestOptions{})
 				require.Equal(t, test.want, time.Since(began))
 				require.NotErrorIs(t, err, leasing.ErrLost, "the cause is the caller's own")
 				if what == "client" {

@@ -45,9 +45,9 @@ func New(o Options) (azcore.TokenCredential, error) {
 // credential tries links in turn. The first link that returns a token is used from then on.
 // azidentity keeps and renews the tokens.
 type credential struct {
-	mode  Mode
-	links []*link
-	found atomic.Pointer[link]
+	mode    Mode
+	links   []*link
+	working atomic.Pointer[link]
 }
 
 // Format prints the mode.
@@ -55,7 +55,7 @@ func (c *credential) Format(f fmt.State, _ rune) { fmt.Fprint(f, "auth.New("+str
 
 func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	links := c.links
-	if found := c.found.Load(); found != nil {
+	if found := c.working.Load(); found != nil {
 		links = []*link{found}
 	}
 	failed := &Error{Mode: c.mode}
@@ -64,13 +64,13 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	for _, l := range links {
 		token, err := l.source.GetToken(ctx, options)
 		if err == nil {
-			c.found.Store(l)
+			c.working.Store(l)
 			return token, nil
 		}
-		texts = append(texts, l.name+": "+redact(brief(err), l.secret))
+		texts = append(texts, l.name+": "+redact(shortError(err), l.secret))
 		failed.kind, failed.Err = kindOf(ctx, err, l.optional), err
 		if redact(err.Error(), l.secret) != err.Error() {
-			failed.Err = withoutBody(failure(err).RawResponse)
+			failed.Err = redactedFailure(failure(err).RawResponse)
 		}
 		silent = silent || errors.Is(err, errSilent)
 		if !l.optional && !isUnavailable(err) {
@@ -110,7 +110,7 @@ func ForService(lifetime context.Context, c azcore.TokenCredential, scope string
 		return providerkit.AskCredentials(ctx, Refused, func(ctx context.Context) (azcore.AccessToken, error) {
 			token, err := c.GetToken(ctx, options)
 			if err != nil {
-				err = providerkit.WithText(redact(brief(err), ""), err)
+				err = providerkit.WithText(redact(shortError(err), ""), err)
 			}
 			return token, err
 		})

@@ -58,7 +58,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 				client = *its
 			}
 			var asked atomic.Int32
-			next := redirecting{status, other.URL, trusting(client.Transport, other)}
+			next := redirecting{status, other.URL, transportTo(client.Transport, other)}
 			client.Transport = roundTrip(func(req *http.Request) (*http.Response, error) { asked.Add(1); return next.RoundTrip(req) })
 			o := options
 			o.Client.Transport = &client
@@ -77,8 +77,8 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// trusting is a transport that also reaches another server.
-func trusting(own http.RoundTripper, other *recorder) http.RoundTripper {
+// transportTo is a transport that also reaches another server.
+func transportTo(own http.RoundTripper, other *recorder) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if "https://"+req.URL.Host == other.URL {
 			return other.Client().Transport.RoundTrip(req)
@@ -98,7 +98,7 @@ func TestTrap_T118_NoSecretGoesWhereMetadataSays(t *testing.T) {
 	for _, options := range []auth.Options{server.ClientSecret(), server.Certificate(), server.WorkloadIdentity(), server.Federated()} {
 		client := *options.Client.Transport.(*http.Client)
 		own := client.Transport
-		client.Transport = trusting(roundTrip(func(req *http.Request) (*http.Response, error) {
+		client.Transport = transportTo(roundTrip(func(req *http.Request) (*http.Response, error) {
 			answer, err := own.RoundTrip(req)
 			if err == nil && strings.Contains(req.URL.Path, "openid-configuration") {
 				text, _ := io.ReadAll(answer.Body)

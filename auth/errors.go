@@ -52,7 +52,7 @@ func kindOf(ctx context.Context, err error, optional bool) error {
 		return leasing.ErrDenied
 	}
 	if r := failure(err).RawResponse; r != nil {
-		if refuses(r) {
+		if isRefusal(r) {
 			return leasing.ErrDenied
 		}
 		switch r.StatusCode {
@@ -79,18 +79,18 @@ func Refused(err error) bool {
 			r = &http.Response{StatusCode: answered.StatusCode, Body: http.NoBody}
 		}
 	}
-	return r != nil && refuses(r)
+	return r != nil && isRefusal(r)
 }
 
-// refuses reports whether a source of tokens refuses the identity. A 400 is a refusal only
+// isRefusal reports whether a source of tokens refuses the identity. A 400 is a refusal only
 // if it has an error code of OAuth (RFC 6749, 5.2) or of a managed identity endpoint, since
 // a proxy may also answer 400. Entra ID's "temporarily_unavailable" is no refusal.
-func refuses(r *http.Response) bool {
+func isRefusal(r *http.Response) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusBadRequest:
-		said, own := saidBy(r)
+		said, own := errorBodyOf(r)
 		code, _ := said.Error.(string)
 		return own && code != "temporarily_unavailable" && code != "server_error"
 	}
@@ -116,9 +116,9 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// brief returns the main part of an error in one line: the text of azidentity's errors is a
+// shortError returns the main part of an error in one line: the text of azidentity's errors is a
 // whole response in many lines.
-func brief(err error) string {
+func shortError(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
 		return asserted.Error()
 	}
@@ -132,7 +132,7 @@ func brief(err error) string {
 // error_description, or the managed identity endpoints' message.
 func describe(r *http.Response) string {
 	text := fmt.Sprintf("status %d", r.StatusCode)
-	said, own := saidBy(r)
+	said, own := errorBodyOf(r)
 	if !own {
 		return text
 	}
@@ -149,15 +149,15 @@ func describe(r *http.Response) string {
 	return text
 }
 
-// saying is the body of an error response of a source of tokens.
-type saying struct {
+// errorBody is the body of an error response of a source of tokens.
+type errorBody struct {
 	Error       any    `json:"error"`
 	Description string `json:"error_description"`
 	Message     string `json:"message"`
 }
 
-// saidBy reads a response. own is false if the response is not from a source of tokens.
-func saidBy(r *http.Response) (said saying, own bool) {
+// errorBodyOf reads a response. own is false if the response is not from a source of tokens.
+func errorBodyOf(r *http.Response) (said errorBody, own bool) {
 	body, err := runtime.Payload(r)
 	own = err == nil && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Description+said.Message != "")
 	return said, own
@@ -165,15 +165,15 @@ func saidBy(r *http.Response) (said saying, own bool) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// withoutBody returns azidentity's error for a response whose body must not be shown. r is nil if
+// redactedFailure returns azidentity's error for a response whose body must not be shown. r is nil if
 // there is no response. The error keeps the parts that determine whether to retry and whether the
 // identity was refused.
-func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
+func redactedFailure(r *http.Response) *azidentity.AuthenticationFailedError {
 	if r == nil {
 		return &azidentity.AuthenticationFailedError{}
 	}
 	body := ""
-	if refuses(r) {
+	if isRefusal(r) {
 		body = `{"error":"refused"}`
 	}
 	return &azidentity.AuthenticationFailedError{RawResponse: &http.Response{

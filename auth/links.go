@@ -19,7 +19,7 @@ type link struct {
 	source   azcore.TokenCredential // the result of make
 }
 
-func leftOut(name, why string) link { return link{name: name, why: why} }
+func skippedLink(name, why string) link { return link{name: name, why: why} }
 
 // links returns the links of a mode. The options are complete.
 func (o Options) links() ([]link, error) {
@@ -46,7 +46,7 @@ func (o Options) links() ([]link, error) {
 	}
 	links := []link{environment, o.workloadIfSet(), o.probedIdentity()}
 	if stage, from := o.stage(); stage != elsewhere {
-		return append(links, leftOut("developer tools", from)), nil
+		return append(links, skippedLink("developer tools", from)), nil
 	}
 	return append(links, o.developerTools()...), nil
 }
@@ -74,10 +74,10 @@ func (o Options) servicePrincipal(name string) link {
 func (o Options) fromEnvironment() (link, error) {
 	const name = "environment"
 	if os.Getenv(envClientSecret) == "" && os.Getenv(envCertificatePath) == "" {
-		return leftOut(name, envClientSecret+" and "+envCertificatePath+" are not set"), nil
+		return skippedLink(name, envClientSecret+" and "+envCertificatePath+" are not set"), nil
 	}
 	if err := o.ServicePrincipal.complete(); err != nil {
-		return leftOut(name, err.Error()), err
+		return skippedLink(name, err.Error()), err
 	}
 	return o.servicePrincipal(name), nil
 }
@@ -93,10 +93,10 @@ func (o Options) workloadIdentity() link {
 func (o Options) workloadIfSet() link {
 	const name = "workload identity"
 	if o.WorkloadIdentity == (WorkloadIdentityOptions{}) && os.Getenv(envTokenFile) == "" && os.Getenv(envGitHubURL) == "" {
-		return leftOut(name, envTokenFile+" and "+envGitHubURL+" are not set")
+		return skippedLink(name, envTokenFile+" and "+envGitHubURL+" are not set")
 	}
 	if err := o.WorkloadIdentity.complete(); err != nil {
-		return leftOut(name, err.Error())
+		return skippedLink(name, err.Error())
 	}
 	return o.workloadIdentity()
 }

@@ -173,13 +173,13 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes the options without secrets, like Format, so the result can't be read back
 // completely.
-func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o.shown()) }
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o.withoutSecrets()) }
 
 // Format prints the fields that are set, without secrets, for all verbs of package fmt.
-func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o.shown()) }
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o.withoutSecrets()) }
 
-// shown returns the options without an address that may contain a password.
-func (o Options) shown() Options {
+// withoutSecrets returns the options without an address that may contain a password.
+func (o Options) withoutSecrets() Options {
 	if o.AuthorityHost != "" && validateAuthority("", o.AuthorityHost) != nil {
 		o.AuthorityHost = string(notShown)
 	}

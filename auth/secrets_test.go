@@ -58,13 +58,13 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 		_, err = credential.GetToken(t.Context(), request())
 		require.NoError(t, err)
 		server.Fail(http.StatusUnauthorized)
-		options.Client.Transport = echoing(options.Client.Transport)
+		options.Client.Transport = echoRequests(options.Client.Transport)
 		credential, err = auth.New(options)
 		require.NoError(t, err)
 		_, err = credential.GetToken(t.Context(), request())
 		s.showError(err)
 		server.Fail(0)
-		options.Client.Transport = breaking(options.Client.Transport)
+		options.Client.Transport = breakAnswers(options.Client.Transport)
 		credential, err = auth.New(options)
 		require.NoError(t, err)
 		if _, err = credential.GetToken(t.Context(), request()); options.Mode != auth.Development {
@@ -79,8 +79,8 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// echoing answers failures with the request's own content, like some proxies.
-func echoing(inner doer) transport {
+// echoRequests answers failures with the request's own content, like some proxies.
+func echoRequests(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		var sent []byte
 		if r.Body != nil {
@@ -97,8 +97,8 @@ func echoing(inner doer) transport {
 	}
 }
 
-// breaking loses the last bytes of answers that have a token.
-func breaking(inner doer) transport {
+// breakAnswers loses the last bytes of answers that have a token.
+func breakAnswers(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		response, err := inner.Do(r)
 		if err != nil {

@@ -49,22 +49,22 @@ var aliases = [][]string{
 type ownAuthority struct{ address string }
 
 func (a ownAuthority) Do(req *policy.Request) (*http.Response, error) {
-	if to := req.Raw().URL; req.Raw().Method == http.MethodPost && !a.owns(to) {
+	if to := req.Raw().URL; req.Raw().Method == http.MethodPost && !a.includes(to) {
 		return nil, errors.New("the authority names " + to.Host + " for tokens, which is not a host of the authority: nothing was sent to this host")
 	}
 	return req.Next()
 }
 
-func (a ownAuthority) owns(to *url.URL) bool {
+func (a ownAuthority) includes(to *url.URL) bool {
 	authority, err := url.Parse(a.address)
 	if err != nil || to.Scheme != "https" {
 		return false
 	}
 	return to.Host == authority.Host ||
-		slices.ContainsFunc(aliases, func(hosts []string) bool { return below(authority.Host, hosts) && below(to.Host, hosts) })
+		slices.ContainsFunc(aliases, func(hosts []string) bool { return isWithin(authority.Host, hosts) && isWithin(to.Host, hosts) })
 }
 
-// below reports whether a host equals one of the hosts in some, or is a subdomain.
-func below(host string, some []string) bool {
+// isWithin reports whether a host equals one of the hosts in some, or is a subdomain.
+func isWithin(host string, some []string) bool {
 	return slices.ContainsFunc(some, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
 }

@@ -19,7 +19,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	if slices.ContainsFunc(reqs, invalid) {
 		valid = slices.DeleteFunc(slices.Clone(reqs), invalid)
 	}
-	renewed, err := able(ctx, p, "renew", "", nil, valid, func(d abstractions.BatchRenewer, own context.Context, valid []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	renewed, err := callAbility(ctx, p, "renew", "", nil, valid, func(d abstractions.BatchRenewer, own context.Context, valid []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 		if len(valid) == 0 {
 			return nil, nil
 		}

@@ -21,9 +21,9 @@ func Call(ctx context.Context, p *Provider, op, name string, do func(context.Con
 	return err
 }
 
-// detached makes a call in a goroutine that Close waits for. It returns at the
+// callDetached makes a call in a goroutine that Close waits for. It returns at the
 // latest when own ends, even if the goroutine continues.
-func detached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
+func callDetached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -67,7 +67,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	if source := credentialError(err); source != nil && !strings.HasPrefix(err.Error(), source.class.Error()) {
 		err = source // without the text about the store that the client library has added
 	}
-	answered := known(err)
+	answered := isClassified(err)
 	if !answered {
 		m := p.driver.Classify(err)
 		if ended != nil && m.Class == Refused {
@@ -83,9 +83,9 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 		return fmt.Errorf("%w: the provider was closed during the call", abstractions.ErrUnavailable)
 	}
 	if text, unavailable := strings.CutPrefix(err.Error(), abstractions.ErrUnavailable.Error()+": "); unavailable && !errors.Is(err, ended) {
-		return &chain{fmt.Sprintf("%v: %v: %s", abstractions.ErrUnavailable, ended, text), []error{ended, err}}
+		return &textError{fmt.Sprintf("%v: %v: %s", abstractions.ErrUnavailable, ended, text), []error{ended, err}}
 	}
-	return say(ended, err)
+	return prefixError(ended, err)
 }
 
 // wrap adds the failed call to an error, and the fingerprint of the claim's ID; id is "" for no claim.

@@ -59,19 +59,19 @@ func (m Meaning) Of(err error) error {
 	}
 	switch m.Class {
 	case Unsent:
-		return MarkNotApplied(say(abstractions.ErrUnavailable, err))
+		return MarkNotApplied(prefixError(abstractions.ErrUnavailable, err))
 	case Refused:
 		return &abstractions.ThrottledError{RetryAfter: m.RetryAfter, Err: err}
 	case Denied:
-		return say(abstractions.ErrDenied, err)
+		return prefixError(abstractions.ErrDenied, err)
 	case NotSetUp:
-		return say(abstractions.ErrNotSetUp, err)
+		return prefixError(abstractions.ErrNotSetUp, err)
 	case Invalid:
-		return say(abstractions.ErrInvalid, err)
+		return prefixError(abstractions.ErrInvalid, err)
 	case Closed:
-		return say(abstractions.ErrClosed, err)
+		return prefixError(abstractions.ErrClosed, err)
 	}
-	return say(abstractions.ErrUnavailable, err)
+	return prefixError(abstractions.ErrUnavailable, err)
 }
 
 // NotInTime returns an ErrUnavailable for a request that was not sent within its time. Like a net.Error it has a
@@ -140,8 +140,8 @@ func (e *partialError) As(target any) bool {
 	return true
 }
 
-// known reports whether an error already matches an error of package abstractions.
-func known(err error) bool {
+// isClassified reports whether an error already matches an error of package abstractions.
+func isClassified(err error) bool {
 	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain
 	case *abstractions.HeldError, *abstractions.LostError:
 		return true
@@ -150,27 +150,27 @@ func known(err error) bool {
 }
 
 // WithText returns err with another text.
-func WithText(text string, err error) error { return &chain{text, []error{err}} }
+func WithText(text string, err error) error { return &textError{text, []error{err}} }
 
-// chain is a text for several errors.
-type chain struct {
+// textError is a text for several errors.
+type textError struct {
 	text string
 	errs []error
 }
 
-func (c *chain) Error() string   { return c.text }
-func (c *chain) Unwrap() []error { return c.errs }
+func (c *textError) Error() string   { return c.text }
+func (c *textError) Unwrap() []error { return c.errs }
 
-// say puts head before err, in the text and in the chain, unless err matches head already.
-func say(head, err error) error {
-	if errors.Is(err, head) {
+// prefixError puts prefix before err, in the text and in the chain, unless err matches prefix already.
+func prefixError(prefix, err error) error {
+	if errors.Is(err, prefix) {
 		return err
 	}
 	text := err.Error()
-	if !strings.HasPrefix(text, head.Error()) {
-		text = head.Error() + ": " + text
+	if !strings.HasPrefix(text, prefix.Error()) {
+		text = prefix.Error() + ": " + text
 	}
-	return &chain{text, []error{head, err}}
+	return &textError{text, []error{prefix, err}}
 }
 
 // withoutCause returns err without the cause of a context that has ended: the cause

@@ -42,9 +42,9 @@ func TestTextsAreShort(t *testing.T) {
 	cancel(cause)
 	for _, err := range []error{
 		Partial(fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errClient)), Partial(Partial(errClient)),
-		say(abstractions.ErrUnavailable, Partial(errClient)),
-		say(abstractions.ErrUnavailable, withoutCause(ctx, cause)),
-		say(context.Canceled, say(abstractions.ErrUnavailable, context.Canceled)),
+		prefixError(abstractions.ErrUnavailable, Partial(errClient)),
+		prefixError(abstractions.ErrUnavailable, withoutCause(ctx, cause)),
+		prefixError(context.Canceled, prefixError(abstractions.ErrUnavailable, context.Canceled)),
 	} {
 		for _, words := range []string{"backend unavailable", "begun", "context canceled"} {
 			require.LessOrEqual(t, strings.Count(err.Error(), words), 1, err)

@@ -28,13 +28,13 @@ func Go(do func() error, ended func(error)) { panics.Go(do, ended) }
 
 // AfterFunc is context.AfterFunc for code that may panic. A panic is dropped: there is no caller.
 func AfterFunc(ctx context.Context, do func()) (stop func() bool) {
-	return context.AfterFunc(ctx, guarded(do))
+	return context.AfterFunc(ctx, guardFunc(do))
 }
 
 // AfterTime is time.AfterFunc for code that may panic. A panic is dropped: there is no caller.
-func AfterTime(d time.Duration, do func()) *time.Timer { return time.AfterFunc(d, guarded(do)) }
+func AfterTime(d time.Duration, do func()) *time.Timer { return time.AfterFunc(d, guardFunc(do)) }
 
-func guarded(do func()) func() {
+func guardFunc(do func()) func() {
 	return func() {
 		_ = Guard(func() error {
 			do()

@@ -43,7 +43,7 @@ func TestGoAndGuard(t *testing.T) {
 	var g Group
 	var failed error
 	g.Go(func() error { panic("in a group") }, func(err error) { failed = err })
-	g.Go(func() error { panic("that nobody is told of") }, nil)
+	g.Go(func() error { panic("with no function for its end") }, nil)
 	g.Wait()
 	panicked := (*PanicError)(nil)
 	require.ErrorAs(t, failed, &panicked)
@@ -94,7 +94,7 @@ func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 	var found []string
 	for _, root := range []string{".", "../../providers", "../../auth"} {
 		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || forTests(path) {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || isExempt(path) {
 				return err
 			}
 			set := token.NewFileSet()
@@ -102,7 +102,7 @@ func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for _, at := range bare(file) {
+			for _, at := range findBareGoroutines(file) {
 				found = append(found, set.Position(at).String())
 			}
 			return nil
@@ -111,17 +111,17 @@ func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 	require.Empty(t, found, "use Go, Group, AfterFunc and AfterTime of package providerkit")
 }
 
-// forTests reports whether a file is of a package for tests, or is the one that may start goroutines.
-func forTests(path string) bool {
+// isExempt reports whether a file is of a package for tests, or is the one that may start goroutines.
+func isExempt(path string) bool {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	return path == "goroutines.go" || slices.ContainsFunc(parts, func(part string) bool {
 		return slices.Contains([]string{"authtest", "cosmostest", "dialecttest", "redistest"}, part)
 	})
 }
 
-// bare finds statements that start goroutines in which a panic ends the process. A context.AfterFunc may
+// findBareGoroutines finds statements that start goroutines in which a panic ends the process. A context.AfterFunc may
 // call a function whose name ends in cancel or stop, since that is package context's own.
-func bare(file *ast.File) (found []token.Pos) {
+func findBareGoroutines(file *ast.File) (found []token.Pos) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
@@ -171,5 +171,5 @@ func f(ctx context.Context, cancel func()) {
 }`
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
 	require.NoError(t, err)
-	require.Len(t, bare(file), 5)
+	require.Len(t, findBareGoroutines(file), 5)
 }

@@ -15,15 +15,15 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// lent returns an ability of p.
-func lent[T any](t *testing.T, p abstractions.Provider) T {
+// abilityOf returns an ability of p.
+func abilityOf[T any](t *testing.T, p abstractions.Provider) T {
 	ability, ok := abstractions.As[T](p)
 	require.True(t, ok)
 	return ability
 }
 
-// direct passes a call on.
-func direct(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
+// passOn passes a call on.
+func passOn(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 
 func TestEachCallIsIntercepted(t *testing.T) {
 	ctx := t.Context()
@@ -40,19 +40,19 @@ func TestEachCallIsIntercepted(t *testing.T) {
 	renewal := abstractions.RenewRequest{Name: "n", ID: "a", Token: grant.Token, TTL: time.Minute, State: grant.State}
 	_, err = p.Renew(ctx, renewal)
 	require.NoError(t, err)
-	results, err := lent[abstractions.BatchRenewer](t, p).RenewBatch(ctx, []abstractions.RenewRequest{renewal})
+	results, err := abilityOf[abstractions.BatchRenewer](t, p).RenewBatch(ctx, []abstractions.RenewRequest{renewal})
 	require.NoError(t, err)
 	require.Len(t, results, 1)
 	require.Equal(t, grant.Token, results[0].Grant.Token)
-	_, err = lent[abstractions.Waiter](t, p).Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "b"})
+	_, err = abilityOf[abstractions.Waiter](t, p).Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "b"})
 	require.NoError(t, err)
-	_, err = lent[abstractions.WaiterLister](t, p).Waiters(ctx, abstractions.WaitersRequest{Name: "n"})
+	_, err = abilityOf[abstractions.WaiterLister](t, p).Waiters(ctx, abstractions.WaitersRequest{Name: "n"})
 	require.NoError(t, err)
-	page, err := lent[abstractions.Lister](t, p).List(ctx, abstractions.ListRequest{})
+	page, err := abilityOf[abstractions.Lister](t, p).List(ctx, abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1)
-	require.NoError(t, lent[abstractions.Pinger](t, p).Ping(ctx))
-	history, err := lent[abstractions.HistoryReader](t, p).History(ctx, abstractions.HistoryRequest{Name: "n"})
+	require.NoError(t, abilityOf[abstractions.Pinger](t, p).Ping(ctx))
+	history, err := abilityOf[abstractions.HistoryReader](t, p).History(ctx, abstractions.HistoryRequest{Name: "n"})
 	require.NoError(t, err)
 	require.NotEmpty(t, history.Entries)
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
@@ -68,7 +68,7 @@ func TestEachCallIsIntercepted(t *testing.T) {
 
 func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
 	bare := struct{ abstractions.Provider }{memlease.New(memlease.Options{})}
-	p := providerkit.Intercept(bare, direct)
+	p := providerkit.Intercept(bare, passOn)
 	_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 	_, waiter := abstractions.As[abstractions.Waiter](p)
 	_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
@@ -117,29 +117,29 @@ func TestAnInterceptorDecides(t *testing.T) {
 	require.Zero(t, grant, "a reply that is lost")
 	handle = func(context.Context, *providerkit.Exchange) (any, error) { return nil, mine }
 	require.ErrorIs(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}), mine)
-	handle = direct
+	handle = passOn
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held, "the release was not sent")
 }
 
-// halved is a provider whose batch ends half-way.
-type halved struct{ abstractions.Provider }
+// halfBatcher is a provider whose batch ends half-way.
+type halfBatcher struct{ abstractions.Provider }
 
-func (halved) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (halfBatcher) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	return make([]abstractions.RenewResult, 1), abstractions.ErrUnavailable
 }
 
 func TestTheRepliesOfAHalfBatchAreKept(t *testing.T) {
-	p := providerkit.Intercept(halved{memlease.New(memlease.Options{})}, direct)
-	results, err := lent[abstractions.BatchRenewer](t, p).RenewBatch(t.Context(), make([]abstractions.RenewRequest, 2))
+	p := providerkit.Intercept(halfBatcher{memlease.New(memlease.Options{})}, passOn)
+	results, err := abilityOf[abstractions.BatchRenewer](t, p).RenewBatch(t.Context(), make([]abstractions.RenewRequest, 2))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.Len(t, results, 1)
 }
 
 func TestAnIdleInterceptorAllocatesNothing(t *testing.T) {
 	idle := true
-	p := providerkit.InterceptUnless(free{}, func(m providerkit.Method) bool { return idle && m != providerkit.MethodPing }, func(context.Context, *providerkit.Exchange) (any, error) {
+	p := providerkit.InterceptUnless(freeProvider{}, func(m providerkit.Method) bool { return idle && m != providerkit.MethodPing }, func(context.Context, *providerkit.Exchange) (any, error) {
 		return nil, abstractions.ErrDenied
 	})
 	ctx := t.Context()
@@ -153,15 +153,15 @@ func TestAnIdleInterceptorAllocatesNothing(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
-// free is a provider whose calls cost nothing.
-type free struct{ abstractions.Provider }
+// freeProvider is a provider whose calls cost nothing.
+type freeProvider struct{ abstractions.Provider }
 
-func (free) Acquire(context.Context, abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
+func (freeProvider) Acquire(context.Context, abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
 	return grant, nil
 }
 
-func (free) List(context.Context, abstractions.ListRequest) (page abstractions.ListResult, err error) {
+func (freeProvider) List(context.Context, abstractions.ListRequest) (page abstractions.ListResult, err error) {
 	return page, nil
 }
 
-func (free) Ping(context.Context) error { return nil }
+func (freeProvider) Ping(context.Context) error { return nil }

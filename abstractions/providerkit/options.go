@@ -246,9 +246,9 @@ func (f field) check() (want string) {
 		if n >= least && n <= most || f.has("forever") && v.Int() == int64(abstractions.Infinite) {
 			return ""
 		}
-		want = f.shown(least) + " or more"
+		want = f.formatInt(least) + " or more"
 		if f.has("max") {
-			want = f.shown(least) + " to " + f.shown(most)
+			want = f.formatInt(least) + " to " + f.formatInt(most)
 		}
 		if f.has("forever") {
 			want += ", or forever"
@@ -259,10 +259,10 @@ func (f field) check() (want string) {
 }
 
 // bound returns a number or duration in a tag.
-func (f field) bound(name string, otherwise int) int {
+func (f field) bound(name string, fallback int) int {
 	text, ok := f.tag[name]
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	if d, err := time.ParseDuration(text); err == nil && f.value.Type() == durationType {
 		return int(d)
@@ -274,7 +274,7 @@ func (f field) bound(name string, otherwise int) int {
 	return n
 }
 
-func (f field) shown(n int) string {
+func (f field) formatInt(n int) string {
 	if f.value.Type() == durationType {
 		return time.Duration(n).String()
 	}
@@ -306,9 +306,9 @@ func ExactlyOne(options any, names ...string) (string, error) {
 		want += ", or in Go " + strings.Join(inGo, ", ")
 	}
 	if len(given) == 0 {
-		return "", invalid("", words("with none set"), want)
+		return "", invalid("", unquotedText("with none set"), want)
 	}
-	return "", invalid("", words("with "+strings.Join(given, " and ")), want)
+	return "", invalid("", unquotedText("with "+strings.Join(given, " and ")), want)
 }
 
 // Describe returns the fields of options that are set as text, without secrets.

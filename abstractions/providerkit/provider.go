@@ -119,12 +119,12 @@ func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest)
 // List lists records: see abstractions.Lister.
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	invalid := cmp.Or(validText("Prefix", req.Prefix), validText("After", req.After))
-	return able(ctx, p, "list", "", invalid, req, abstractions.Lister.List)
+	return callAbility(ctx, p, "list", "", invalid, req, abstractions.Lister.List)
 }
 
 // Ping reports whether the backend answers: see abstractions.Pinger.
 func (p *Provider) Ping(ctx context.Context) error {
-	_, err := able(ctx, p, "ping", "", nil, struct{}{}, func(d abstractions.Pinger, ctx context.Context, none struct{}) (struct{}, error) {
+	_, err := callAbility(ctx, p, "ping", "", nil, struct{}{}, func(d abstractions.Pinger, ctx context.Context, none struct{}) (struct{}, error) {
 		return none, d.Ping(ctx)
 	})
 	return err
@@ -133,7 +133,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 // History reads what happened to a name: see abstractions.HistoryReader.
 func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
-	return able(ctx, p, "history", req.Name, invalid, req, abstractions.HistoryReader.History)
+	return callAbility(ctx, p, "history", req.Name, invalid, req, abstractions.HistoryReader.History)
 }
 
 // Wait registers a waiter: see abstractions.Waiter.
@@ -151,7 +151,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wake
 
 // Waiters lists the waiters for a name: see abstractions.WaiterLister.
 func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
-	return able(ctx, p, "waiters", req.Name, req.Validate(p.caps), req, abstractions.WaiterLister.Waiters)
+	return callAbility(ctx, p, "waiters", req.Name, req.Validate(p.caps), req, abstractions.WaiterLister.Waiters)
 }
 
 func validText(field, text string) error {
@@ -161,8 +161,8 @@ func validText(field, text string) error {
 	return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
 }
 
-// able makes a call that needs the ability D of the driver.
-func able[D, R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(D, context.Context, R) (T, error)) (T, error) {
+// callAbility makes a call that needs the ability D of the driver.
+func callAbility[D, R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(D, context.Context, R) (T, error)) (T, error) {
 	d, has := abstractions.As[D](p.driver)
 	if !has {
 		invalid = abstractions.ErrUnsupported
@@ -191,7 +191,7 @@ func run[R, T any](ctx context.Context, p *Provider, op, name, id string, invali
 		own, cancel = context.WithCancel(own)
 		defer cancel()
 		defer context.AfterFunc(p.running, cancel)()
-		value, err = detached(own, p, req, do)
+		value, err = callDetached(own, p, req, do)
 	} else {
 		defer p.end()
 		value, err = do(p.driver, own, req)

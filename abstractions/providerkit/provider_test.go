@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// both runs a test twice: with calls on their caller's goroutine, and with detached calls.
-func both(t *testing.T, test func(t *testing.T, detach bool)) {
+// runDetachedAndNot runs a test twice: with calls on their caller's goroutine, and with detached calls.
+func runDetachedAndNot(t *testing.T, test func(t *testing.T, detach bool)) {
 	for _, detach := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Detach=%t", detach), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(t, detach) })
@@ -32,7 +32,7 @@ func open(t *testing.T, d Driver, detach bool) *Provider {
 }
 
 func TestEveryCallSaysWhatItWas(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(context.Context) error { return errClient }}}
 		for what, call := range verbs(open(t, d, detach)) {
 			err := call(t.Context())
@@ -49,7 +49,7 @@ func TestEveryCallSaysWhatItWas(t *testing.T) {
 }
 
 func TestTrap_T265_TheErrorOfACallNamesItsClaim(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(context.Context) error { return errClient }}}
 		p := open(t, d, detach)
 		for what, call := range verbs(p) {
@@ -80,7 +80,7 @@ func TestTrap_T265_TheErrorOfACallNamesItsClaim(t *testing.T) {
 }
 
 func TestCallsSucceed(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(ctx context.Context) error {
 			deadline, ok := ctx.Deadline()
 			if !ok || time.Until(deadline) > 5*time.Second {
@@ -103,7 +103,7 @@ func TestCallsSucceed(t *testing.T) {
 }
 
 func TestInvalidRequestsAreNotSent(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("sent") }}}
 		p := open(t, d, detach)
 		_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Grace: -1})
@@ -136,7 +136,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 
 // A batch with invalid items sends the other items.
 func TestBatchItemsThatCannotWorkHaveTheirOwnErrors(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{}}
 		good := func(name string) abstractions.RenewRequest {
 			return abstractions.RenewRequest{Name: name, ID: "x", TTL: time.Minute}
@@ -175,7 +175,7 @@ func TestBatchItemsThatCannotWorkHaveTheirOwnErrors(t *testing.T) {
 
 // T66: an item without an answer is of unknown outcome, and neither renewed nor lost.
 func TestTrap_T66_MissingItemsOfABatchAreUnknown(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{}}
 		reqs := []abstractions.RenewRequest{{Name: "a", ID: "x", TTL: time.Minute}, {Name: "b", ID: "y", TTL: time.Minute}}
 		answered := abstractions.RenewResult{Grant: abstractions.Grant{Name: "a", ID: "x"}}
@@ -202,7 +202,7 @@ func TestTrap_T66_MissingItemsOfABatchAreUnknown(t *testing.T) {
 }
 
 func TestEndedContextTouchesNothing(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("touched") }}}
 		p := open(t, d, detach)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -235,7 +235,7 @@ func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	}
 	for what, report := range reports {
 		for _, cause := range causes {
-			both(t, func(t *testing.T, detach bool) {
+			runDetachedAndNot(t, func(t *testing.T, detach bool) {
 				d := &ableFake{fake: &fake{do: func(ctx context.Context) error {
 					<-ctx.Done()
 					return report(ctx)
@@ -272,7 +272,7 @@ func TestAnswerOutlivesTheContext(t *testing.T) {
 
 // A refusal after the end of the context is no refusal by the backend.
 func TestRefusalAfterTheContextIsUnknown(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &fake{class: func(error) Meaning { return Meaning{Class: Refused} }}
 		d.do = func(ctx context.Context) error { <-ctx.Done(); return errClient }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -289,7 +289,7 @@ func TestRefusalAfterTheContextIsUnknown(t *testing.T) {
 }
 
 func TestCallWithoutADeadlineIsBounded(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}}
 		p := open(t, d, detach)
 		for what, call := range verbs(p) {
@@ -356,7 +356,7 @@ func (d *metadataDriver) Acquire(ctx context.Context, req abstractions.AcquireRe
 }
 
 func TestAfterCloseEveryCallIsClosed(t *testing.T) {
-	both(t, func(t *testing.T, detach bool) {
+	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		closes := 0
 		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("called") }, closed: func() error { closes++; return errClient }}}
 		p := New(d, Config{Timeout: time.Second, Detach: detach})
@@ -447,7 +447,7 @@ func TestAbilitiesAreTheDrivers(t *testing.T) {
 	}
 	require.Equal(t, []bool{true, true, true, true, true, true}, has(full))
 	require.Equal(t, make([]bool, 6), has(bare))
-	require.Equal(t, []bool{false, false, false, true, false, false}, has(open(t, sometimes{&ableFake{fake: &fake{}}}, false)))
+	require.Equal(t, []bool{false, false, false, true, false, false}, has(open(t, pingerOnly{&ableFake{fake: &fake{}}}, false)))
 	_, err := bare.List(t.Context(), abstractions.ListRequest{})
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 	_, err = bare.RenewBatch(t.Context(), nil)
@@ -458,10 +458,10 @@ func TestAbilitiesAreTheDrivers(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }
 
-// sometimes is a driver whose method As hides all abilities but Pinger.
-type sometimes struct{ *ableFake }
+// pingerOnly is a driver whose method As hides all abilities but Pinger.
+type pingerOnly struct{ *ableFake }
 
-func (s sometimes) As(target any) bool {
+func (s pingerOnly) As(target any) bool {
 	pinger, ok := target.(*abstractions.Pinger)
 	if ok {
 		*pinger = s

@@ -55,7 +55,7 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	if req.TTL <= r.Left-r.Slack {
 		return Change{}
 	}
-	return r.prolong(max(req.TTL, min(r.TTL, r.Left)))
+	return r.extend(max(req.TTL, min(r.TTL, r.Left)))
 }
 
 // take gives a free name to the claim, under a new fencing token.
@@ -101,7 +101,7 @@ func (r *Record) refuse() Change {
 	return c
 }
 
-func (r *Record) prolong(ttl time.Duration) Change {
+func (r *Record) extend(ttl time.Duration) Change {
 	r.TTL, r.Left, r.Unsettled = ttl, ttl, false
 	return Change{Write: true, Deadline: true}
 }
@@ -116,7 +116,7 @@ func (r *Record) Renew(req abstractions.RenewRequest) Change {
 		}
 		return Change{Err: lost}
 	}
-	c := r.prolong(req.TTL)
+	c := r.extend(req.TTL)
 	if req.Metadata != nil {
 		r.setMetadata(req.Metadata)
 	}
@@ -148,7 +148,7 @@ func (r *Record) lost(id string, token int64) abstractions.LostReason {
 // also for a name that was never used, since the acquire may still be in flight.
 func (r *Record) Release(req abstractions.ReleaseRequest) Change {
 	if r.ID == req.ID {
-		return r.leave()
+		return r.releaseHolder()
 	}
 	if known, _ := r.Ended.Find(req.ID); known {
 		return Change{}
@@ -157,8 +157,8 @@ func (r *Record) Release(req abstractions.ReleaseRequest) Change {
 	return Change{Write: true}
 }
 
-// leave ends the claim of the latest holder.
-func (r *Record) leave() Change {
+// releaseHolder ends the claim of the latest holder.
+func (r *Record) releaseHolder() Change {
 	c := Change{Write: true, Deadline: true}
 	if r.Held() {
 		c.Wake = true

@@ -391,8 +391,8 @@ func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 	}
 }
 
-// world applies requests to a record and keeps its own account of the results.
-type world struct {
+// ruleModel applies requests to a record and keeps its own account of the results.
+type ruleModel struct {
 	r       Record
 	expires time.Duration // of the lease, since noon; Infinite
 	now     time.Duration
@@ -407,14 +407,14 @@ type world struct {
 	known    Ended // after the latest request
 }
 
-func (w *world) read() {
+func (w *ruleModel) read() {
 	w.r.Now, w.r.Left = noon.Add(w.now), w.expires
 	if w.expires != abstractions.Infinite {
 		w.r.Left = w.expires - w.now
 	}
 }
 
-func (w *world) wrote(c Change) {
+func (w *ruleModel) wrote(c Change) {
 	if c.Deadline {
 		w.expires = w.r.Left
 		if w.r.Left != abstractions.Infinite {
@@ -432,7 +432,7 @@ func (w *world) wrote(c Change) {
 }
 
 // end records that an ID ended. An ID that is remembered keeps its time.
-func (w *world) end(id string, before Record) {
+func (w *ruleModel) end(id string, before Record) {
 	if known, _ := before.Ended.Find(id); known {
 		return
 	}
@@ -441,7 +441,7 @@ func (w *world) end(id string, before Record) {
 }
 
 // mustRefuse reports whether an ID that ended is within the bounds of the memory.
-func (w *world) mustRefuse(id string) bool {
+func (w *ruleModel) mustRefuse(id string) bool {
 	at, ended := w.ended[id]
 	younger := len(w.order) - 1 - slices.Index(w.order, id)
 	return ended && (younger < EndedLeast || younger < EndedMost && w.now-at < EndedFor)
@@ -449,7 +449,7 @@ func (w *world) mustRefuse(id string) bool {
 
 func TestTheLifeOfALeaseByChance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{claims: map[string]int64{}, ended: map[string]time.Duration{}}
+		w := &ruleModel{claims: map[string]int64{}, ended: map[string]time.Duration{}}
 		w.r.Name = "n"
 		ids := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
 		ttls := rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, abstractions.Infinite})

@@ -42,11 +42,11 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// words is the value of an InvalidError that is shown without quotes.
-type words string
+// unquotedText is the value of an InvalidError that is shown without quotes.
+type unquotedText string
 
 // NotShown replaces a secret as the value of an InvalidError.
-const NotShown words = "(not shown)"
+const NotShown unquotedText = "(not shown)"
 
 // Shown returns text as the value of an InvalidError: NotShown if it may be a
 // secret in the wrong place. Keys, tokens and most passwords are longer than 24

@@ -21,7 +21,7 @@ const maxMarks = 3
 // U+0020, blank letters, variation selectors, and each combining mark without a letter or after the third on a
 // letter. A backslash stays as it is, so the result is only for people.
 func Visible(text string) string {
-	return spell(text, func(b []byte, r rune) []byte {
+	return escapeInvisible(text, func(b []byte, r rune) []byte {
 		quoted := strconv.QuoteRuneToASCII(r)
 		return append(b, quoted[1:len(quoted)-1]...)
 	})
@@ -36,7 +36,7 @@ func WriteJSON(w io.Writer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	text := spell(strings.TrimSuffix(line.String(), "\n"), func(b []byte, r rune) []byte {
+	text := escapeInvisible(strings.TrimSuffix(line.String(), "\n"), func(b []byte, r rune) []byte {
 		for _, unit := range utf16.Encode([]rune{r}) {
 			b = fmt.Appendf(b, `\u%04x`, unit)
 		}
@@ -46,8 +46,8 @@ func WriteJSON(w io.Writer, value any) error {
 	return err
 }
 
-// spell escapes the runes of a text that can't be seen.
-func spell(text string, escape func([]byte, rune) []byte) string {
+// escapeInvisible escapes the runes of a text that can't be seen.
+func escapeInvisible(text string, escape func([]byte, rune) []byte) string {
 	var b []byte
 	marks := maxMarks // on the latest letter; no mark may stand before the first letter
 	for _, r := range text {

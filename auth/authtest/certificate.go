@@ -50,9 +50,9 @@ func (s *Server) certificate() string {
 	return string(own.file)
 }
 
-// signed reports whether the client has signed an assertion:
+// isSigned reports whether the client has signed an assertion:
 // learn.microsoft.com/entra/identity-platform/certificate-credentials. Caller holds mu.
-func (s *Server) signed(assertion, audience string) bool {
+func (s *Server) isSigned(assertion, audience string) bool {
 	own, err := s.pair()
 	if err != nil {
 		return false

@@ -12,9 +12,9 @@ import (
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", s.configuration)
-	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", s.counted(s.token))
-	mux.HandleFunc("GET /identity", s.counted(s.managedIdentity))
-	mux.HandleFunc("GET /job", s.counted(s.jobToken))
+	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", s.countRequests(s.token))
+	mux.HandleFunc("GET /identity", s.countRequests(s.managedIdentity))
+	mux.HandleFunc("GET /job", s.countRequests(s.jobToken))
 	return mux
 }
 
@@ -30,8 +30,8 @@ func (s *Server) configuration(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// counted counts a request, and answers with an error after Fail. The handler runs under mu.
-func (s *Server) counted(handle http.HandlerFunc) http.HandlerFunc {
+// countRequests counts a request, and answers with an error after Fail. The handler runs under mu.
+func (s *Server) countRequests(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if secret != "" && secret != s.secret {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS7000215: Invalid client secret provided.")
 		return
-	} else if secret == "" && !s.subjects[assertion] && !s.signed(assertion, s.base+r.URL.Path) {
+	} else if secret == "" && !s.subjects[assertion] && !s.isSigned(assertion, s.base+r.URL.Path) {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS700024: Client assertion is not within its valid time range, or not trusted.")
 		return
 	}

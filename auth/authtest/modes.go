@@ -59,7 +59,7 @@ func (s *Server) Certificate() auth.Options {
 	s.t.Helper()
 	o := s.options(auth.ServicePrincipal)
 	o.ServicePrincipal = auth.ServicePrincipalOptions{
-		TenantID: TenantID, ClientID: ClientID, CertificatePath: s.live("certificate.pfx", s.certificate), CertificatePassword: certificatePassword,
+		TenantID: TenantID, ClientID: ClientID, CertificatePath: s.rotatedFile("certificate.pfx", s.certificate), CertificatePassword: certificatePassword,
 	}
 	return o
 }
@@ -126,11 +126,11 @@ func (s *Server) subject(context.Context) (string, error) {
 
 func (s *Server) subjectFile() string {
 	s.t.Helper()
-	return s.live("token", func() string { return s.newSubject() + "\n" })
+	return s.rotatedFile("token", func() string { return s.newSubject() + "\n" })
 }
 
-// live writes a file that Rotate renews.
-func (s *Server) live(name string, contents func() string) string {
+// rotatedFile writes a file that Rotate renews.
+func (s *Server) rotatedFile(name string, contents func() string) string {
 	s.t.Helper()
 	path := filepath.Join(s.t.TempDir(), name)
 	s.mu.Lock()

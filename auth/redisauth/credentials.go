@@ -24,8 +24,8 @@ const (
 	// (learn.microsoft.com/entra/identity-platform/reference-error-codes).
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	// shortest is the least pause before a token is replaced, even if the token expires at once.
-	shortest = 10 * time.Millisecond
+	// minPause is the least pause before a token is replaced, even if the token expires at once.
+	minPause = 10 * time.Millisecond
 )
 
 // go-redis-entraid 1.0.7 can't replace Credentials. Between a token's renewal time and its end, each new connection sends a
@@ -133,7 +133,7 @@ func (c *Credentials) replace() error {
 			return nil, err
 		}
 		return nil, providerkit.Guard(func() error {
-			for _, listener := range c.keep(next) {
+			for _, listener := range c.setCurrent(next) {
 				listener.OnNext(next)
 			}
 			return nil
@@ -158,8 +158,8 @@ func (c *Credentials) token() (*signIn, error) {
 	return signIn, err
 }
 
-// keep makes a token the current one, and returns the listeners to notify. Locks mu.
-func (c *Credentials) keep(next *signIn) []redisauth.CredentialsListener {
+// setCurrent makes a token the current one, and returns the listeners to notify. Locks mu.
+func (c *Credentials) setCurrent(next *signIn) []redisauth.CredentialsListener {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != nil && next.token == c.current.token {
@@ -191,7 +191,7 @@ func (c *Credentials) renew() error {
 		case <-c.changed:
 			failures = 0
 			continue
-		case <-time.After(max(shortest, pause)):
+		case <-time.After(max(minPause, pause)):
 		}
 		if pause, _ = c.left(); pause > 0 { // the listeners have gone, or a connection has replaced the token
 			continue

@@ -51,7 +51,7 @@ func TestTrap_T48_TokensAreReplacedInTime(t *testing.T) {
 			subscribe(t, credentials, l)
 			begun := time.Now()
 			time.Sleep(10*c.every + c.every/2)
-			require.Equal(t, []string{"2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}, l.heard())
+			require.Equal(t, []string{"2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}, l.received())
 			synctest.Wait()
 			for i, at := range l.at {
 				require.Equal(t, time.Duration(i+1)*c.every, at.Sub(begun))
@@ -87,10 +87,10 @@ func TestFailuresAreRepeated(t *testing.T) {
 		require.ErrorContains(t, err, "away")
 		s.set(func() { s.err = nil })
 		time.Sleep(31 * time.Second)
-		require.Equal(t, []string{"2"}, l.heard())
+		require.Equal(t, []string{"2"}, l.received())
 		require.Empty(t, l.errs)
 		time.Sleep(55 * time.Minute)
-		require.Equal(t, []string{"2", "3"}, l.heard(), "back to the usual")
+		require.Equal(t, []string{"2", "3"}, l.received(), "back to the usual")
 	})
 }
 
@@ -110,7 +110,7 @@ func TestConnectionEndsAPause(t *testing.T) {
 		token, _ := subscribe(t, c, new(listener))
 		require.Equal(t, "2", token)
 		time.Sleep(7 * time.Second)
-		require.Equal(t, []string{"2", "3", "4"}, l.heard())
+		require.Equal(t, []string{"2", "3", "4"}, l.received())
 	})
 }
 
@@ -123,11 +123,11 @@ func TestSameTokenOnceMore(t *testing.T) {
 		subscribe(t, c, l)
 		s.set(func() { s.repeat = true })
 		time.Sleep(57 * time.Minute)
-		require.Empty(t, l.heard())
+		require.Empty(t, l.received())
 		require.InDelta(t, 9, s.requests(), 3)
 		s.set(func() { s.repeat = false })
 		time.Sleep(31 * time.Second)
-		require.Equal(t, []string{"2"}, l.heard())
+		require.Equal(t, []string{"2"}, l.received())
 	})
 }
 
@@ -145,9 +145,9 @@ func TestNobodyListens(t *testing.T) {
 		require.Equal(t, 1, s.requests())
 		token, _ := subscribe(t, c, l)
 		require.Equal(t, "2", token)
-		require.Empty(t, l.heard())
+		require.Empty(t, l.received())
 		time.Sleep(56 * time.Minute)
-		require.Equal(t, []string{"3"}, l.heard())
+		require.Equal(t, []string{"3"}, l.received())
 	})
 }
 
@@ -164,7 +164,7 @@ func TestConnectionAfterAPause(t *testing.T) {
 		token, _ := subscribe(t, c, l)
 		require.Equal(t, "1", token)
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"2"}, l.heard())
+		require.Equal(t, []string{"2"}, l.received())
 	})
 }
 
@@ -177,10 +177,10 @@ func TestSubscribingAgainIsTheSame(t *testing.T) {
 		subscribe(t, c, l)
 		_, unsubscribe := subscribe(t, c, l)
 		time.Sleep(56 * time.Minute)
-		require.Equal(t, []string{"2"}, l.heard())
+		require.Equal(t, []string{"2"}, l.received())
 		unsubscribe()
 		time.Sleep(time.Hour)
-		require.Equal(t, []string{"2"}, l.heard())
+		require.Equal(t, []string{"2"}, l.received())
 	})
 }
 
@@ -198,7 +198,7 @@ func TestNoTokenIsMissed(t *testing.T) {
 				token, _ := subscribe(t, c, l)
 				last := token
 				time.Sleep(10 * time.Second)
-				for _, heard := range l.heard() {
+				for _, heard := range l.received() {
 					require.Equal(t, fmt.Sprint(number(t, last)+1), heard)
 					last = heard
 				}
@@ -271,14 +271,14 @@ func TestTokensComeInOrder(t *testing.T) {
 		for i := range listeners {
 			listeners[i] = new(listener)
 			subscribe(t, c, listeners[i])
-			_, _, err := c.Subscribe(&calling{call: func() { time.Sleep(time.Duration(i) * 100 * time.Millisecond) }})
+			_, _, err := c.Subscribe(&callingListener{call: func() { time.Sleep(time.Duration(i) * 100 * time.Millisecond) }})
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Minute)
 		require.NoError(t, c.Close())
 		for _, l := range listeners {
-			require.NotEmpty(t, l.heard())
-			require.IsIncreasing(t, numbers(t, l.heard()))
+			require.NotEmpty(t, l.received())
+			require.IsIncreasing(t, numbers(t, l.received()))
 		}
 	})
 }
@@ -296,7 +296,7 @@ func TestListenersMayCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, &source{lifetime: time.Hour})
 		ends := make(chan redisauth.UnsubscribeFunc, 1)
-		l := &calling{call: func() {
+		l := &callingListener{call: func() {
 			require.NoError(t, (<-ends)())
 			subscribe(t, c, new(listener))
 		}}
@@ -308,13 +308,13 @@ func TestListenersMayCallBack(t *testing.T) {
 	})
 }
 
-type calling struct {
+type callingListener struct {
 	listener
 	call  func()
 	calls atomic.Int32
 }
 
-func (c *calling) OnNext(redisauth.Credentials) {
+func (c *callingListener) OnNext(redisauth.Credentials) {
 	c.calls.Add(1)
 	c.call()
 }

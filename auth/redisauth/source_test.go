@@ -19,19 +19,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // source is a credential whose tokens are numbered.
 type source struct {
-	mu       sync.Mutex
-	asked    []time.Time
-	issued   int
-	lifetime time.Duration
-	refresh  time.Duration
-	takes    time.Duration
-	err      error
-	repeat   bool // GetToken returns the latest token again
+	mu        sync.Mutex
+	requested []time.Time
+	issued    int
+	lifetime  time.Duration
+	refresh   time.Duration
+	takes     time.Duration
+	err       error
+	repeat    bool // GetToken returns the latest token again
 }
 
 func (s *source) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	s.mu.Lock()
-	s.asked = append(s.asked, time.Now())
+	s.requested = append(s.requested, time.Now())
 	takes := s.takes
 	s.mu.Unlock()
 	select {
@@ -63,7 +63,7 @@ func (s *source) set(change func()) {
 func (s *source) times() []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
+	return slices.Clone(s.requested)
 }
 
 func (s *source) requests() int { return len(s.times()) }
@@ -89,7 +89,7 @@ func (l *listener) OnError(err error) {
 	l.errs = append(l.errs, err)
 }
 
-func (l *listener) heard() []string {
+func (l *listener) received() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.tokens)

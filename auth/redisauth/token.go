@@ -32,9 +32,9 @@ func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }
 
-// lead is the remaining lifetime at which a token is replaced at the latest. Before that,
+// renewBefore is the remaining lifetime at which a token is replaced at the latest. Before that,
 // azidentity returns the same token.
-const lead = 5 * time.Minute
+const renewBefore = 5 * time.Minute
 
 // newSignIn parses a token that was received at now.
 func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, error) {
@@ -49,7 +49,7 @@ func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, e
 		return nil, fmt.Errorf("%w: the token expired %v ago: is the clock right?", leasing.ErrUnavailable, -left)
 	}
 	s := &signIn{user: user, token: token.Token, expires: token.ExpiresOn}
-	s.renewAt = token.ExpiresOn.Add(-min(lead, left/4))
+	s.renewAt = token.ExpiresOn.Add(-min(renewBefore, left/4))
 	if r := token.RefreshOn; !r.IsZero() && r.Before(s.renewAt) {
 		s.renewAt = r
 	}

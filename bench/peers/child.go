@@ -60,8 +60,8 @@ func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	return cmd, err
 }
 
-// runApart runs a task in a process of its own.
-func runApart(ctx context.Context, t task) (metrics, error) {
+// runInProcess runs a task in a process of its own.
+func runInProcess(ctx context.Context, t task) (metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, taskLimit+10*time.Second)
 	defer cancel()
 	t.Prefix = "bench-peers:" + rand.Text()
@@ -97,7 +97,7 @@ func childMain(text string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), taskLimit)
 	defer cancel()
 	if t.Name != "" {
-		fmt.Fprintf(os.Stderr, "peers: %s: %v\n", t.Name, t.live(ctx))
+		fmt.Fprintf(os.Stderr, "peers: %s: %v\n", t.Name, t.runLocker(ctx))
 		return 1
 	}
 	m, err := t.run(ctx)

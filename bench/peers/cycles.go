@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// namesEach is the number of names that a goroutine acquires in turn. A program uses
+	// namesPerGoroutine is the number of names that a goroutine acquires in turn. A program uses
 	// the same names repeatedly, so the servers have seen these names before.
-	namesEach = 16
-	// mostFailures is the number of failures in a row that ends a measurement.
-	mostFailures = 100
+	namesPerGoroutine = 16
+	// maxFailures is the number of failures in a row that ends a measurement.
+	maxFailures = 100
 )
 
 // cycles measures the acquire and release of names that no other goroutine wants, from
@@ -27,12 +27,12 @@ func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 		var done, failed atomic.Int64
 		used, err := b.during(ctx, b.Size.Window, clients, func(running context.Context, client lockers.Locker, who int) error {
 			for i, inARow := 0, 0; running.Err() == nil; i++ {
-				err := cycle(context.WithoutCancel(running), client, b.name(who, i%namesEach))
+				err := cycle(context.WithoutCancel(running), client, b.name(who, i%namesPerGoroutine))
 				switch {
 				case err == nil:
 					inARow = 0
 					b.count(&done)
-				case inARow == mostFailures:
+				case inARow == maxFailures:
 					return err
 				default:
 					inARow++

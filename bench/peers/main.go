@@ -24,7 +24,7 @@ func main() {
 		os.Exit(childMain(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := parentMain(ctx, os.Args[1:], short, os.Stdout, os.Stderr)
+	status := parentMain(ctx, os.Args[1:], shortSize, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
@@ -42,7 +42,7 @@ func parentMain(ctx context.Context, args []string, size size, out, side io.Writ
 		return 2
 	}
 	if *isLong {
-		size = long
+		size = longSize
 	}
 	on, known := lockers.Backends[*backend]
 	p := plan{backend: *backend, url: os.Getenv(on.Variable), size: size, results: map[string][]metrics{}}
@@ -140,9 +140,9 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 			if w.slow && round >= p.size.SlowRounds {
 				continue
 			}
-			for _, peer := range inTurn(w.peers(p.peers), round) {
+			for _, peer := range roundOrder(w.peers(p.peers), round) {
 				start := time.Now()
-				m, err := runApart(ctx, task{Backend: p.backend, Workload: w.name, Peer: peer.Name, URL: w.url(p.url), Size: p.size})
+				m, err := runInProcess(ctx, task{Backend: p.backend, Workload: w.name, Peer: peer.Name, URL: w.url(p.url), Size: p.size})
 				if ctx.Err() != nil {
 					return
 				}
@@ -157,9 +157,9 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 	}
 }
 
-// inTurn orders the peers of a round. Each round begins with another peer, and
+// roundOrder orders the peers of a round. Each round begins with another peer, and
 // every other round goes backwards, so no peer always comes after the same peer.
-func inTurn(peers []lockers.Peer, round int) []lockers.Peer {
+func roundOrder(peers []lockers.Peer, round int) []lockers.Peer {
 	first := round % max(len(peers), 1)
 	turned := slices.Concat(peers[first:], peers[:first])
 	if round%2 == 1 {

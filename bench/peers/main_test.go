@@ -110,7 +110,7 @@ func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
 // TestContestSeesTwoInside: a lock that admits two holders gives no result.
 func TestContestSeesTwoInside(t *testing.T) {
 	for _, yields := range []bool{true, false} {
-		_, err := contestOf(t, lockers.Peer{Name: "open", Open: openDoor}, yields)
+		_, err := contestOf(t, lockers.Peer{Name: "open", Open: newOpenLocker}, yields)
 		assert.ErrorIs(t, err, errTwo)
 	}
 }
@@ -137,22 +137,22 @@ func TestContestCounts(t *testing.T) {
 
 // TestIdleSeesTwoInside: as in TestContestSeesTwoInside.
 func TestIdleSeesTwoInside(t *testing.T) {
-	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: openDoor}, store: lockers.Servers{}}
+	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: newOpenLocker}, store: lockers.Servers{}}
 	_, err := idle(t.Context(), b)
 	assert.ErrorIs(t, err, errTwo)
 }
 
-// openDoor opens a lock that excludes no other client.
-func openDoor(context.Context, lockers.Config) (lockers.Locker, error) { return door{}, nil }
+// newOpenLocker opens a lock that excludes no other client.
+func newOpenLocker(context.Context, lockers.Config) (lockers.Locker, error) { return openLocker{}, nil }
 
-type door struct{ lockers.Locker }
+type openLocker struct{ lockers.Locker }
 
-func (door) Try(context.Context, string) (lockers.Lock, error)     { return door{}, nil }
-func (door) Acquire(context.Context, string) (lockers.Lock, error) { return door{}, nil }
-func (door) Keep()                                                 {}
-func (door) Kept() bool                                            { return true }
-func (door) Release(context.Context) error                         { return nil }
-func (door) Close() error                                          { return nil }
+func (openLocker) Try(context.Context, string) (lockers.Lock, error)     { return openLocker{}, nil }
+func (openLocker) Acquire(context.Context, string) (lockers.Lock, error) { return openLocker{}, nil }
+func (openLocker) Keep()                                                 {}
+func (openLocker) Kept() bool                                            { return true }
+func (openLocker) Release(context.Context) error                         { return nil }
+func (openLocker) Close() error                                          { return nil }
 
 func TestMissingServerIsNamed(t *testing.T) {
 	t.Setenv(oneServer, "")
@@ -223,7 +223,7 @@ func TestPeersTakeTurns(t *testing.T) {
 	before := map[string]map[string]bool{} // the peers that came just before each peer
 	firsts := map[string]bool{}
 	for round := range 4 {
-		turn := inTurn(lockers.All, round)
+		turn := roundOrder(lockers.All, round)
 		assert.ElementsMatch(t, strings.Split(names(lockers.All, peerName), ","), strings.Split(names(turn, peerName), ","))
 		firsts[turn[0].Name] = true
 		for i := 1; i < len(turn); i++ {

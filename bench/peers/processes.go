@@ -13,9 +13,9 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// live runs a process that acquires a name and prints the time: once, to hold the name until
+// runLocker runs a process that acquires a name and prints the time: once, to hold the name until
 // the process is killed, or in a loop. It returns only if it fails.
-func (t task) live(ctx context.Context) error {
+func (t task) runLocker(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 	n := 0
 	busy, err := over(func(context.Context) error {
 		n++
-		return cycle(ctx, client, b.name("other", n%namesEach))
+		return cycle(ctx, client, b.name("other", n%namesPerGoroutine))
 	})
 	if err != nil {
 		return nil, err

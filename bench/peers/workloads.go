@@ -48,11 +48,11 @@ type size struct {
 }
 
 var (
-	short = size{
+	shortSize = size{
 		Rounds: 3, SlowRounds: 1, Settle: 500 * time.Millisecond, Window: 2 * time.Second, IdleWindow: 20 * time.Second, HeldWindow: 24 * time.Second,
 		Handoffs: 4 * time.Second, Kills: 5, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}
-	long = size{
+	longSize = size{
 		Rounds: 5, SlowRounds: 5, Settle: time.Second, Window: 5 * time.Second, IdleWindow: 30 * time.Second, HeldWindow: time.Minute,
 		Handoffs: 15 * time.Second, Kills: 10, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}

@@ -54,14 +54,14 @@ type backend struct {
 var backends = []backend{
 	{name: "sqlite", url: sqlite, open: openSQLite},
 	{name: "postgres", url: postgres, open: openPostgres},
-	{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis},
+	{name: "redis", url: serverURL("LEASING_TEST_REDIS"), open: openRedis},
 	// Redlock waits for a server only for a part of the TTL.
-	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
+	{name: "redlock", url: serverURL("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
 	{name: "blob", url: azurite, open: openBlob, slow: true},
-	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
-	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
-	{name: "etcd", url: named("LEASING_TEST_ETCD"), open: openEtcd},
-	{name: "consul", url: named("LEASING_TEST_CONSUL"), open: openConsul},
+	{name: "cosmos", url: serverURL("LEASING_TEST_COSMOS"), open: openCosmos},
+	{name: "s3", url: serverURL("LEASING_TEST_S3"), open: openS3},
+	{name: "etcd", url: serverURL("LEASING_TEST_ETCD"), open: openEtcd},
+	{name: "consul", url: serverURL("LEASING_TEST_CONSUL"), open: openConsul},
 	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
@@ -118,7 +118,7 @@ func TestConformanceWithoutFaults(t *testing.T) {
 			}
 			url := b.url(t)
 			h := b.harness(url, chaos.Plan{})
-			h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.wrapped(t, url, chaos.Plan{}) }
+			h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.openInChaos(t, url, chaos.Plan{}) }
 			providertest.Run(t, h)
 		})
 	}
@@ -137,11 +137,11 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 		{Fault: chaos.Fault{Kind: chaos.FaultWakeupsLost}, When: never},
 		{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: time.Hour}},
 	}}
-	b := backend{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis}
+	b := backend{name: "redis", url: serverURL("LEASING_TEST_REDIS"), open: openRedis}
 	t.Run(b.name, func(t *testing.T) {
 		url := b.url(t)
 		h := b.harness(url, plan)
-		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.opened(t, url) }
+		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.openBackend(t, url) }
 		providertest.Run(t, h)
 	})
 }
@@ -151,26 +151,26 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
 	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	return providertest.Harness{
-		New:         func(t testing.TB) leasing.Provider { return b.wrapped(t, url, plan) },
-		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
+		New:         func(t testing.TB) leasing.Provider { return b.openInChaos(t, url, plan) },
+		Unreachable: func(t testing.TB) leasing.Provider { return b.openInChaos(t, url, outage) },
 		TTL:         b.ttl,
 		Except: map[string]string{
-			"Wait_AnUnusedWakeupIsPassedOn":          "the wrapper has taken it, to lose or to delay it",
-			"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver": "the wrapper takes the wake-ups of one that is stuck",
+			"Wait_AnUnusedWakeupIsPassedOn":                    "the wrapper has taken it, to lose or to delay it",
+			"Trap_T93_AWaiterThatIgnoresItsWakeupIsPassedOver": "the wrapper takes the wake-ups of a waiter that is stuck",
 		},
 		Watched: b.name == "consul",
 	}
 }
 
-func (b backend) opened(t testing.TB, url string) leasing.Provider {
+func (b backend) openBackend(t testing.TB, url string) leasing.Provider {
 	p, err := b.open(t, url)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
 
-func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Provider {
-	p, err := chaos.Wrap(b.opened(t, url), plan, chaos.Options{})
+func (b backend) openInChaos(t testing.TB, url string, plan chaos.Plan) leasing.Provider {
+	p, err := chaos.Wrap(b.openBackend(t, url), plan, chaos.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -183,19 +183,19 @@ func sqlite(t *testing.T) string {
 
 // mariadb returns the URL of tables of the test's own.
 func mariadb(t *testing.T) string {
-	return fmt.Sprintf("%s&history=true&table=chaos_%d_%d", named("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
+	return fmt.Sprintf("%s&history=true&table=chaos_%d_%d", serverURL("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
 }
 
 // azurite returns the URL of a container, which is made when it is needed.
 func azurite(t *testing.T) string {
 	const variable = "LEASING_TEST_AZURITE"
-	named(variable)(t)
+	serverURL(variable)(t)
 	return "azblob:///chaos?create=true&connection_string_env=" + variable
 }
 
 // postgres returns the URL of the server with a schema of the test's own.
 func postgres(t *testing.T) string {
-	raw := named("LEASING_TEST_POSTGRES")(t)
+	raw := serverURL("LEASING_TEST_POSTGRES")(t)
 	schema := fmt.Sprintf("chaos_%d_%d", os.Getpid(), time.Now().UnixNano())
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context()) // the test has ended
@@ -215,7 +215,7 @@ func postgres(t *testing.T) string {
 	return u.String()
 }
 
-// named returns the URL that an environment variable holds.
-func named(variable string) func(t *testing.T) string {
+// serverURL returns the URL that an environment variable holds.
+func serverURL(variable string) func(t *testing.T) string {
 	return func(t *testing.T) string { return servertest.Require(t, variable) }
 }

@@ -30,8 +30,8 @@ import (
 
 const secret = "a-token-of-enough-bytes"
 
-// patience bounds the time that a browser on a busy machine may take.
-const patience = time.Minute
+// timeout bounds the time that a browser on a busy machine may take.
+const timeout = time.Minute
 
 // newBrowser starts Chromium.
 func newBrowser(t *testing.T) context.Context {
@@ -78,15 +78,15 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	p.do(command(log.Enable, struct{}{}))
 	t.Cleanup(func() {
 		if t.Failed() {
-			p.shoot("failed")
+			p.screenshot("failed")
 		}
-		require.Empty(t, p.complained())
+		require.Empty(t, p.takeComplaints())
 	})
 	return p
 }
 
-// complained returns the errors so far, and forgets them all.
-func (p *tab) complained() []string {
+// takeComplaints returns the errors so far, and forgets them all.
+func (p *tab) takeComplaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer func() { p.complaints = nil }()
@@ -95,7 +95,7 @@ func (p *tab) complained() []string {
 
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	require.NoError(p.t, chromedp.Do(ctx, steps...))
 }
@@ -103,7 +103,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // open goes to a page and returns the status of the answer.
 func (p *tab) open(url string) int {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	reply, err := chromedp.RunResponse(ctx, chromedp.Navigate(url))
 	require.NoError(p.t, err)
@@ -130,7 +130,7 @@ func (p *tab) wait(expression string) {
 }
 
 func eventually(holds func() bool) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		if holds() {
 			return true
 		}
@@ -166,9 +166,9 @@ func (p *tab) signIn(user, password string) {
 	p.do(command(fetch.Enable, fetch.EnableParams{HandleAuthRequests: &handle}))
 }
 
-// shoot saves a screenshot in the folder that LEASING_TEST_SCREENSHOTS names, if that
+// screenshot saves a screenshot in the folder that LEASING_TEST_SCREENSHOTS names, if that
 // variable is set.
-func (p *tab) shoot(name string) {
+func (p *tab) screenshot(name string) {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	require.NoError(p.t, err)
@@ -194,14 +194,14 @@ type world struct {
 	url      string
 }
 
-// overdue is the memory provider, but the holders of some names seem to be late with
+// overdueProvider is the memory provider, but the holders of some names seem to be late with
 // their renewals.
-type overdue struct {
+type overdueProvider struct {
 	leasing.Provider
 	names []string
 }
 
-func (p overdue) As(target any) bool {
+func (p overdueProvider) As(target any) bool {
 	switch target := target.(type) {
 	case *abstractions.Lister:
 		*target = p
@@ -217,7 +217,7 @@ func (p overdue) As(target any) bool {
 	return true
 }
 
-func (p overdue) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+func (p overdueProvider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	lister, _ := abstractions.As[abstractions.Lister](p.Provider)
 	page, err := lister.List(ctx, req)
 	for i, record := range page.Records {
@@ -230,7 +230,7 @@ func (p overdue) List(ctx context.Context, req abstractions.ListRequest) (abstra
 
 func newWorld(t *testing.T, options console.Options, late ...string) *world {
 	t.Helper()
-	w := &world{t: t, provider: overdue{memlease.New(memlease.Options{History: 1000}), late}}
+	w := &world{t: t, provider: overdueProvider{memlease.New(memlease.Options{History: 1000}), late}}
 	options.Provider, options.Refresh = w.provider, 100*time.Millisecond
 	page, err := console.New(w.manager("console"), options)
 	require.NoError(t, err)

@@ -96,7 +96,7 @@ func breaksALease(t *testing.T, browser context.Context) {
 	p.says("End token " + strconv.FormatInt(lease.Token(), 10))
 	p.do(chromedp.SendKeys(chromedp.CSS("input[name=typed]"), "jobs/repost"), chromedp.SendKeys(chromedp.CSS("input[name=reason]"), "it hangs since noon"), chromedp.Click(chromedp.CSS("button.danger")))
 	p.says("The name that you typed does not match.")
-	require.Len(t, p.complained(), 1) // Chromium logs the status
+	require.Len(t, p.takeComplaints(), 1) // Chromium logs the status
 	require.NoError(t, lease.Err())
 	p.do(chromedp.SetValue(chromedp.CSS("input[name=typed]"), "jobs/report"), chromedp.Click(chromedp.CSS("button.danger")))
 	event := <-lost
@@ -116,7 +116,7 @@ func refusesWithoutRights(t *testing.T, browser context.Context) {
 	require.False(t, evaluate[bool](p, `document.querySelector("a.danger") !== null`))
 	evaluate[bool](p, fmt.Sprintf(`fetch("break", {method: "POST", body: new URLSearchParams({name: "jobs/report", typed: "jobs/report", token: "%d", reason: "x"})}).then((r) => window.status_ = r.status); true`, lease.Token()))
 	p.wait("window.status_ === 403")
-	require.Len(t, p.complained(), 1)
+	require.Len(t, p.takeComplaints(), 1)
 	require.NoError(t, lease.Renew(t.Context()))
 }
 
@@ -128,7 +128,7 @@ func refusesAWrongToken(t *testing.T, browser context.Context) {
 	require.Equal(t, http.StatusUnauthorized, p.open(w.url+"break?name=jobs/report"))
 	p.says("Sign in with your name")
 	require.NotContains(t, evaluate[string](p, "document.body.innerText"), "worker-1")
-	p.complained()
+	p.takeComplaints()
 }
 
 // refusesAnotherOrigin: the console refuses a form of another site, in a browser that
@@ -154,7 +154,7 @@ func refusesAnotherOrigin(t *testing.T, browser context.Context) {
 	require.NoError(t, lease.Renew(t.Context()))
 	require.Equal(t, http.StatusMisdirectedRequest, p.open(strings.Replace(w.url, "127.0.0.1", "evil.example", 1)))
 	p.says("does not answer under this host name")
-	p.complained()
+	p.takeComplaints()
 }
 
 func showsHostileTexts(t *testing.T, browser context.Context) {

@@ -60,13 +60,13 @@ func looksWell(t *testing.T, browser context.Context) {
 				if name != "break" && name != "refused" {
 					p.wait(`document.getElementById("state").textContent === "live"`)
 				}
-				p.shoot(where)
+				p.screenshot(where)
 				require.LessOrEqual(t, evaluate[int](p, "document.documentElement.scrollWidth"), int(size[0]), where+" is too wide")
 				require.Empty(t, evaluate[[]string](p, contrast), where+": texts that can hardly be read")
 			}
 		}
 	}
-	p.complained()
+	p.takeComplaints()
 }
 
 // contrast lists the texts whose contrast is less than 4.5 to 1, the minimum of WCAG 2 (1.4.3).

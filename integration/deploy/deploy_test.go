@@ -34,8 +34,8 @@ func commands(t *testing.T) map[string][]string {
 	var once batchv1.CronJob
 	decode(t, "cronjob.yaml", &once)
 	all := map[string][]string{
-		"elect.yaml":   wrapped(t, elect.Spec.Template.Spec),
-		"cronjob.yaml": wrapped(t, once.Spec.JobTemplate.Spec.Template.Spec),
+		"elect.yaml":   wrappedCommand(t, elect.Spec.Template.Spec),
+		"cronjob.yaml": wrappedCommand(t, once.Spec.JobTemplate.Spec.Template.Spec),
 	}
 	for _, name := range []string{"report.service", "worker.service"} {
 		unit, err := os.ReadFile(folder + "systemd/" + name)
@@ -49,9 +49,9 @@ func commands(t *testing.T) map[string][]string {
 	return all
 }
 
-// wrapped returns the command of a pod's only container, whose binary an init container has
+// wrappedCommand returns the command of a pod's only container, whose binary an init container has
 // copied.
-func wrapped(t *testing.T, pod corev1.PodSpec) []string {
+func wrappedCommand(t *testing.T, pod corev1.PodSpec) []string {
 	require.Len(t, pod.InitContainers, 1)
 	require.Len(t, pod.Containers, 1)
 	copies, uses := pod.InitContainers[0], pod.Containers[0]

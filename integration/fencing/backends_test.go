@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds the waits of a test on a slow machine.
-const patience = 30 * time.Second
+// timeout bounds the waits of a test on a slow machine.
+const timeout = 30 * time.Second
 
 // backend is a database of the test's own.
 type backend struct {
@@ -99,7 +99,7 @@ func openPostgres(t *testing.T) backend {
 			err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 				WHERE application_name = $1 AND wait_event_type = 'Lock')`, t.Name()).Scan(&waiting)
 			return err == nil && waiting
-		}, patience, 5*time.Millisecond)
+		}, timeout, 5*time.Millisecond)
 	}}
 }
 
@@ -112,7 +112,7 @@ func postgresConfig(t *testing.T) *pgx.ConnConfig {
 	require.NoError(t, err)
 	config, err := pgx.ParseConfig(raw)
 	require.NoError(t, err)
-	schema := "fencing_" + strings.ToLower(strings.Map(letters, t.Name()))
+	schema := "fencing_" + strings.ToLower(strings.Map(lettersOnly, t.Name()))
 	schema = fmt.Sprintf("%.40s_%d", schema, os.Getpid())
 
 	admin, err := pgx.ConnectConfig(t.Context(), config)
@@ -120,7 +120,7 @@ func postgresConfig(t *testing.T) *pgx.ConnConfig {
 	_, err = admin.Exec(t.Context(), "CREATE SCHEMA "+schema)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		_, err := admin.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func postgresConfig(t *testing.T) *pgx.ConnConfig {
 	return config
 }
 
-func letters(r rune) rune {
+func lettersOnly(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 		return r
 	}

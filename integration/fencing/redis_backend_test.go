@@ -23,8 +23,8 @@ type redisBackend struct {
 // key returns a key of the test's own. All are in one slot.
 func (b redisBackend) key(name string) string { return b.tag + ":" + name }
 
-// with returns the check with other options.
-func (b redisBackend) with(t *testing.T, options redisfence.Options) *redisfence.Fence {
+// fenceWith returns the check with other options.
+func (b redisBackend) fenceWith(t *testing.T, options redisfence.Options) *redisfence.Fence {
 	t.Helper()
 	checked, err := redisfence.New(runScript(b.client), options)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func openRedis(t *testing.T, adapter func(redis.Scripter) redisfence.Eval, proto
 
 // clean removes the test's keys and closes the client.
 func (b redisBackend) clean(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	keys := b.client.Scan(ctx, 0, b.tag+":*", 1000).Iterator()
 	for keys.Next(ctx) {

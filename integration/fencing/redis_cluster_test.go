@@ -49,12 +49,12 @@ func startRedisCluster(t *testing.T) *redis.Client {
 			t.Log(output.String())
 		}
 	})
-	require.Eventually(t, func() bool { return client.Ping(ctx).Err() == nil }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return client.Ping(ctx).Err() == nil }, timeout, 5*time.Millisecond)
 	require.NoError(t, client.ClusterAddSlotsRange(ctx, 0, 16383).Err())
 	require.Eventually(t, func() bool {
 		info, err := client.ClusterInfo(ctx).Result()
 		return err == nil && strings.Contains(info, "cluster_state:ok")
-	}, patience, 5*time.Millisecond)
+	}, timeout, 5*time.Millisecond)
 	return client
 }
 

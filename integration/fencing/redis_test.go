@@ -118,7 +118,7 @@ func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 		require.ErrorIs(t, b.Advance(ctx, a, leasing.MaxToken+1), leasing.ErrInvalid)
 		require.Equal(t, "9007199254740991", b.get(t, "a"))
 
-		hash := b.with(t, redisfence.Options{Field: "token"})
+		hash := b.fenceWith(t, redisfence.Options{Field: "token"})
 		require.NoError(t, hash.Advance(ctx, b.key("hash"), leasing.MaxToken))
 		require.ErrorIs(t, hash.Advance(ctx, b.key("hash"), leasing.MaxToken-1), leasing.ErrStale)
 		require.Equal(t, "9007199254740991", b.client.HGet(ctx, b.key("hash"), "token").Val())
@@ -160,7 +160,7 @@ func TestRedisAdmitsAnybodyOnceAFenceIsGone(t *testing.T) {
 func TestRedisRetentionBeginsAnewWithEachToken(t *testing.T) {
 	b := openRedis(t, runScript, 3)
 	ctx, a := t.Context(), b.key("a")
-	retained := b.with(t, redisfence.Options{Retention: time.Hour})
+	retained := b.fenceWith(t, redisfence.Options{Retention: time.Hour})
 	for _, show := range []func(){
 		func() { require.NoError(t, retained.Advance(ctx, a, 33)) },
 		func() { require.NoError(t, retained.Advance(ctx, a, 33)) },
@@ -176,7 +176,7 @@ func TestRedisRetentionBeginsAnewWithEachToken(t *testing.T) {
 func TestRedisKeepsTheTokenInAFieldOfAHash(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, hash := t.Context(), b.key("user")
-		checked := b.with(t, redisfence.Options{Field: "token"})
+		checked := b.fenceWith(t, redisfence.Options{Field: "token"})
 		rename := redisfence.NewScript(`return redis.call('HSET', KEYS[1], 'name', ARGV[1])`)
 		set := func(token int64, name string) (any, error) {
 			return checked.Run(ctx, rename, hash, token, []string{hash}, name)
@@ -252,7 +252,7 @@ return redis.call('RPUSH', KEYS[2], ARGV[1])`)
 			highest = token
 			counted[token]++
 		}
-		require.Equal(t, admitted, counted, "each was told the truth")
+		require.Equal(t, admitted, counted, "each answer was true")
 		require.EqualValues(t, holders, highest)
 		require.Equal(t, writes, counted[holders])
 		require.Equal(t, strconv.Itoa(holders), b.get(t, "value"))

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkCycle acquires and releases a free name.
 func BenchmarkCycle(b *testing.B) {
-	url, config := named(b)
+	url, config := serverConfig(b)
 	b.Run("client-go", func(b *testing.B) {
 		name := "cycle-" + abstractions.NewID()
 		for b.Loop() {
@@ -37,7 +37,7 @@ func BenchmarkCycle(b *testing.B) {
 // BenchmarkHandOver releases a name for which another process waits, with default settings:
 // client-go polls every 2 s.
 func BenchmarkHandOver(b *testing.B) {
-	url, config := named(b)
+	url, config := serverConfig(b)
 	b.Run("client-go", func(b *testing.B) {
 		name := "over-" + abstractions.NewID()
 		retryPeriod, renewDeadline = 2*time.Second, 4*time.Second

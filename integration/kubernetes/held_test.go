@@ -38,7 +38,7 @@ import (
 func BenchmarkHeld(b *testing.B) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // otherwise 10,000 candidates log that they lead
 	defer klog.ClearLogger()
-	text, config := named(b)
+	text, config := serverConfig(b)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(b, err)
 	namespace := func(b *testing.B) string {
@@ -139,7 +139,7 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // hold acquires names, until ten could not be acquired or two minutes are over, and keeps them for
 // a minute.
 func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <-chan struct{}, err error), writes func() int64) {
-	const clients, during, patience = 32, time.Minute, 2 * time.Minute
+	const clients, during, timeout = 32, time.Minute, 2 * time.Minute
 	for b.Loop() {
 		var next, failed atomic.Int64
 		var all sync.WaitGroup
@@ -149,7 +149,7 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 		memory, begun := inUse(), time.Now()
 		for range clients {
 			all.Go(func() {
-				for i := next.Add(1); i <= int64(names) && failed.Load() < 10 && time.Since(begun) < patience; i = next.Add(1) {
+				for i := next.Add(1); i <= int64(names) && failed.Load() < 10 && time.Since(begun) < timeout; i = next.Add(1) {
 					gone, err := acquire(int(i))
 					mu.Lock()
 					if err != nil {
@@ -164,12 +164,12 @@ func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <
 		}
 		all.Wait()
 		b.ReportMetric(time.Since(begun).Seconds(), "s/acquire")
-		client, server, before, from := used(), usedBy(servers), writes(), time.Now()
+		client, server, before, from := cpuUsed(), cpuOf(servers), writes(), time.Now()
 		<-time.After(during)
 		seconds := time.Since(from).Seconds()
 		b.ReportMetric(float64(writes()-before)/seconds, "renewals/s")
-		b.ReportMetric((used()-client).Seconds()/seconds, "client-cpus")
-		b.ReportMetric((usedBy(servers)-server).Seconds()/seconds, "server-cpus")
+		b.ReportMetric((cpuUsed()-client).Seconds()/seconds, "client-cpus")
+		b.ReportMetric((cpuOf(servers)-server).Seconds()/seconds, "server-cpus")
 		lost := 0
 		for _, gone := range held {
 			select {
@@ -195,8 +195,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// used is the processor time of this process.
-func used() time.Duration {
+// cpuUsed is the processor time of this process.
+func cpuUsed() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
@@ -223,8 +223,8 @@ func servers(b *testing.B, port string) (folders []string) {
 	return folders
 }
 
-// usedBy is the processor time of other processes, in hundredths of a second: proc_pid_stat(5).
-func usedBy(folders []string) (total time.Duration) {
+// cpuOf is the processor time of other processes, in hundredths of a second: proc_pid_stat(5).
+func cpuOf(folders []string) (total time.Duration) {
 	for _, folder := range folders {
 		stat, _ := os.ReadFile(folder + "/stat")
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))

@@ -32,8 +32,8 @@ const (
 // The settings of client-go, shorter than its defaults.
 var retryPeriod, renewDeadline = 500 * time.Millisecond, 3 * time.Second
 
-// named returns the URL of a server, and the same address as client-go's configuration.
-func named(t testing.TB) (string, *rest.Config) {
+// serverConfig returns the URL of a server, and the same address as client-go's configuration.
+func serverConfig(t testing.TB) (string, *rest.Config) {
 	t.Helper()
 	text := servertest.Require(t, "LEASING_TEST_KUBERNETES")
 	u, err := url.Parse(text)
@@ -90,8 +90,8 @@ func candidate(t testing.TB, config *rest.Config, name, identity string, polite 
 	}
 }
 
-// room checks that only one leader at a time is inside.
-type room struct {
+// exclusionCheck checks that only one leader at a time is inside.
+type exclusionCheck struct {
 	t     *testing.T
 	lock  sync.Mutex
 	who   string
@@ -99,7 +99,7 @@ type room struct {
 	token int64
 }
 
-func (r *room) enter(who, how string, token int64) {
+func (r *exclusionCheck) enter(who, how string, token int64) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.who != "" {
@@ -112,7 +112,7 @@ func (r *room) enter(who, how string, token int64) {
 	r.terms[how]++
 }
 
-func (r *room) leave(who string) {
+func (r *exclusionCheck) leave(who string) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.who == who {
@@ -120,10 +120,10 @@ func (r *room) leave(who string) {
 	}
 }
 
-func (r *room) enough() bool {
+func (r *exclusionCheck) enough() bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	for _, how := range manners {
+	for _, how := range termKinds {
 		if r.terms["client-go "+how] == 0 || r.terms["ours "+how] == 0 {
 			return false
 		}
@@ -131,9 +131,9 @@ func (r *room) enough() bool {
 	return true
 }
 
-// manners are the kinds of terms: released soon, renewed for longer than the TTL, and ended
+// termKinds are the kinds of terms: released soon, renewed for longer than the TTL, and ended
 // by the holder's death, which frees nothing.
-var manners = []string{"short", "long", "dead"}
+var termKinds = []string{"short", "long", "dead"}
 
 func last(ctx context.Context, how string) {
 	d := map[string]time.Duration{"short": 300 * time.Millisecond, "long": ttl + 2*time.Second, "dead": time.Second}[how]
@@ -146,16 +146,16 @@ func last(ctx context.Context, how string) {
 // Candidates of client-go and leases exclude each other, both ways, whether the previous
 // holder released the name or died.
 func TestCandidatesAndLeasesExcludeEachOther(t *testing.T) {
-	text, config := named(t)
+	text, config := serverConfig(t)
 	name := "shared-" + abstractions.NewID()
-	r := &room{t: t, terms: map[string]int{}}
+	r := &exclusionCheck{t: t, terms: map[string]int{}}
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	var all sync.WaitGroup
 	var turn atomic.Int64
 	next := func() (how string, n int64) {
 		n = turn.Add(1)
-		return manners[n%3], n
+		return termKinds[n%3], n
 	}
 	for range 2 {
 		all.Go(func() {
@@ -179,7 +179,7 @@ func TestCandidatesAndLeasesExcludeEachOther(t *testing.T) {
 		all.Go(func() {
 			for ctx.Err() == nil && !r.enough() {
 				how, n := next()
-				ours(ctx, t, p, r, name, how, fmt.Sprint("ours-", n))
+				holdTerm(ctx, t, p, r, name, how, fmt.Sprint("ours-", n))
 			}
 		})
 	}
@@ -188,8 +188,8 @@ func TestCandidatesAndLeasesExcludeEachOther(t *testing.T) {
 	require.True(t, r.enough(), "each had its terms")
 }
 
-// ours waits for the name and has one term.
-func ours(ctx context.Context, t *testing.T, p leasing.Provider, r *room, name, how, who string) {
+// holdTerm waits for the name and has one term.
+func holdTerm(ctx context.Context, t *testing.T, p leasing.Provider, r *exclusionCheck, name, how, who string) {
 	req := abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: who, TTL: ttl}
 	sent := time.Now()
 	g, err := p.Acquire(ctx, req)
@@ -229,9 +229,9 @@ func ours(ctx context.Context, t *testing.T, p leasing.Provider, r *room, name, 
 // A deployment migrates pod by pod: there is one leader at a time throughout, and one again
 // soon after each step.
 func TestADeploymentMigratesPodByPod(t *testing.T) {
-	text, config := named(t)
+	text, config := serverConfig(t)
 	name := "migrating-" + abstractions.NewID()
-	r := &room{t: t, terms: map[string]int{}}
+	r := &exclusionCheck{t: t, terms: map[string]int{}}
 	leads := make(chan string, 100)
 	var all sync.WaitGroup
 	start := func(who string, run func(context.Context)) (stop func()) {

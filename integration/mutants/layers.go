@@ -38,22 +38,22 @@ var (
 	// overStores is the suite over stores in memory: one reports whole seconds, one reports no
 	// time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit/cas", run: "^TestConformanceOfRecords$", then: &overCosmos}
-	// restated is the suite of the rules, which Redis states a second time. Files and SQLite need
+	// ruleTests is the suite of the rules, which Redis states a second time. Files and SQLite need
 	// rules that memory does not need.
-	restated      = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
+	ruleTests     = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
 	overPostgres  = tests{folder: "providers/sql/postgres", run: "^TestConformance(WithoutHistory)?$"}
 	ownCore       = tests{folder: "internal/managertest", then: &tests{folder: "."}}
-	ownCommand    = own("cmd/leasing")
+	ownCommand    = ownTests("cmd/leasing")
 	// ownKit are the tests of the rules, and then those of the records, which apply the rules.
 	ownKit      = tests{folder: "abstractions/providerkit", skip: suites, then: &ownStores}
-	ownStores   = own("abstractions/providerkit/cas")
-	ownPostgres = own("providers/sql/postgres")
-	ownSQLite   = own("providers/sql/sqlite")
-	// ofDialects are the tests of all SQL dialects, which exercise the code that they share.
-	ofDialects = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
-	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
+	ownStores   = ownTests("abstractions/providerkit/cas")
+	ownPostgres = ownTests("providers/sql/postgres")
+	ownSQLite   = ownTests("providers/sql/sqlite")
+	// dialectTests are the tests of all SQL dialects, which exercise the code that they share.
+	dialectTests = tests{folder: ownSQLite.folder, skip: ownSQLite.skip, then: &tests{folder: ownPostgres.folder, skip: ownPostgres.skip, then: &mariadbs[0]}}
+	mariadbs     = [3]tests{ownTests("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which any store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
@@ -61,13 +61,13 @@ var (
 // suites are the tests of a package that run a conformance suite.
 const suites = "Conformance"
 
-func own(folder string) tests { return tests{folder: folder, skip: suites} }
+func ownTests(folder string) tests { return tests{folder: folder, skip: suites} }
 
-// inside are the own tests of a package of the core: its tests, and then those of the manager.
-func inside(folder string) tests { return tests{folder: folder, then: &ownCore} }
+// packageTests are the own tests of a package of the core: its tests, and then those of the manager.
+func packageTests(folder string) tests { return tests{folder: folder, then: &ownCore} }
 
-// inCommand are the own tests of a package of the command, and then those of the command.
-func inCommand(name string) tests {
+// commandTests are the own tests of a package of the command, and then those of the command.
+func commandTests(name string) tests {
 	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
 }
 
@@ -76,48 +76,48 @@ func inCommand(name string) tests {
 var areas = []area{
 	{"abstractions/providerkit/cas/sweep.go", "file", [3]tests{ownStores, overFiles}},
 	{"abstractions/providerkit/cas/", "", [3]tests{ownStores, overStores}},
-	{"abstractions/providerkit/disk/", "", [3]tests{own("abstractions/providerkit/disk"), restated, underTorture}},
-	{"abstractions/providerkit/hostclock/", "file", [3]tests{own("abstractions/providerkit/hostclock"), overFiles}},
-	{"abstractions/providerkit/livefile/", "", [3]tests{own("abstractions/providerkit/livefile")}},
-	{"internal/panics/", "", [3]tests{own("abstractions/providerkit")}},
-	{"abstractions/providerkit/wakeup/", "", [3]tests{own("abstractions/providerkit/wakeup"), restated, underTorture}},
-	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{own("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
-	{"abstractions/providerkit/batch/", "redis", [3]tests{own("abstractions/providerkit/batch"), overRedis}},
-	{"abstractions/providerkit/", "", [3]tests{ownKit, restated, underTorture}},
-	{"abstractions/errors.go", "", [3]tests{own("abstractions/providerkit"), overMemory}},
-	{"abstractions/token.go", "", [3]tests{own("abstractions"), overMemory, underTorture}},
-	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
-	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
+	{"abstractions/providerkit/disk/", "", [3]tests{ownTests("abstractions/providerkit/disk"), ruleTests, underTorture}},
+	{"abstractions/providerkit/hostclock/", "file", [3]tests{ownTests("abstractions/providerkit/hostclock"), overFiles}},
+	{"abstractions/providerkit/livefile/", "", [3]tests{ownTests("abstractions/providerkit/livefile")}},
+	{"internal/panics/", "", [3]tests{ownTests("abstractions/providerkit")}},
+	{"abstractions/providerkit/wakeup/", "", [3]tests{ownTests("abstractions/providerkit/wakeup"), ruleTests, underTorture}},
+	{"abstractions/providerkit/httpguard/", "gofakes3", [3]tests{ownTests("abstractions/providerkit/httpguard"), {folder: "providers/s3", run: "^TestConformanceGofakes3$"}}},
+	{"abstractions/providerkit/batch/", "redis", [3]tests{ownTests("abstractions/providerkit/batch"), overRedis}},
+	{"abstractions/providerkit/", "", [3]tests{ownKit, ruleTests, underTorture}},
+	{"abstractions/errors.go", "", [3]tests{ownTests("abstractions/providerkit"), overMemory}},
+	{"abstractions/token.go", "", [3]tests{ownTests("abstractions"), overMemory, underTorture}},
+	{"providers/memory/", "", [3]tests{ownTests("providers/memory"), overMemory, underTorture}},
+	{"providers/file/", "file", [3]tests{ownTests("providers/file"), overFiles}},
 	{"providers/sql/postgres/pgkit/", "postgres", [3]tests{{folder: "providers/sql/postgres/pgkit", then: &ownPostgres}}},
 	{"providers/sql/postgres/", "postgres", [3]tests{ownPostgres, overPostgres}},
 	{"providers/sql/mysql/", "mariadb", mariadbs},
-	{"providers/sql/sqlserver/", "", [3]tests{own("providers/sql/sqlserver")}}, // no server can run here
+	{"providers/sql/sqlserver/", "", [3]tests{ownTests("providers/sql/sqlserver")}}, // no server can run here
 	{"providers/sql/dialect/server.go", "mariadb", mariadbs},
-	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &ofDialects}, overSQLite}},
-	{"providers/sql/", "sqlite", [3]tests{ofDialects, overSQLite}}, // the shared driver, and the verdicts on errors
-	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/", "redis", [3]tests{own("providers/redis"), overRedis}},
-	{"providers/blob/", "azurite", [3]tests{own("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
-	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},
-	{"providers/consul/", "consul", [3]tests{own("providers/consul"), {folder: "providers/consul", run: "^TestConformance$"}}},
-	{"providers/kubernetes/", "kubernetes", [3]tests{own("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
-	{"providers/internal/httpjson/", "kubernetes", [3]tests{own("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
-	{"providers/etcd/", "etcd", [3]tests{own("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
-	{"providers/s3/", "s3", [3]tests{own("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},
-	{"fencing/sqlfence/", "postgres", [3]tests{own("fencing/sqlfence"), {folder: "integration/fencing"}}},
-	{"fencing/internal/cause/", "", [3]tests{own("fencing/redisfence")}},
-	{"fencing/redisfence/", "redis", [3]tests{own("fencing/redisfence"), {folder: "integration/fencing"}}},
-	{"sequence/memsequence/", "", [3]tests{own("sequence/memsequence"), sequences}},
-	{"sequence/sqlsequence/", "sequences", [3]tests{own("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
-	{"sequence/", "", [3]tests{own("sequence"), sequences}},
-	{"cmd/leasing/internal/hold/", "command", [3]tests{inCommand("hold")}},
-	{"cmd/leasing/internal/descendants/", "command", [3]tests{inCommand("descendants")}},
-	{"cmd/leasing/internal/output/", "command", [3]tests{inCommand("output")}},
-	{"cmd/leasing/internal/setup/", "command", [3]tests{inCommand("setup")}},
+	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &dialectTests}, overSQLite}},
+	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the verdicts on errors
+	{"providers/redis/internal/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
+	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
+	{"providers/redis/internal/script/scripts/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
+	{"providers/redis/", "redis", [3]tests{ownTests("providers/redis"), overRedis}},
+	{"providers/blob/", "azurite", [3]tests{ownTests("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
+	{"providers/cosmos/", "cosmos", [3]tests{ownTests("providers/cosmos"), overCosmos}},
+	{"providers/consul/", "consul", [3]tests{ownTests("providers/consul"), {folder: "providers/consul", run: "^TestConformance$"}}},
+	{"providers/kubernetes/", "kubernetes", [3]tests{ownTests("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
+	{"providers/internal/httpjson/", "kubernetes", [3]tests{ownTests("providers/kubernetes"), {folder: "providers/kubernetes", run: "^TestConformance$"}}},
+	{"providers/etcd/", "etcd", [3]tests{ownTests("providers/etcd"), {folder: "providers/etcd", run: "^TestConformance$"}}},
+	{"providers/s3/", "s3", [3]tests{ownTests("providers/s3"), {folder: "providers/s3", run: "^TestConformance$"}}},
+	{"fencing/sqlfence/", "postgres", [3]tests{ownTests("fencing/sqlfence"), {folder: "integration/fencing"}}},
+	{"fencing/internal/cause/", "", [3]tests{ownTests("fencing/redisfence")}},
+	{"fencing/redisfence/", "redis", [3]tests{ownTests("fencing/redisfence"), {folder: "integration/fencing"}}},
+	{"sequence/memsequence/", "", [3]tests{ownTests("sequence/memsequence"), sequences}},
+	{"sequence/sqlsequence/", "sequences", [3]tests{ownTests("sequence/sqlsequence"), {folder: "sequence/sqlsequence", run: "^TestConformance_(sqlite|postgres(_pool)?)$"}}},
+	{"sequence/", "", [3]tests{ownTests("sequence"), sequences}},
+	{"cmd/leasing/internal/hold/", "command", [3]tests{commandTests("hold")}},
+	{"cmd/leasing/internal/descendants/", "command", [3]tests{commandTests("descendants")}},
+	{"cmd/leasing/internal/output/", "command", [3]tests{commandTests("output")}},
+	{"cmd/leasing/internal/setup/", "command", [3]tests{commandTests("setup")}},
 	{"cmd/leasing/", "command", [3]tests{ownCommand}},
-	{"internal/engine/handover.go", "", [3]tests{inside("internal/engine"), overMemory}}, // torture hands no lease over
+	{"internal/engine/handover.go", "", [3]tests{packageTests("internal/engine"), overMemory}}, // torture hands no lease over
 }
 
 // area returns the first area that has the changed file. For other files, the core has all three
@@ -136,8 +136,8 @@ func (m *mutant) area() area {
 	case folder == ".":
 		return area{layers: [3]tests{ownCore, overMemory, underTorture}}
 	case strings.HasPrefix(folder, "internal/"):
-		return area{layers: [3]tests{inside(folder), overMemory, underTorture}}
+		return area{layers: [3]tests{packageTests(folder), overMemory, underTorture}}
 	default:
-		return area{layers: [3]tests{own(folder)}}
+		return area{layers: [3]tests{ownTests(folder)}}
 	}
 }

@@ -41,7 +41,7 @@ type runner struct {
 	mu        sync.Mutex
 	busy      map[string]*sync.Mutex
 	unchanged map[tests]func() (time.Duration, error)
-	kept      kept
+	file      resultFile
 	errs      []error
 }
 
@@ -125,11 +125,11 @@ func run(s settings) (survivors []string, err error) {
 			return nil, err
 		}
 	}
-	if r.kept, err = readResults(cmp.Or(s.results, file)); err != nil {
+	if r.file, err = readResults(cmp.Or(s.results, file)); err != nil {
 		return nil, err
 	}
-	r.kept.begin(head, list, s.sample > 0)
-	if err := r.kept.write(); err != nil {
+	r.file.reset(head, list, s.sample > 0)
+	if err := r.file.write(); err != nil {
 		return nil, err
 	}
 	var all sync.WaitGroup
@@ -139,11 +139,11 @@ func run(s settings) (survivors []string, err error) {
 			continue
 		}
 		all.Go(func() {
-			defer r.alone(m.area().busy)()
+			defer r.lockServer(m.area().busy)()
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if err := r.runMutant(ctx, m, s.layer, s.resume); err != nil && ctx.Err() == nil {
-				r.failed(fmt.Errorf("%s: %w", m.name, err))
+				r.addError(fmt.Errorf("%s: %w", m.name, err))
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func run(s settings) (survivors []string, err error) {
 	if len(r.errs) > 0 {
 		return nil, fmt.Errorf("%d mutants were not run", len(r.errs))
 	}
-	return r.kept.survivors(list), nil
+	return r.file.survivors(list), nil
 }
 
 // writePage writes docs/mutants.md from the results that are kept in their usual place.
@@ -192,14 +192,14 @@ func writePage(root string) error {
 	return os.WriteFile(filepath.Join(root, "docs", "mutants.md"), []byte(text), 0o644)
 }
 
-func (r *runner) failed(err error) {
+func (r *runner) addError(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.errs = append(r.errs, err)
 }
 
-// alone waits until no other call uses the same server, and returns the function that frees the server.
-func (r *runner) alone(server string) (end func()) {
+// lockServer waits until no other call uses the same server, and returns the function that frees the server.
+func (r *runner) lockServer(server string) (end func()) {
 	if server == "" {
 		return func() {}
 	}
@@ -231,10 +231,10 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 			continue
 		}
 		began := time.Now()
-		found, err := r.look(ctx, t, a.busy != "", overlay, folder)
+		found, err := r.runLayer(ctx, t, a.busy != "", overlay, folder)
 		for err == nil && found.outcome == "missed" && t.then != nil {
 			t = *t.then
-			found, err = r.look(ctx, t, true, overlay, folder)
+			found, err = r.runLayer(ctx, t, true, overlay, folder)
 		}
 		if err != nil {
 			return err
@@ -243,7 +243,7 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 			found.outcome = "undecided"
 		}
 		fmt.Printf("%-11s %-8s %5.1fs  %s  (%s)\n", layers[i], found.outcome, time.Since(began).Seconds(), m.name, found.by)
-		if err := r.keep(m, i, found); err != nil {
+		if err := r.record(m, i, found); err != nil {
 			return err
 		}
 	}
@@ -253,16 +253,16 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 func (r *runner) result(m *mutant, layer int) result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.kept.results[m.name][layer]
+	return r.file.results[m.name][layer]
 }
 
-func (r *runner) keep(m *mutant, layer int, found result) error {
+func (r *runner) record(m *mutant, layer int, found result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.kept.results[m.name]
+	of := r.file.results[m.name]
 	of[layer] = found
-	r.kept.results[m.name] = of
-	return r.kept.write()
+	r.file.results[m.name] = of
+	return r.file.write()
 }
 
 // survivors returns the mutants that break a promise, that all layers have tested, and

@@ -281,7 +281,7 @@ func textChanges(text string, l language) (all []change) {
 				where = found[1]
 			}
 		}
-		code := masked(line, l.comment)
+		code := maskLine(line, l.comment)
 		if l.beside.MatchString(code) {
 			continue
 		}
@@ -299,9 +299,9 @@ func textChanges(text string, l language) (all []change) {
 	return all
 }
 
-// masked returns a line without its comment, with an underscore for each byte that is quoted or
+// maskLine returns a line without its comment, with an underscore for each byte that is quoted or
 // inside {{ }}.
-func masked(line, comment string) string {
+func maskLine(line, comment string) string {
 	code := []byte(line)
 	quoted, holes := false, 0
 	for i := range code {
@@ -324,8 +324,8 @@ func masked(line, comment string) string {
 	return string(code)
 }
 
-// short is code on one line, cut if it is long.
-func short(code string) string {
+// shorten is code on one line, cut if it is long.
+func shorten(code string) string {
 	code = strings.Join(strings.Fields(code), " ")
 	if letters := []rune(code); len(letters) > 70 {
 		return string(letters[:70]) + "…"
@@ -340,11 +340,11 @@ func (c change) name(file, text string) string {
 	if end := strings.IndexByte(text[c.end:], '\n'); end >= 0 {
 		to = c.end + end
 	}
-	new := short(text[from:c.start] + c.text + text[c.end:to])
+	new := shorten(text[from:c.start] + c.text + text[c.end:to])
 	if c.text == "" {
-		new = "without `" + short(text[c.start:c.end]) + "`"
+		new = "without `" + shorten(text[c.start:c.end]) + "`"
 	} else {
-		new = "`" + new + "` for `" + short(text[from:to]) + "`"
+		new = "`" + new + "` for `" + shorten(text[from:to]) + "`"
 	}
 	return fmt.Sprintf("%s %s: %s: %s", file, cmp.Or(c.where, "-"), c.operator, new)
 }

@@ -13,9 +13,9 @@ import (
 // results hold, by a mutant's name, the result of each layer.
 type results map[string][3]result
 
-// kept is a file of results. Its first line names the code to which the results belong. Each mutant
+// resultFile is a file of results. Its first line names the code to which the results belong. Each mutant
 // has a line, with a column for each layer.
-type kept struct {
+type resultFile struct {
 	results
 	file string
 	// head begins with the commit of the code. A sample's head also says how the mutants were drawn.
@@ -23,8 +23,8 @@ type kept struct {
 }
 
 // readResults reads a file; a missing file has no results.
-func readResults(file string) (kept, error) {
-	k := kept{results{}, file, ""}
+func readResults(file string) (resultFile, error) {
+	k := resultFile{results{}, file, ""}
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, nil
@@ -51,9 +51,9 @@ func readResults(file string) (kept, error) {
 	return k, nil
 }
 
-// begin drops the results of another commit, and of mutants that are not in the list. A sample has a
+// reset drops the results of another commit, and of mutants that are not in the list. A sample has a
 // row for each mutant of the list, even before its results.
-func (k *kept) begin(head string, list []*mutant, sample bool) {
+func (k *resultFile) reset(head string, list []*mutant, sample bool) {
 	if commit, _, _ := strings.Cut(head, ","); !strings.HasPrefix(k.head+",", commit+",") {
 		clear(k.results)
 	}
@@ -67,7 +67,7 @@ func (k *kept) begin(head string, list []*mutant, sample bool) {
 	k.results = rows
 }
 
-func (k kept) write() error {
+func (k resultFile) write() error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n", k.head)
 	for _, name := range slices.Sorted(maps.Keys(k.results)) {
@@ -111,7 +111,7 @@ func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants in
 }
 
 // page is docs/mutants.md, except for the sample's section.
-func page(list []*mutant, all kept) string {
+func page(list []*mutant, all resultFile) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants
 

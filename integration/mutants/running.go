@@ -23,8 +23,8 @@ type result struct {
 }
 
 var (
-	failed = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
-	speaks = regexp.MustCompile(`^=== (?:RUN|NAME|CONT)\s+(\S+)`)
+	failed   = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	testLine = regexp.MustCompile(`^=== (?:RUN|NAME|CONT)\s+(\S+)`)
 )
 
 // timeLimit replaces the name of a test if the tests did not end in time.
@@ -74,7 +74,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 	for by == "" && lines.Scan() {
 		line := lines.Text()
 		ran = ran || strings.HasPrefix(line, "=== RUN")
-		if found := speaks.FindStringSubmatch(line); found != nil {
+		if found := testLine.FindStringSubmatch(line); found != nil {
 			at = found[1]
 		}
 		switch found := failed.FindStringSubmatch(line); {
@@ -107,8 +107,8 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 	return result{outcome: "missed"}, nil
 }
 
-// sound returns the duration of tests on the unchanged code, where they have to pass.
-func (r *runner) sound(ctx context.Context, t tests) (time.Duration, error) {
+// baseline returns the duration of tests on the unchanged code, where they have to pass.
+func (r *runner) baseline(ctx context.Context, t tests) (time.Duration, error) {
 	t.then = nil
 	r.mu.Lock()
 	once := r.unchanged[t]
@@ -146,13 +146,13 @@ func (r *runner) pass(ctx context.Context, t tests) (took time.Duration, err err
 	return took, fmt.Errorf("the tests of %s fail on the code as it is: %s", t.folder, by)
 }
 
-// look runs the tests of one layer on one mutant. Tests with a real server have to notice it twice, the second time
+// runLayer runs the tests of one layer on one mutant. Tests with a real server have to notice it twice, the second time
 // alone, and tests that take too long have to take much longer than they do without the mutant.
-func (r *runner) look(ctx context.Context, t tests, busy bool, overlay, folder string) (result, error) {
+func (r *runner) runLayer(ctx context.Context, t tests, busy bool, overlay, folder string) (result, error) {
 	if t.folder == "" {
 		return result{outcome: "none"}, nil
 	}
-	usual, err := r.sound(ctx, t)
+	usual, err := r.baseline(ctx, t)
 	if err != nil {
 		return result{}, err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// made returns the changed lines of each change of a small text, with the operator.
-func made(t *testing.T, file, text string) (lines []string) {
+// changedLines returns the changed lines of each change of a small text, with the operator.
+func changedLines(t *testing.T, file, text string) (lines []string) {
 	t.Helper()
 	all, err := changes(file, text)
 	require.NoError(t, err)
@@ -59,11 +59,11 @@ func TestEachOperatorOfGo(t *testing.T) {
 		"x := func() error { return e }":   {"return no error: x := func() error { return nil }"},
 	} {
 		t.Run(body, func(t *testing.T) {
-			require.Equal(t, want, made(t, "f.go", "package p\n\nfunc f() error {\n"+body+"\n}\n"))
+			require.Equal(t, want, changedLines(t, "f.go", "package p\n\nfunc f() error {\n"+body+"\n}\n"))
 		})
 	}
-	require.Equal(t, []string{"replace an operator: const q = `SELECT a WHERE b <> c`"}, made(t, "providers/sql/f.go", "package p\n\nconst q = `SELECT a WHERE b = c`\n"))
-	require.Empty(t, made(t, "f.go", "package p\n\nconst q = `SELECT a WHERE b = c`\n"), "text that is no SQL")
+	require.Equal(t, []string{"replace an operator: const q = `SELECT a WHERE b <> c`"}, changedLines(t, "providers/sql/f.go", "package p\n\nconst q = `SELECT a WHERE b = c`\n"))
+	require.Empty(t, changedLines(t, "f.go", "package p\n\nconst q = `SELECT a WHERE b = c`\n"), "text that is no SQL")
 }
 
 func TestEachOperatorOfTexts(t *testing.T) {
@@ -85,7 +85,7 @@ func TestEachOperatorOfTexts(t *testing.T) {
 		{"f.txt", "if a == b then", nil},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			require.ElementsMatch(t, c.want, made(t, c.file, c.line+"\n"))
+			require.ElementsMatch(t, c.want, changedLines(t, c.file, c.line+"\n"))
 		})
 	}
 }
@@ -195,19 +195,19 @@ func TestResultsAreOfOneCommit(t *testing.T) {
 	list := []*mutant{{name: "a"}, {name: "b"}}
 	k, err := readResults(file)
 	require.NoError(t, err)
-	k.begin("commit 1", list, false)
+	k.reset("commit 1", list, false)
 	k.results["a"] = [3]result{{"noticed", "TestX"}}
 	require.NoError(t, k.write())
 
 	k, err = readResults(file)
 	require.NoError(t, err)
-	k.begin("commit 1, 2 mutants", list, true)
+	k.reset("commit 1, 2 mutants", list, true)
 	require.Equal(t, results{"a": {{"noticed", "TestX"}}, "b": {}}, k.results, "a sample has its rows at once")
 	require.NoError(t, k.write())
 	k, err = readResults(file)
 	require.NoError(t, err)
 	require.Equal(t, "commit 1, 2 mutants", k.head)
-	k.begin("commit 12", list, false)
+	k.reset("commit 12", list, false)
 	require.Empty(t, k.results)
 
 	require.NoError(t, os.WriteFile(file, []byte("a\tnoticed TestX\tnone\tnone\n"), 0o600))
@@ -264,13 +264,13 @@ func TestTheTimeLimitLeavesADrawnMutantUndecided(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	r := &runner{root: root, limit: time.Second, unchanged: map[tests]func() (time.Duration, error){}}
-	r.kept = kept{results{}, filepath.Join(root, "sample.tsv"), "commit 1"}
+	r.file = resultFile{results{}, filepath.Join(root, "sample.tsv"), "commit 1"}
 	for line, want := range map[string]result{
 		"\tfor n <= 5 {":  {"noticed", "TestCount"},
 		"\tfor n < 6-1 {": {"missed", ""},
 		"\tfor true {":    {"undecided", timeLimit},
 	} {
-		m := &mutant{name: line, asked: &area{busy: "m", layers: [3]tests{own(".")}}, edits: []edit{{file: "m.go", line: 4, old: []string{"for n < 5 {"}, new: []string{line}}}}
+		m := &mutant{name: line, asked: &area{busy: "m", layers: [3]tests{ownTests(".")}}, edits: []edit{{file: "m.go", line: 4, old: []string{"for n < 5 {"}, new: []string{line}}}}
 		require.NoError(t, r.runMutant(t.Context(), m, layers[0], false))
 		require.Equal(t, want, r.result(m, 0), line)
 	}

@@ -40,7 +40,7 @@ func TestTorture_memory(t *testing.T) {
 					require.NoError(t, err)
 					var provider leasing.Provider = memlease.New(memlease.Options{})
 					if v.bare {
-						provider = bare{provider}
+						provider = plainProvider{provider}
 					}
 					report, err := torture.Run(context.Background(), torture.Options{
 						Open: torture.Share(provider),
@@ -82,7 +82,7 @@ func TestTortureOfAServer(t *testing.T) {
 	}
 }
 
-// bare is a provider without abilities: managers poll, and renew one lease at a time.
-type bare struct{ leasing.Provider }
+// plainProvider is a provider without abilities: managers poll, and renew one lease at a time.
+type plainProvider struct{ leasing.Provider }
 
-func (bare) As(any) bool { return false }
+func (plainProvider) As(any) bool { return false }

@@ -50,8 +50,8 @@ var traps = []struct{ trap, mutant, plan, finds string }{
 
 // Parts of the search's output.
 var (
-	visited = regexp.MustCompile(`\d+ states`)
-	told    = regexp.MustCompile(`(?s)but was (.*)\n[^\n]*Test:`)
+	stateCount  = regexp.MustCompile(`\d+ states`)
+	failureText = regexp.MustCompile(`(?s)but was (.*)\n[^\n]*Test:`)
 )
 
 // The search, built with the mutant of a trap, reports the steps to an error.
@@ -74,10 +74,10 @@ func TestTheSearchFindsEachTrap(t *testing.T) {
 			output, err := search.CombinedOutput()
 			require.Error(t, err, "%s", output)
 			require.Contains(t, string(output), trap.finds)
-			story := told.FindStringSubmatch(string(output))
+			story := failureText.FindStringSubmatch(string(output))
 			require.NotNil(t, story, "%s", output)
 			lines := strings.Split(story[1], "\n")
-			t.Logf("%-12s %2d steps, %13s, %3.1f s: %s", trap.trap, len(lines)-1, visited.FindString(string(output)), time.Since(began).Seconds(), trap.mutant)
+			t.Logf("%-12s %2d steps, %13s, %3.1f s: %s", trap.trap, len(lines)-1, stateCount.FindString(string(output)), time.Since(began).Seconds(), trap.mutant)
 			for _, line := range lines {
 				t.Log(strings.TrimSpace(line))
 			}

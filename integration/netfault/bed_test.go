@@ -155,11 +155,11 @@ func (b *bed) provider(address string) leasing.Provider {
 	return p
 }
 
-// warm opens the connection, and sends scripts and statements to the server, so that a
+// warmUp opens the connection, and sends scripts and statements to the server, so that a
 // reply that is lost later is not the reply to such a preparation.
-func (b *bed) warm(p leasing.Provider) {
+func (b *bed) warmUp(p leasing.Provider) {
 	b.t.Helper()
-	req := abstractions.AcquireRequest{Name: b.unique + "/warm", ID: abstractions.NewID(), Owner: "test", TTL: lasting}
+	req := abstractions.AcquireRequest{Name: b.unique + "/warm", ID: abstractions.NewID(), Owner: "test", TTL: longTTL}
 	for range 3 {
 		grant, err := p.Acquire(b.t.Context(), req)
 		require.NoError(b.t, err)

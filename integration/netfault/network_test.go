@@ -20,22 +20,22 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// patience bounds the waits of a test on a slow machine.
-	patience = 20 * time.Second
-	// lasting is a TTL that no test outlives, and that all backends support.
-	lasting = time.Minute
+	// timeout bounds the waits of a test on a slow machine.
+	timeout = 20 * time.Second
+	// longTTL is a TTL that no test outlives, and that all backends support.
+	longTTL = time.Minute
 )
 
 func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (abstractions.Grant, error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), within)
 	defer cancel()
-	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: lasting})
+	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: longTTL})
 }
 
 // acquireAgain tries again if the connection on which bytes were lost is closed only during the
 // request.
 func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Grant, err error) {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		if grant, err = b.acquire(p, id, time.Until(end)); !errors.Is(err, leasing.ErrUnavailable) {
 			break
 		}
@@ -51,7 +51,7 @@ func definite(err error) bool {
 func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		client, other, id := b.provider(b.behind), b.provider(b.direct), abstractions.NewID()
-		b.warm(client)
+		b.warmUp(client)
 		b.set(netfault.Conditions{RepliesLost: true})
 		_, err := b.acquire(client, id, 300*time.Millisecond)
 		require.Error(t, err)
@@ -73,7 +73,7 @@ func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
 func TestLostRequestIsUnknownAndTriedAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		client, other, id := b.provider(b.behind), b.provider(b.direct), abstractions.NewID()
-		b.warm(client)
+		b.warmUp(client)
 		b.set(netfault.Conditions{RequestsLost: true})
 		_, err := b.acquire(client, id, 300*time.Millisecond)
 		require.Error(t, err)
@@ -97,11 +97,11 @@ func TestEveryFaultEndsACallWithItsContextAndIsOverWhenHealed(t *testing.T) {
 		for fault, begin := range faults {
 			client, id := b.provider(b.behind), abstractions.NewID()
 			b.name = b.unique + "/" + fault
-			b.warm(client)
+			b.warmUp(client)
 			require.NoError(t, begin(b.proxy))
 			began := time.Now()
 			_, err := b.acquire(client, id, 300*time.Millisecond)
-			require.Less(t, time.Since(began), patience, fault)
+			require.Less(t, time.Since(began), timeout, fault)
 			if err != nil {
 				require.False(t, definite(err), "%s: %v", fault, err)
 			}
@@ -109,7 +109,7 @@ func TestEveryFaultEndsACallWithItsContextAndIsOverWhenHealed(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := b.acquire(client, id, time.Second)
 				return err == nil
-			}, patience, 10*time.Millisecond, fault)
+			}, timeout, 10*time.Millisecond, fault)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestPartitionOfTheHolder(t *testing.T) {
 		lease, err := holder.Acquire(t.Context(), b.name)
 		require.NoError(t, err)
 		b.set(netfault.Conditions{Partitioned: true})
-		next, err := waiter.With(leasing.AcquireOptions{WaitLimit: shortest(client) + patience}).Acquire(t.Context(), b.name)
+		next, err := waiter.With(leasing.AcquireOptions{WaitLimit: shortest(client) + timeout}).Acquire(t.Context(), b.name)
 		require.NoError(t, err)
 		require.ErrorIs(t, lease.Err(), leasing.ErrLost, "before anybody else has the name")
 		require.Greater(t, next.Token(), lease.Token())
@@ -165,13 +165,13 @@ func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 			got <- err
 		}()
 		<-asked.Done()
-		require.Eventually(t, func() bool { return b.proxy.Connections() > 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return b.proxy.Connections() > 0 }, timeout, 10*time.Millisecond)
 		b.proxy.HalfOpen()
 		require.NoError(t, lease.Release(t.Context()))
 		select {
 		case err := <-got:
 			require.NoError(t, err)
-		case <-time.After(3 * patience):
+		case <-time.After(3 * timeout):
 			require.Fail(t, "it waits still")
 		}
 	})
@@ -184,14 +184,14 @@ func TestTorture(t *testing.T) {
 		report := torture.Test(t, torture.Options{
 			Open:    func(ctx context.Context) (leasing.Provider, error) { return b.open(ctx, b.behind, b.unique) },
 			Workers: 6, Names: 3, For: 9 * time.Second, Patience: 15 * time.Second,
-			Disturb: b.weather,
+			Disturb: b.injectFaults,
 		})
 		require.Positive(t, report.Grants)
 	})
 }
 
-// weather makes one fault after the other, with a pause after each fault.
-func (b *bed) weather(ctx context.Context, report func(torture.Disturbance)) error {
+// injectFaults makes one fault after the other, with a pause after each fault.
+func (b *bed) injectFaults(ctx context.Context, report func(torture.Disturbance)) error {
 	defer func() { _ = b.proxy.Heal() }()
 	for {
 		for _, c := range []struct {

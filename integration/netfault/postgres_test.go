@@ -15,7 +15,7 @@ import (
 func TestDeadConnectionGivesItsPlaceBack_postgres(t *testing.T) {
 	b := newBed(t, backends[slices.IndexFunc(backends, func(b backend) bool { return b.name == "postgres" })])
 	client := b.provider(b.behind + "&pool_max_conns=1")
-	b.warm(client)
+	b.warmUp(client)
 	for range 2 {
 		id := abstractions.NewID()
 		b.proxy.HalfOpen()

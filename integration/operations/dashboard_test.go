@@ -20,12 +20,12 @@ type panel struct {
 
 type query struct{ legend, expr string }
 
-// of and ofAll select series by the dashboard's variables: series with a scope, and series
+// selected and selectedProvider select series by the dashboard's variables: series with a scope, and series
 // without.
 const (
-	of     = `leasing_provider=~"$provider", leasing_scope=~"$scope"`
-	ofAll  = `leasing_provider=~"$provider"`
-	window = `[$__rate_interval]`
+	selected         = `leasing_provider=~"$provider", leasing_scope=~"$scope"`
+	selectedProvider = `leasing_provider=~"$provider"`
+	window           = `[$__rate_interval]`
 )
 
 // rate is events per second of a counter, by a label.
@@ -35,33 +35,33 @@ func rate(by, counter, selected string) string {
 
 // quantile is a quantile of a histogram, for each scope.
 func quantile(q, histogram string) string {
-	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + of + `}` + window + `)))`
+	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + selected + `}` + window + `)))`
 }
 
 // panels are in the order in which an operator looks at a fleet that fails: does the backend
 // answer, which processes hold and wait, which requests fail.
 var panels = []panel{
 	{"Backend answers", "none", "1 while requests are answered, 0 since one was not, for each process.",
-		[]query{{"{{instance}} {{leasing_provider}}", `leasing_backend_up{` + ofAll + `}`}}},
+		[]query{{"{{instance}} {{leasing_provider}}", `leasing_backend_up{` + selectedProvider + `}`}}},
 	{"Leases held", "short", "By the processes that are measured.",
-		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_active_count{` + of + `})`}}},
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_active_count{` + selected + `})`}}},
 	{"Acquires that wait", "short", "Candidates of an election wait for as long as they are no leaders.",
-		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_waiters{` + of + `})`}}},
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_waiters{` + selected + `})`}}},
 	{"Oldest wait", "s", "The age of the oldest acquire that waits.",
-		[]query{{"{{instance}}", `leasing_waiters_oldest_seconds{` + ofAll + `}`}}},
+		[]query{{"{{instance}}", `leasing_waiters_oldest_seconds{` + selectedProvider + `}`}}},
 	{"Leases lost", "short", "Leases that ended without a release, by reason, within the window.",
-		[]query{{"{{leasing_scope}} {{leasing_lost_reason}}", `sum by (leasing_scope, leasing_lost_reason) (increase(leasing_lost_total{` + of + `}` + window + `))`}}},
+		[]query{{"{{leasing_scope}} {{leasing_lost_reason}}", `sum by (leasing_scope, leasing_lost_reason) (increase(leasing_lost_total{` + selected + `}` + window + `))`}}},
 	{"Trust left by renewals", "s", "What was left when a renewal came back: the twentieth and the median. At 0 a lease is lost.",
 		[]query{{"{{leasing_scope}} 5 %", quantile("0.05", "leasing_renewal_margin_seconds")}, {"{{leasing_scope}} 50 %", quantile("0.5", "leasing_renewal_margin_seconds")}}},
 	{"Renewals", "ops", "Those that succeeded, and attempts that failed.",
-		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_renewal_success_total", of)},
-			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_renewal_failure_total", of)}}},
+		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_renewal_success_total", selected)},
+			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_renewal_failure_total", selected)}}},
 	{"Time of a renewal", "s", "One attempt: the median and the 99th of a hundred.",
 		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_renewal_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_renewal_duration_seconds")}}},
 	{"Acquires", "ops", "Leases acquired, and acquires that ended without a lease. held: another process has the name.",
-		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_acquire_success_total", of)},
-			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_failure_total", of)},
-			{"{{leasing_scope}} attempts {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_attempt_failure_total", of)}}},
+		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_acquire_success_total", selected)},
+			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_failure_total", selected)},
+			{"{{leasing_scope}} attempts {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_attempt_failure_total", selected)}}},
 	{"Time to a lease", "s", "From asking to having it or giving up, waiting included.",
 		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_acquire_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_acquire_duration_seconds")}}},
 	{"Time of a release", "s", "Until the backend has it.",
@@ -69,12 +69,12 @@ var panels = []panel{
 	{"Time for which leases were held", "s", "Of those that have ended.",
 		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_held_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_held_duration_seconds")}}},
 	{"Broken by force", "short", "Leases that an operator, or another process, has ended, within the window.",
-		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (increase(leasing_broken_total{` + of + `}` + window + `))`}}},
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (increase(leasing_broken_total{` + selected + `}` + window + `))`}}},
 	{"Owed to the backend", "short", "Claims without a holder that are still to be released.",
-		[]query{{"{{instance}}", `leasing_cleanups{` + ofAll + `}`}}},
+		[]query{{"{{instance}}", `leasing_cleanups{` + selectedProvider + `}`}}},
 	{"Refused by fences, and panics of observers", "short", "Within the window.",
 		[]query{{"{{instance}} refused", `sum by (instance) (increase(leasing_fence_refused_total` + window + `))`},
-			{"{{instance}} panics", `sum by (instance) (increase(leasing_observer_panics_total{` + ofAll + `}` + window + `))`}}},
+			{"{{instance}} panics", `sum by (instance) (increase(leasing_observer_panics_total{` + selectedProvider + `}` + window + `))`}}},
 }
 
 // dashboard returns the input of Grafana: dashboard schema 39, that of Grafana 11.

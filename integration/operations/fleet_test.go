@@ -38,13 +38,13 @@ const rules = "../../operations/alerts.yml"
 // atMost is for a very slow machine.
 const atMost = 2 * time.Minute
 
-// named returns an environment variable of scripts/with-servers.
-func named(t *testing.T, variable string) string {
+// serverURL returns an environment variable of scripts/with-servers.
+func serverURL(t *testing.T, variable string) string {
 	return servertest.Require(t, variable)
 }
 
 func promtool(t *testing.T, args ...string) {
-	cmd := exec.CommandContext(t.Context(), named(t, "LEASING_TEST_PROMTOOL"), args...)
+	cmd := exec.CommandContext(t.Context(), serverURL(t, "LEASING_TEST_PROMTOOL"), args...)
 	cmd.Dir = filepath.Dir(rules)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -117,7 +117,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
-	program := filepath.Join(filepath.Dir(named(t, "LEASING_TEST_PROMTOOL")), "prometheus")
+	program := filepath.Join(filepath.Dir(serverURL(t, "LEASING_TEST_PROMTOOL")), "prometheus")
 	cmd := exec.CommandContext(t.Context(), program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -160,8 +160,8 @@ func (w *watcher) query(expr string) []any {
 	return data.Result
 }
 
-// firing returns the alerts that fire.
-func (w *watcher) firing() map[string]bool {
+// firingAlerts returns the alerts that fire.
+func (w *watcher) firingAlerts() map[string]bool {
 	var data struct {
 		Alerts []struct {
 			Labels map[string]string
@@ -180,7 +180,7 @@ func (w *watcher) firing() map[string]bool {
 
 func (w *watcher) fires(alert string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return w.firing()[alert] }, atMost, 200*time.Millisecond, alert)
+	require.Eventually(w.t, func() bool { return w.firingAlerts()[alert] }, atMost, 200*time.Millisecond, alert)
 }
 
 // every calls do repeatedly, with a pause after each call, until ctx ends.
@@ -199,7 +199,7 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 // that is not measured, a former holder is refused, and the server is gone: each of
 // these fires its alerts. Meanwhile each panel of the dashboard has something to show.
 func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
-	server, err := url.Parse(named(t, "LEASING_TEST_REDIS"))
+	server, err := url.Parse(serverURL(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)
 	proxy, err := netfault.Start(server.Host)
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	}, atMost, 200*time.Millisecond)
 	healthy, over := context.WithTimeout(ctx, 4*time.Second)
 	defer over()
-	every(healthy, 200*time.Millisecond, func() { require.Empty(t, w.firing(), "a healthy fleet") })
+	every(healthy, 200*time.Millisecond, func() { require.Empty(t, w.firingAlerts(), "a healthy fleet") })
 
 	thrash, stop := context.WithCancel(ctx)
 	working.Go(func() {
@@ -281,7 +281,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	}
 	require.Eventually(t, shown, atMost, time.Second, "every panel: %v", seen)
 	require.NoError(t, proxy.Heal())
-	require.Eventually(t, func() bool { return len(w.firing()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
+	require.Eventually(t, func() bool { return len(w.firingAlerts()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
 }
 
 // Each metric of the fleet has a panel, and panels and rules ask only for existing metrics.

@@ -44,8 +44,8 @@ func TestTheRunbookHasEachAlert(t *testing.T) {
 	}
 }
 
-// mostRows bounds the table of errors, which an operator reads under pressure.
-const mostRows = 40
+// maxRows bounds the table of errors, which an operator reads under pressure.
+const maxRows = 40
 
 // row is a line of the table of errors.
 type row struct {
@@ -73,7 +73,7 @@ func errorRows(t *testing.T) (rows []row) {
 		rows = append(rows, r)
 	}
 	require.NotEmpty(t, rows)
-	require.LessOrEqual(t, len(rows), mostRows)
+	require.LessOrEqual(t, len(rows), maxRows)
 	return rows
 }
 

@@ -35,7 +35,7 @@ const (
 func TestMain(m *testing.M) {
 	if config := os.Getenv(workerVariable); config != "" {
 		if err := work(config); err != nil {
-			tell(note{Kind: failed, Text: err.Error()})
+			report(note{Kind: failed, Text: err.Error()})
 		}
 		os.Exit(1)
 	}
@@ -112,7 +112,7 @@ func compete(t *testing.T, j job, serial string) {
 		}
 	}
 	a.leader(deadline)
-	for !a.shown() {
+	for !a.hasEnough() {
 		w, _ := a.leader(deadline)
 		a.pause(w, deadline)
 	}
@@ -260,9 +260,9 @@ func (a *arena) pause(p *process, deadline time.Time) {
 	require.NoError(a.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// shown reports whether enough has happened to the paused workers: a worker that was just
+// hasEnough reports whether enough has happened to the paused workers: a worker that was just
 // about to release loses nothing.
-func (a *arena) shown() bool {
+func (a *arena) hasEnough() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.history.lost >= lostAtLeast && a.history.refused > 0

@@ -62,7 +62,7 @@ func now() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-func tell(n note) {
+func report(n note) {
 	n.At = now()
 	_ = json.NewEncoder(os.Stdout).Encode(n)
 }
@@ -103,7 +103,7 @@ func work(config string) error {
 		if err != nil {
 			return err
 		}
-		tell(note{Kind: acquired, Token: lease.Token()})
+		report(note{Kind: acquired, Token: lease.Token()})
 		w.lead(lease)
 	}
 }
@@ -123,26 +123,26 @@ func (w worker) lead(lease *leasing.Lease) {
 	for {
 		at := now()
 		if left := lease.Remaining(); left > 0 {
-			tell(note{Kind: trusted, Token: lease.Token(), Until: at + left})
+			report(note{Kind: trusted, Token: lease.Token(), Until: at + left})
 		}
 		if lease.Err() != nil {
-			tell(note{Kind: lost, Token: lease.Token(), Text: lease.Err().Error()})
+			report(note{Kind: lost, Token: lease.Token(), Text: lease.Err().Error()})
 			select { // a process that was stopped notices the loss as soon as it resumes
 			case <-lease.Done():
 			case <-time.After(5 * time.Second):
-				tell(note{Kind: failed, Text: "the lease is lost, but its context has not ended"})
+				report(note{Kind: failed, Text: "the lease is lost, but its context has not ended"})
 			}
-			tell(note{Kind: late, Token: lease.Token(), Text: outcome(w.write(lease.Token()))})
+			report(note{Kind: late, Token: lease.Token(), Text: outcome(w.write(lease.Token()))})
 			return
 		}
 		if err := w.write(lease.Token()); err != nil && !errors.Is(err, leasing.ErrStale) && !errors.Is(err, context.DeadlineExceeded) {
-			tell(note{Kind: failed, Token: lease.Token(), Text: err.Error()})
+			report(note{Kind: failed, Token: lease.Token(), Text: err.Error()})
 		}
 		select {
 		case <-tick.C:
 		case <-lease.Done():
 		case <-enough:
-			tell(note{Kind: releasing, Token: lease.Token()})
+			report(note{Kind: releasing, Token: lease.Token()})
 			ctx, cancel := context.WithTimeout(context.Background(), ttl)
 			defer cancel()
 			_ = lease.Release(ctx) // on a busy database the release may be too late: then the lease runs out

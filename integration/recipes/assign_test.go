@@ -53,7 +53,7 @@ func share(description []byte) error {
 		return err
 	}
 	var mu sync.Mutex
-	tell := func(note assignment) {
+	report := func(note assignment) {
 		mu.Lock()
 		defer mu.Unlock()
 		note.At = time.Now()
@@ -62,9 +62,9 @@ func share(description []byte) error {
 	worker, err := assign.New(m, assign.Options{
 		Name: "orders", Partitions: a.Partitions, Worker: a.Worker,
 		Work: func(ctx context.Context, partition string, lease *leasing.Lease) error {
-			tell(assignment{Partition: partition, Token: lease.Token()})
+			report(assignment{Partition: partition, Token: lease.Token()})
 			<-ctx.Done()
-			tell(assignment{Partition: partition, Token: lease.Token(), Ended: true, Moved: errors.Is(context.Cause(ctx), assign.ErrMoved)})
+			report(assignment{Partition: partition, Token: lease.Token(), Ended: true, Moved: errors.Is(context.Cause(ctx), assign.ErrMoved)})
 			return ctx.Err()
 		},
 	})
@@ -152,8 +152,8 @@ func (w *workers) kill(id string) {
 	delete(w.by, id)
 }
 
-// even waits until each partition has one worker and the shares are even, and returns how long that took.
-func (w *workers) even() time.Duration {
+// waitUntilEven waits until each partition has one worker and the shares are even, and returns how long that took.
+func (w *workers) waitUntilEven() time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	limit := time.After(atMost)
@@ -188,11 +188,11 @@ func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 		for i := range 8 {
 			w.start(fmt.Sprint("w", i))
 		}
-		w.even()
+		w.waitUntilEven()
 		change := func(what string, change func(), kept int) {
 			begun, moved, lost := w.begun, w.moved, w.lost
 			change()
-			took := w.even()
+			took := w.waitUntilEven()
 			begun, moved, lost = w.begun-begun, w.moved-moved, w.lost-lost
 			t.Logf("%s: even after %v, %d partitions moved, %d of them from a worker that lives", what, took.Round(time.Millisecond), begun, moved)
 			if lost == 0 { // otherwise the machine is so busy that workers count as dead

@@ -29,7 +29,7 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 		begin func(net.Conn) error
 	}{
 		"redis":      {url: "rediss://%s"},
-		"postgres":   {"postgres://u:p@%s/db?sslmode=verify-full", sayYes},
+		"postgres":   {"postgres://u:p@%s/db?sslmode=verify-full", acceptTLS},
 		"mysql":      {"mysql://u:p@%s/db?tls=true", func(c net.Conn) error { return greet(c, mysqlGreeting) }},
 		"etcd":       {url: "etcd://%s/leases?tls=true"},
 		"consul":     {url: "consul+https://%s/leases"},
@@ -39,7 +39,7 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 		"cosmos":     {url: "cosmos://:" + key + "@%s/app/leases"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := untrusted(t, server.begin)
+			at := serveUntrusted(t, server.begin)
 			t.Setenv("LEASING_TEST_TLS", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey="+key+";BlobEndpoint=https://"+at+"/a")
 			url := server.url
 			if name != "blob" {
@@ -62,9 +62,9 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 	}
 }
 
-// untrusted serves TLS with a certificate that no client trusts, after begin has exchanged the
+// serveUntrusted serves TLS with a certificate that no client trusts, after begin has exchanged the
 // first bytes of a connection.
-func untrusted(t *testing.T, begin func(net.Conn) error) (address string) {
+func serveUntrusted(t *testing.T, begin func(net.Conn) error) (address string) {
 	t.Helper()
 	if begin == nil {
 		server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -97,8 +97,8 @@ func untrusted(t *testing.T, begin func(net.Conn) error) (address string) {
 	return listener.Addr().String()
 }
 
-// sayYes answers a client of PostgreSQL that asks for TLS.
-func sayYes(conn net.Conn) error {
+// acceptTLS answers a client of PostgreSQL that asks for TLS.
+func acceptTLS(conn net.Conn) error {
 	if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
 		return err
 	}

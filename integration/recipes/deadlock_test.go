@@ -82,15 +82,15 @@ func graphs(t *testing.T, at string) {
 
 	began := time.Now()
 	timeout := time.After(atMost)
-	for told := map[string]bool{}; len(told) < len(expected); {
+	for seen := map[string]bool{}; len(seen) < len(expected); {
 		select {
 		case e := <-found:
 			finder := e.Waits[0].Owner
 			require.Equal(t, expected[finder], e.Error())
-			require.False(t, told[finder], "once")
-			told[finder] = true
+			require.False(t, seen[finder], "once")
+			seen[finder] = true
 		case <-timeout:
-			require.FailNow(t, "circles were not found", "%d of %d told", len(told), len(expected))
+			require.FailNow(t, "circles were not found", "%d of %d seen", len(seen), len(expected))
 		}
 	}
 	t.Logf("%d processes in circles knew after %v", len(expected), time.Since(began).Round(time.Millisecond))

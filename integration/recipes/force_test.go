@@ -24,14 +24,14 @@ type operator struct {
 	Applied   bool // after it was applied, and not before it was sent
 }
 
-// dying is a provider whose process dies at a Break, or whose Break fails, as do decides.
-type dying struct {
+// dyingProvider is a provider whose process dies at a Break, or whose Break fails, as do decides.
+type dyingProvider struct {
 	leasing.Provider
 	breaks *int
 	do     func(n int, send func()) error
 }
 
-func (d dying) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
+func (d dyingProvider) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
 	n := *d.breaks
 	*d.breaks++
 	failed := d.do(n, func() { result, err = d.Provider.Break(ctx, req) })
@@ -63,7 +63,7 @@ func operate(description []byte) error {
 		}
 		return nil
 	}
-	m, err := leasing.NewManager(dying{p, new(int), die}, leasing.Options{Owner: "ada"})
+	m, err := leasing.NewManager(dyingProvider{p, new(int), die}, leasing.Options{Owner: "ada"})
 	if err != nil {
 		return err
 	}
@@ -73,11 +73,11 @@ func operate(description []byte) error {
 
 var held = []string{"a", "b", "c", "d"}
 
-// forced runs a test, with held leases, on each database that writes the history together with
+// runForced runs a test, with held leases, on each database that writes the history together with
 // the change.
-func forced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record)) {
+func runForced(t *testing.T, test func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record)) {
 	onEach(t, map[string]backend{"sqlite": sqlite, "postgres": postgres}, func(t *testing.T, at, _ string) {
-		at = with(at, "history=true")
+		at = withQuery(at, "history=true")
 		p := provider(t, at)
 		worker := manager(t, p, leasing.Options{Owner: "w1", TTL: time.Minute})
 		var leases []*leasing.Lease
@@ -126,7 +126,7 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for _, immediate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("applied=%v,immediate=%v", applied, immediate), func(t *testing.T) {
-				forced(t, func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
+				runForced(t, func(t *testing.T, at string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
 					const dies = 2
 					process := start(t, "", "operate", operator{At: at, Records: records, Immediate: immediate, Dies: dies, Applied: applied})
 					ctx, cancel := context.WithTimeout(t.Context(), atMost)
@@ -170,7 +170,7 @@ func TestForcedReleaseIsFinishedAfterItsProcessWasKilled(t *testing.T) {
 func TestForcedReleaseIsFinishedAfterItsConnectionFailed(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("applied=%v", applied), func(t *testing.T) {
-			forced(t, func(t *testing.T, _ string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
+			runForced(t, func(t *testing.T, _ string, p leasing.Provider, leases []*leasing.Lease, records []leasing.Record) {
 				fail := func(n int, send func()) error {
 					if n != 1 || applied {
 						send()
@@ -180,7 +180,7 @@ func TestForcedReleaseIsFinishedAfterItsConnectionFailed(t *testing.T) {
 					}
 					return nil
 				}
-				m := manager(t, dying{p, new(int), fail}, leasing.Options{Owner: "ada"})
+				m := manager(t, dyingProvider{p, new(int), fail}, leasing.Options{Owner: "ada"})
 				options := leasing.BreakOptions{Reason: "node 7 is gone"}
 				done, err := leasing.ForceRelease(t.Context(), m, records, options)
 				require.ErrorIs(t, err, leasing.ErrUnavailable)

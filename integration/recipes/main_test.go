@@ -58,35 +58,35 @@ func sqlite(t *testing.T, root string) string {
 }
 
 func redis(t *testing.T, _ string) string {
-	return with(named(t, "LEASING_TEST_REDIS"), fmt.Sprintf("prefix=recipes_%x&retention=1m", rand.Uint64()))
+	return withQuery(serverURL(t, "LEASING_TEST_REDIS"), fmt.Sprintf("prefix=recipes_%x&retention=1m", rand.Uint64()))
 }
 
 func redlock(t *testing.T, _ string) string {
-	return with(named(t, "LEASING_TEST_REDLOCK"), "prefix=recipes&retention=1m")
+	return withQuery(serverURL(t, "LEASING_TEST_REDLOCK"), "prefix=recipes&retention=1m")
 }
 
 func azurite(t *testing.T, _ string) string {
 	const variable = "LEASING_TEST_AZURITE"
-	named(t, variable)
+	serverURL(t, variable)
 	return "azblob:///recipes?create=true&connection_string_env=" + variable
 }
 
 func cosmos(t *testing.T, _ string) string {
-	return with(named(t, "LEASING_TEST_COSMOS"), "create=true")
+	return withQuery(serverURL(t, "LEASING_TEST_COSMOS"), "create=true")
 }
 
-func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
+func s3(t *testing.T, _ string) string { return serverURL(t, "LEASING_TEST_S3") }
 
-func etcd(t *testing.T, _ string) string { return named(t, "LEASING_TEST_ETCD") }
+func etcd(t *testing.T, _ string) string { return serverURL(t, "LEASING_TEST_ETCD") }
 
-func consul(t *testing.T, _ string) string { return named(t, "LEASING_TEST_CONSUL") }
+func consul(t *testing.T, _ string) string { return serverURL(t, "LEASING_TEST_CONSUL") }
 
 func mariadb(t *testing.T, _ string) string {
-	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
+	return withQuery(serverURL(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
 }
 
 func postgres(t *testing.T, _ string) string {
-	server, schema := named(t, "LEASING_TEST_POSTGRES"), fmt.Sprintf("recipes_%x", rand.Uint64())
+	server, schema := serverURL(t, "LEASING_TEST_POSTGRES"), fmt.Sprintf("recipes_%x", rand.Uint64())
 	conn, err := pgx.Connect(t.Context(), server)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -94,15 +94,15 @@ func postgres(t *testing.T, _ string) string {
 		require.NoError(t, err)
 		require.NoError(t, conn.Close(context.Background()))
 	})
-	return with(server, "create=true&schema="+schema)
+	return withQuery(server, "create=true&schema="+schema)
 }
 
-func named(t *testing.T, variable string) string {
+func serverURL(t *testing.T, variable string) string {
 	t.Helper()
 	return servertest.Require(t, variable)
 }
 
-func with(url, query string) string {
+func withQuery(url, query string) string {
 	if strings.Contains(url, "?") {
 		return url + "&" + query
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/election"
 )
 
-// guarded is a backend whose server may refuse the client of a URL.
-type guarded struct {
+// refusingBackend is a backend whose server may refuse the client of a URL.
+type refusingBackend struct {
 	url    string // of the client
 	refuse func()
 	allow  func()
@@ -33,7 +33,7 @@ type guarded struct {
 // ends the election, and the error of a lease that is lost to a refusal has the refusal as its cause
 // (T189).
 func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) guarded{
+	for name, open := range map[string]func(t *testing.T) refusingBackend{
 		"redis": guardedRedis, "postgres": guardedPostgres, "mariadb": guardedMariaDB,
 		"blob": guardedBlob, "s3": guardedS3, "consul": guardedConsul,
 	} {
@@ -92,15 +92,15 @@ func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
 	}
 }
 
-func guardedRedis(t *testing.T) guarded {
+func guardedRedis(t *testing.T) refusingBackend {
 	at, err := url.Parse(redis(t, ""))
 	require.NoError(t, err)
-	options, err := goredis.ParseURL(named(t, "LEASING_TEST_REDIS"))
+	options, err := goredis.ParseURL(serverURL(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)
 	admin := goredis.NewClient(options)
 	t.Cleanup(func() { _ = admin.Close() })
 	user := "u" + rand.Text()
-	g := guarded{
+	g := refusingBackend{
 		refuse: func() { require.NoError(t, admin.Do(t.Context(), "ACL", "DELUSER", user).Err()) },
 		allow: func() {
 			require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all").Err())
@@ -113,10 +113,10 @@ func guardedRedis(t *testing.T) guarded {
 	return g
 }
 
-func guardedPostgres(t *testing.T) guarded {
+func guardedPostgres(t *testing.T) refusingBackend {
 	at, err := url.Parse(postgres(t, ""))
 	require.NoError(t, err)
-	db, err := sql.Open("pgx", named(t, "LEASING_TEST_POSTGRES"))
+	db, err := sql.Open("pgx", serverURL(t, "LEASING_TEST_POSTGRES"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	role := "r" + strings.ToLower(rand.Text())
@@ -131,7 +131,7 @@ func guardedPostgres(t *testing.T) guarded {
 		run("DROP ROLE " + role)
 	})
 	at.User = url.UserPassword(role, "secret")
-	return guarded{
+	return refusingBackend{
 		url: at.String(),
 		refuse: func() {
 			run("ALTER ROLE " + role + " NOLOGIN")
@@ -141,7 +141,7 @@ func guardedPostgres(t *testing.T) guarded {
 	}
 }
 
-func guardedMariaDB(t *testing.T) guarded {
+func guardedMariaDB(t *testing.T) refusingBackend {
 	at, err := url.Parse(mariadb(t, ""))
 	require.NoError(t, err)
 	password, _ := at.User.Password()
@@ -153,7 +153,7 @@ func guardedMariaDB(t *testing.T) guarded {
 		_, err := db.ExecContext(context.Background(), statement)
 		require.NoError(t, err)
 	}
-	g := guarded{
+	g := refusingBackend{
 		refuse: func() {
 			run("DROP USER " + user)
 			run("KILL USER " + user)
@@ -170,9 +170,9 @@ func guardedMariaDB(t *testing.T) guarded {
 	return g
 }
 
-// front starts a proxy before a server that speaks HTTP. The proxy answers in the server's place
+// startProxy starts a proxy before a server that speaks HTTP. The proxy answers in the server's place
 // while it refuses.
-func front(t *testing.T, server string, refuse http.HandlerFunc) (address string, g guarded) {
+func startProxy(t *testing.T, server string, refuse http.HandlerFunc) (address string, g refusingBackend) {
 	to, err := url.Parse(server)
 	require.NoError(t, err)
 	var refusing atomic.Bool
@@ -189,16 +189,16 @@ func front(t *testing.T, server string, refuse http.HandlerFunc) (address string
 		pass.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, guarded{refuse: func() { refusing.Store(true) }, allow: func() { refusing.Store(false) }}
+	return s.URL, refusingBackend{refuse: func() { refusing.Store(true) }, allow: func() { refusing.Store(false) }}
 }
 
-func guardedBlob(t *testing.T) guarded {
+func guardedBlob(t *testing.T) refusingBackend {
 	values := map[string]string{}
-	for part := range strings.SplitSeq(named(t, "LEASING_TEST_AZURITE"), ";") {
+	for part := range strings.SplitSeq(serverURL(t, "LEASING_TEST_AZURITE"), ";") {
 		key, value, _ := strings.Cut(part, "=")
 		values[key] = value
 	}
-	address, g := front(t, values["BlobEndpoint"], func(w http.ResponseWriter, _ *http.Request) {
+	address, g := startProxy(t, values["BlobEndpoint"], func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Ms-Request-Id", rand.Text())
 		w.Header().Set("X-Ms-Error-Code", "AuthorizationFailure")
 		w.WriteHeader(http.StatusForbidden)
@@ -208,11 +208,11 @@ func guardedBlob(t *testing.T) guarded {
 	return g
 }
 
-func guardedS3(t *testing.T) guarded {
+func guardedS3(t *testing.T) refusingBackend {
 	at, err := url.Parse(s3(t, ""))
 	require.NoError(t, err)
 	query := at.Query()
-	address, g := front(t, query.Get("endpoint"), func(w http.ResponseWriter, _ *http.Request) {
+	address, g := startProxy(t, query.Get("endpoint"), func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Amz-Request-Id", rand.Text())
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
@@ -223,10 +223,10 @@ func guardedS3(t *testing.T) guarded {
 	return g
 }
 
-func guardedConsul(t *testing.T) guarded {
+func guardedConsul(t *testing.T) refusingBackend {
 	at, err := url.Parse(consul(t, ""))
 	require.NoError(t, err)
-	address, g := front(t, "http://"+at.Host, func(w http.ResponseWriter, _ *http.Request) {
+	address, g := startProxy(t, "http://"+at.Host, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Consul-Default-Acl-Policy", "deny")
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "Permission denied: token lacks permission 'key:write'")

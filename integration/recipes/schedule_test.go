@@ -95,10 +95,10 @@ func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.
 				require.NoError(t, err)
 				for _, change := range changes(place, until) {
 					for _, expression := range expressions {
-						next := remembered(parse(t, expression), place)
-						var group []*follower
+						next := memoize(parse(t, expression), place)
+						var group []*scheduleFollower
 						for n := -51; n <= 51; n += step {
-							group = append(group, &follower{
+							group = append(group, &scheduleFollower{
 								library: library, expression: expression, place: place, next: next,
 								at: change.Add(time.Duration(n) * 10 * time.Minute).Add(time.Second),
 							})
@@ -118,8 +118,8 @@ func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.
 	}
 }
 
-// follower is one process that starts to follow a timetable.
-type follower struct {
+// scheduleFollower is one process that starts to follow a timetable.
+type scheduleFollower struct {
 	library, expression string
 	place               *time.Location
 	next                timetable
@@ -128,17 +128,17 @@ type follower struct {
 	// The library's answers: the awaited tick, and whether any answer was odd.
 	awaited time.Time
 	odd     bool
-	told    []error
+	errs    []error
 }
 
-func (s *follower) String() string {
+func (s *scheduleFollower) String() string {
 	return fmt.Sprintf("%s %q in %v from %v", s.library, s.expression, s.place, s.at.In(s.place))
 }
 
 const fast = 30 // how many times faster the clock of a follower runs
 
-// remembered asks a library once for each time, since followers ask for the same times.
-func remembered(next timetable, place *time.Location) timetable {
+// memoize asks a library once for each time, since followers ask for the same times.
+func memoize(next timetable, place *time.Location) timetable {
 	var mu sync.Mutex
 	answers := map[time.Time]time.Time{}
 	return func(t time.Time) time.Time {
@@ -154,7 +154,7 @@ func remembered(next timetable, place *time.Location) timetable {
 }
 
 // followAll runs the schedules of followers side by side.
-func followAll(t *testing.T, group []*follower) {
+func followAll(t *testing.T, group []*scheduleFollower) {
 	manager, _ := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
 	over := errors.New("the test is over")
 	ctx, end := context.WithTimeoutCause(t.Context(), 26*time.Hour/fast, over)
@@ -168,7 +168,7 @@ func followAll(t *testing.T, group []*follower) {
 				Now:  func() time.Time { return s.at.Add(fast * time.Since(began)) },
 				Next: s.ask,
 				OnError: func(_ time.Time, err error) {
-					s.told = append(s.told, err)
+					s.errs = append(s.errs, err)
 				},
 			}, func(context.Context, schedule.Tick) error { return nil })
 			if !errors.Is(err, over) {
@@ -183,7 +183,7 @@ func followAll(t *testing.T, group []*follower) {
 }
 
 // ask returns the library's answer, and records whether the answer is odd.
-func (s *follower) ask(t time.Time) time.Time {
+func (s *scheduleFollower) ask(t time.Time) time.Time {
 	answer := s.next(t)
 	switch {
 	case answer.IsZero(), !answer.After(t):
@@ -196,14 +196,14 @@ func (s *follower) ask(t time.Time) time.Time {
 }
 
 // check requires that a follower has reported odd ticks if there were any, and no other errors.
-func (s *follower) check(t *testing.T) {
-	for _, err := range s.told {
+func (s *scheduleFollower) check(t *testing.T) {
+	for _, err := range s.errs {
 		var odd *schedule.OddTickError
 		if !errors.As(err, &odd) {
-			t.Errorf("%v: told %v", s, err)
+			t.Errorf("%v: errors %v", s, err)
 		}
 	}
-	if s.odd != (len(s.told) > 0) {
-		t.Errorf("%v: odd %v, and told %v", s, s.odd, s.told)
+	if s.odd != (len(s.errs) > 0) {
+		t.Errorf("%v: odd %v, and errors %v", s, s.odd, s.errs)
 	}
 }

@@ -30,8 +30,8 @@ type editor struct {
 }
 
 // rounds is the number of times that each editor is inside; an editor continues until the editors
-// have taken leastTurns turns.
-const rounds, leastTurns = 20, 6
+// have taken minTurns turns.
+const rounds, minTurns = 20, 6
 
 // Processes that spell one file differently never hold it at the same time: each records in a file
 // outside of the tree when it enters and when it leaves.
@@ -96,7 +96,7 @@ func foldCase(o filelock.Options) filelock.Options  { o.FoldCase = true; return 
 func requireOneInside(t *testing.T, log string) {
 	lines := linesOf(log)
 	require.GreaterOrEqual(t, len(lines), 2*2*rounds)
-	require.GreaterOrEqual(t, turns(log), leastTurns)
+	require.GreaterOrEqual(t, turns(log), minTurns)
 	for i := 0; i < len(lines); i += 2 {
 		who, in := strings.CutSuffix(lines[i], " in")
 		require.True(t, in, "%q, and then %q", lines[max(i-1, 0)], lines[i])
@@ -147,7 +147,7 @@ func edit(description []byte) (err error) {
 		return err
 	}
 	defer log.Close()
-	for i := 0; i < rounds || turns(e.Log) < leastTurns; i++ {
+	for i := 0; i < rounds || turns(e.Log) < minTurns; i++ {
 		set, err := tree.Acquire(ctx, []string{e.Spellings[i%len(e.Spellings)]})
 		if err != nil {
 			return err

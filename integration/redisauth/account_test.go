@@ -25,7 +25,7 @@ func TestConformanceRedisAccount(t *testing.T) {
 	}
 	identity, err := auth.FromEnvironment()
 	require.NoError(t, err)
-	conforms(t, "rediss://"+address, redisauth.Options{Auth: identity})
+	runConformance(t, "rediss://"+address, redisauth.Options{Auth: identity})
 }
 
 // The suite runs on a local Redis that accepts tokens as passwords.
@@ -34,11 +34,11 @@ func TestConformanceRedisWithTokens(t *testing.T) {
 	b.entra.SetLifetime(time.Hour)
 	server, err := redis.ParseURL(os.Getenv(variable))
 	require.NoError(t, err)
-	conforms(t, "redis://"+server.Addr, redisauth.Options{Credential: b})
+	runConformance(t, "redis://"+server.Addr, redisauth.Options{Credential: b})
 }
 
-// conforms runs the suite over connections with tokens.
-func conforms(t *testing.T, url string, options redisauth.Options) {
+// runConformance runs the suite over connections with tokens.
+func runConformance(t *testing.T, url string, options redisauth.Options) {
 	credentials, err := redisauth.New(options)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, credentials.Close()) })

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	variable = "LEASING_TEST_REDIS"
-	patience = time.Minute
+	timeout  = time.Minute
 	lifetime = 3 * time.Second // of a token
 )
 
@@ -81,7 +81,7 @@ func (b *bed) GetToken(ctx context.Context, options policy.TokenRequestOptions) 
 	return token, b.admin.Do(ctx, rules...).Err()
 }
 
-func (b *bed) issued() int {
+func (b *bed) issuedTokens() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.tokens)
@@ -90,8 +90,8 @@ func (b *bed) issued() int {
 // waitForTokens waits until the given number of further tokens has been issued.
 func (b *bed) waitForTokens(more int) {
 	b.t.Helper()
-	all := b.issued() + more
-	require.Eventually(b.t, func() bool { return b.issued() >= all }, patience, 10*time.Millisecond)
+	all := b.issuedTokens() + more
+	require.Eventually(b.t, func() bool { return b.issuedTokens() >= all }, timeout, 10*time.Millisecond)
 }
 
 // disconnect ends all connections of the user, as Azure ends connections whose
@@ -168,9 +168,9 @@ func TestRedisConnectionIsSignedInAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, client.Ping(t.Context()).Err())
 		return seen.count("auth") >= 4
-	}, patience, 50*time.Millisecond)
+	}, timeout, 50*time.Millisecond)
 	require.Empty(t, seen.bad)
-	require.GreaterOrEqual(t, b.issued(), 3)
+	require.GreaterOrEqual(t, b.issuedTokens(), 3)
 	// go-redis opens other connections while it renews the sign-in of this one, but keeps this connection.
 	living, err := b.admin.Do(t.Context(), "client", "list", "id", first).Text()
 	require.NoError(t, err)
@@ -205,14 +205,14 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 		l, err := waiter.Acquire(t.Context(), "name")
 		next <- result{l, err}
 	}()
-	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, timeout, 10*time.Millisecond)
 	old := b.tokens[0].Token
 	for range 2 {
 		b.waitForTokens(2) // the first may be for the other client
 		require.NoError(t, lease.Err())
 		require.Positive(t, b.disconnect())
 		before := lease.Renewals()
-		require.Eventually(t, func() bool { return lease.Renewals() > before+1 || lease.Err() != nil }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return lease.Renewals() > before+1 || lease.Err() != nil }, timeout, 10*time.Millisecond)
 		require.NoError(t, lease.Err())
 	}
 	stale := b.open(&redis.Options{Username: b.user(), Password: old})
@@ -237,7 +237,7 @@ func TestRedisWithoutEntraID(t *testing.T) {
 	require.NoError(t, p.Ping(t.Context()))
 	b.entra.Fail(http.StatusServiceUnavailable)
 	b.disconnect()
-	require.Eventually(t, func() bool { return p.Ping(t.Context()) == nil }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.Ping(t.Context()) == nil }, timeout, 10*time.Millisecond)
 
 	for status, want := range map[int]error{
 		http.StatusServiceUnavailable: leasing.ErrUnavailable,

@@ -48,9 +48,9 @@ func TestAPostgreSQLProgramIsSmall(t *testing.T) {
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	var told strings.Builder
-	cmd.Stderr = &told
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(t, err, told.String())
+	require.NoError(t, err, stderr.String())
 	return string(out)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a repository with a root module, a provider module that requires a
+// smallTree is a repository with a root module, a provider module that requires a
 // third party, and a program for each.
-var small = map[string]string{
+var smallTree = map[string]string{
 	"go.work": `go 1.26.0
 
 use (
@@ -37,14 +37,14 @@ replace (
 	"providers/sql/LICENSE":              "anything\n",
 	"providers/sql/go.mod":               "module ex.org/lease/providers/sql\n\ngo 1.26.0\n\nrequire (\n\tex.org/driver v1.0.0\n\tex.org/lease v0.1.0\n)\n",
 	"providers/sql/sql.go":               "package sql\n\nimport (\n\t\"ex.org/driver\"\n\t\"ex.org/lease\"\n)\n\nvar Name = lease.Name + driver.Name\n",
-	"integration/release/allow/root.txt": allowed("ex.org/lease"),
-	"integration/release/allow/providers-sql.txt":         allowed("ex.org/lease/providers/sql", "ex.org/driver", "ex.org/lease"),
+	"integration/release/allow/root.txt": allowList("ex.org/lease"),
+	"integration/release/allow/providers-sql.txt":         allowList("ex.org/lease/providers/sql", "ex.org/driver", "ex.org/lease"),
 	"integration/release/consumers/root/main.go":          "package main\n\nimport \"ex.org/lease\"\n\nfunc main() { println(lease.Name) }\n",
 	"integration/release/consumers/providers-sql/main.go": "package main\n\nimport \"ex.org/lease/providers/sql\"\n\nfunc main() { println(sql.Name) }\n",
 }
 
-// allowed returns an allow list with the same modules in each section.
-func allowed(module string, brought ...string) string {
+// allowList returns an allow list with the same modules in each section.
+func allowList(module string, brought ...string) string {
 	text := lines(brought)
 	return "# What " + module + ` brings along.
 # Each line is a promise to its users: think before you add one.
@@ -58,12 +58,12 @@ func allowed(module string, brought ...string) string {
 ` + text
 }
 
-// plant writes the small repository with changes: an empty text drops a file.
-func plant(t *testing.T, changes map[string]string) string {
+// writeTree writes the small repository with changes: an empty text drops a file.
+func writeTree(t *testing.T, changes map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	files := make(map[string]string)
-	for _, from := range []map[string]string{small, changes} {
+	for _, from := range []map[string]string{smallTree, changes} {
 		for name, text := range from {
 			files[name] = text
 		}
@@ -104,7 +104,7 @@ func serveDrivers(t *testing.T) {
 
 func TestCheckPasses(t *testing.T) {
 	serveDrivers(t)
-	require.NoError(t, check(t.Context(), plant(t, nil), false))
+	require.NoError(t, check(t.Context(), writeTree(t, nil), false))
 }
 
 // An obstacle for a stranger fails the check, and the message names the obstacle.
@@ -116,7 +116,7 @@ func TestCheckFails(t *testing.T) {
 		says    []string
 	}{
 		"a replace in a released module": {
-			map[string]string{"providers/sql/go.mod": small["providers/sql/go.mod"] + "\nreplace ex.org/lease => ../..\n"},
+			map[string]string{"providers/sql/go.mod": smallTree["providers/sql/go.mod"] + "\nreplace ex.org/lease => ../..\n"},
 			[]string{"providers/sql/go.mod: a released module must not replace ex.org/lease"},
 		},
 		"a missing licence": {
@@ -129,7 +129,7 @@ func TestCheckFails(t *testing.T) {
 		},
 		"an unexpected dependency": {
 			map[string]string{
-				"go.mod":   small["go.mod"] + "\nrequire ex.org/stranger v1.0.0\n",
+				"go.mod":   smallTree["go.mod"] + "\nrequire ex.org/stranger v1.0.0\n",
 				"lease.go": "package lease\n\nimport \"ex.org/stranger\"\n\nconst Name = stranger.Name\n",
 			},
 			[]string{
@@ -141,13 +141,13 @@ func TestCheckFails(t *testing.T) {
 		},
 		"a dependency of tests, which only the graph shows": {
 			map[string]string{
-				"go.mod":        small["go.mod"] + "\nrequire ex.org/stranger v1.0.0\n",
+				"go.mod":        smallTree["go.mod"] + "\nrequire ex.org/stranger v1.0.0\n",
 				"lease_test.go": "package lease\n\nimport _ \"ex.org/stranger\"\n",
 			},
 			[]string{"[graph] # modules that go get brings into the module graph\n+ex.org/stranger"},
 		},
 		"a listed dependency that is gone": {
-			map[string]string{"integration/release/allow/root.txt": allowed("ex.org/lease", "ex.org/driver")},
+			map[string]string{"integration/release/allow/root.txt": allowList("ex.org/lease", "ex.org/driver")},
 			[]string{"-ex.org/driver"},
 		},
 		"a sibling's internal package": {
@@ -155,11 +155,11 @@ func TestCheckFails(t *testing.T) {
 			[]string{"providers/sql/peek.go: imports ex.org/lease/internal/secret"},
 		},
 		"a sibling at another version": {
-			map[string]string{"providers/sql/go.mod": strings.Replace(small["providers/sql/go.mod"], "lease v0.1.0", "lease v0.0.9", 1)},
+			map[string]string{"providers/sql/go.mod": strings.Replace(smallTree["providers/sql/go.mod"], "lease v0.1.0", "lease v0.0.9", 1)},
 			[]string{"ex.org/lease@v0.0.9"},
 		},
 		"a requirement of what is never released": {
-			map[string]string{"providers/sql/go.mod": strings.Replace(small["providers/sql/go.mod"], "lease v0.1.0", "lease/integration v0.1.0", 1)},
+			map[string]string{"providers/sql/go.mod": strings.Replace(smallTree["providers/sql/go.mod"], "lease v0.1.0", "lease/integration v0.1.0", 1)},
 			[]string{"ex.org/lease/integration@v0.1.0"},
 		},
 		"a released module that nobody tries": {
@@ -178,12 +178,12 @@ func TestCheckFails(t *testing.T) {
 			[]string{"vendor/x/name.txt"},
 		},
 		"a go.mod that lacks a requirement": {
-			map[string]string{"providers/sql/go.mod": strings.Replace(small["providers/sql/go.mod"], "\tex.org/driver v1.0.0\n", "", 1)},
+			map[string]string{"providers/sql/go.mod": strings.Replace(smallTree["providers/sql/go.mod"], "\tex.org/driver v1.0.0\n", "", 1)},
 			[]string{"providers/sql", "go.mod is not complete; run make tidy"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := check(t.Context(), plant(t, c.changes), false)
+			err := check(t.Context(), writeTree(t, c.changes), false)
 			require.Error(t, err)
 			for _, text := range c.says {
 				require.ErrorContains(t, err, text)
@@ -194,7 +194,7 @@ func TestCheckFails(t *testing.T) {
 
 func TestUpdateWritesWhatThenPasses(t *testing.T) {
 	serveDrivers(t)
-	dir := plant(t, map[string]string{"integration/release/allow/providers-sql.txt": "# nothing yet\n"})
+	dir := writeTree(t, map[string]string{"integration/release/allow/providers-sql.txt": "# nothing yet\n"})
 	require.NoError(t, check(t.Context(), dir, true))
 	require.NoError(t, check(t.Context(), dir, false))
 }
@@ -203,11 +203,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	serveDrivers(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	require.Error(t, check(t.Context(), plant(t, map[string]string{"providers/sql/LICENSE": ""}), false))
-	require.NoError(t, check(t.Context(), plant(t, nil), false))
+	require.Error(t, check(t.Context(), writeTree(t, map[string]string{"providers/sql/LICENSE": ""}), false))
+	require.NoError(t, check(t.Context(), writeTree(t, nil), false))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, check(ctx, plant(t, nil), false))
+	require.Error(t, check(ctx, writeTree(t, nil), false))
 	left, err := filepath.Glob(filepath.Join(temp, "leasing-release-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -53,14 +53,14 @@ var inTrouble = map[string]struct {
 // agentShow is a run.
 type agentShow struct {
 	*runner.Runner
-	root     string
-	history  string           // file, for agents on a backend that keeps none
-	reported []runner.Report  // edits
-	leases   []leasing.Record // that trouble befell
-	crossing []string         // agents
-	forced   bool             // the agent that dawdles
-	thrown   int              // edits that this agent threw away
-	told     int              // agents that gave way to end the deadlock
+	root      string
+	history   string           // file, for agents on a backend that keeps none
+	reported  []runner.Report  // edits
+	leases    []leasing.Record // that trouble befell
+	crossing  []string         // agents
+	dawdler   bool             // the agent that dawdles
+	discarded int              // edits that this agent threw away
+	gaveWay   int              // agents that gave way to end the deadlock
 }
 
 // runAgents runs the scenario in a tree that it makes. Without a URL the leases are in the tree's own SQLite file.
@@ -93,8 +93,8 @@ func runAgents(ctx context.Context, folder, url string, out io.Writer) (err erro
 	return runner.Run(ctx, folder, here, url, out)
 }
 
-// wish returns the paths of an edit.
-func wish() string {
+// editPaths returns the paths of an edit.
+func editPaths() string {
 	paths := []string{files[rand.IntN(4)], link + "/" + filepath.Base(crossed[rand.IntN(2)])}
 	return strings.Join(paths[:1+rand.IntN(2)], ",")
 }
@@ -103,7 +103,7 @@ func wish() string {
 func tasks(agent string) []string {
 	all := make([]string, edits)
 	for i := range all {
-		if all[i] = wish(); agent == "a6" {
+		if all[i] = editPaths(); agent == "a6" {
 			first, others, _ := strings.Cut(all[i], ",")
 			all[i] = strings.TrimSuffix(filepath.Dir(first)+","+others, ",")
 		}
@@ -151,33 +151,33 @@ func (s *agentShow) react(ctx context.Context, r runner.Report) (goOn bool, err 
 	case r.Kind == "has edited":
 		s.reported = append(s.reported, r)
 	case r.Kind == "gives way":
-		s.told++
+		s.gaveWay++
 	case r.Kind == "throws an edit away":
-		s.thrown++
+		s.discarded++
 		if r.Worker != "a4" || r.Reason != string(leasing.LostBroken) {
 			return true, fmt.Errorf("%s lost a lease: %s", r.Worker, r.Err)
 		}
 	case r.Kind == "wants a second file":
-		err = s.befall(ctx, r.Worker)
+		err = s.recordTrouble(ctx, r.Worker)
 		if s.crossing = append(s.crossing, r.Worker); len(s.crossing) == 2 {
 			s.Continue(s.crossing[0])
 			return true, err
 		}
 		return false, err
 	case r.Kind == "is in the middle of an edit" && r.Edit == "a3/2":
-		err = s.befall(ctx, r.Worker)
+		err = s.recordTrouble(ctx, r.Worker)
 		s.Announce("kill -KILL %s, in the middle of an edit of %v; a7 does its work", r.Worker, r.Paths)
 		s.Kill(r.Worker)
 		return false, errors.Join(err, s.start(ctx, "a7"))
-	case r.Kind == "is in the middle of an edit" && r.Edit == "a4/2" && !s.forced:
-		s.forced = true
+	case r.Kind == "is in the middle of an edit" && r.Edit == "a4/2" && !s.dawdler:
+		s.dawdler = true
 		return true, s.force(ctx, r.Worker)
 	}
 	return true, nil
 }
 
-// befall records the leases of an agent that trouble befalls.
-func (s *agentShow) befall(ctx context.Context, agent string) error {
+// recordTrouble records the leases of an agent that trouble befalls.
+func (s *agentShow) recordTrouble(ctx context.Context, agent string) error {
 	held, err := leasing.HeldBy(ctx, s.Manager, agent, "")
 	s.leases = append(s.leases, held...)
 	return err
@@ -186,7 +186,7 @@ func (s *agentShow) befall(ctx context.Context, agent string) error {
 // force breaks the leases of the agent that dawdles, and waits for their end.
 func (s *agentShow) force(ctx context.Context, agent string) error {
 	before := len(s.leases)
-	if err := s.befall(ctx, agent); err != nil {
+	if err := s.recordTrouble(ctx, agent); err != nil {
 		return err
 	}
 	held := s.leases[before:]
@@ -237,8 +237,8 @@ func (s *agentShow) check(ctx context.Context, audit *audit) error {
 		_, file, _ := strings.Cut(lease.Name, ":/")
 		rows = append(rows, []any{file, lease.Token, lease.Owner, trouble.what, ended.Kind, ended.Actor, ended.Reason, next.Owner, next.Token})
 	}
-	if len(s.leases) != 6 || s.told != 1 || s.thrown != 1 {
-		return fmt.Errorf("trouble befell %d leases, and not 6; %d agents gave way, and %d was forced out, and not 1", len(s.leases), s.told, s.thrown)
+	if len(s.leases) != 6 || s.gaveWay != 1 || s.discarded != 1 {
+		return fmt.Errorf("trouble befell %d leases, and not 6; %d agents gave way, and %d was forced out, and not 1", len(s.leases), s.gaveWay, s.discarded)
 	}
 	lines, err := checkFiles(s.root, s.reported)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *agentShow) check(ctx context.Context, audit *audit) error {
 	}
 	s.Table(rows...)
 	s.OK("no edit is torn or lost: %d files have %d lines of %d edits", len(files), lines, len(s.reported))
-	s.OK("the two that waited for each other were told, and one of them gave way")
-	s.OK("the history tells of each lease that trouble befell, and of the greater token after it")
+	s.OK("the two that waited for each other learned of the deadlock, and one of them gave way")
+	s.OK("the history has the end of each lease in trouble, and of the greater token after it")
 	return nil
 }

@@ -142,9 +142,9 @@ func (d *electionControl) sendLate(ctx context.Context, former runner.Report) er
 	return nil
 }
 
-// runsOut returns when the present lease will run out unless it is renewed. The
+// expiryOf returns when the present lease will run out unless it is renewed. The
 // time may be too early, but not too late.
-func (d *electionControl) runsOut(ctx context.Context, now runner.Report) (time.Time, error) {
+func (d *electionControl) expiryOf(ctx context.Context, now runner.Report) (time.Time, error) {
 	at := time.Now()
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	left, known := record.Remaining()
@@ -157,7 +157,7 @@ func (d *electionControl) runsOut(ctx context.Context, now runner.Report) (time.
 // takeOver calls do, which attacks the leader, waits for the next leader, and compares
 // the time of the take-over with the time at which the lease would have run out.
 func (d *electionControl) takeOver(ctx context.Context, before runner.Report, how string, do func()) (next runner.Report, err error) {
-	free, err := d.runsOut(ctx, before)
+	free, err := d.expiryOf(ctx, before)
 	if err != nil {
 		return next, err
 	}
@@ -250,7 +250,7 @@ func (d *electionControl) showHolder(ctx context.Context) {
 // check checks the whole run.
 func (d *electionControl) check(ctx context.Context) error {
 	d.Table(d.rows...)
-	closest, err := d.checker.trustApart()
+	closest, err := d.checker.minTrustGap()
 	if err != nil {
 		return err
 	}

@@ -55,9 +55,9 @@ func (t *term) trustEnds() time.Time {
 	return t.trust
 }
 
-// trustApart checks that no two leaders trusted their lease at the same time,
+// minTrustGap checks that no two leaders trusted their lease at the same time,
 // and returns the shortest time between the trust of two leaders.
-func (f checker) trustApart() (closest time.Duration, err error) {
+func (f checker) minTrustGap() (closest time.Duration, err error) {
 	tokens := slices.Sorted(maps.Keys(f))
 	for i := 1; i < len(tokens); i++ {
 		before, after := f[tokens[i-1]], f[tokens[i]]

@@ -15,9 +15,9 @@ import (
 
 // The tests check the reports of a demo with a broken lease, or with a ledger without its check.
 
-func lasting(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+func secondsOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-func at(seconds float64) time.Time { return time.Unix(0, 0).Add(lasting(seconds)) }
+func at(seconds float64) time.Time { return time.Unix(0, 0).Add(secondsOf(seconds)) }
 
 func checkerOf(reports ...runner.Report) checker {
 	f := checker{}
@@ -28,35 +28,35 @@ func checkerOf(reports ...runner.Report) checker {
 }
 
 func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
-	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: lasting(3)}
+	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: secondsOf(3)}
 	tests := map[string]struct {
 		checker checker
 		closest time.Duration // negative: two at a time
 	}{
 		"after the trust has ended": {checkerOf(first,
-			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)}), lasting(0.1)},
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: secondsOf(3)}), secondsOf(0.1)},
 		"before": {checkerOf(first,
-			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2.9), Trust: lasting(3)}), lasting(-0.1)},
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2.9), Trust: secondsOf(3)}), secondsOf(-0.1)},
 		"after a renewal": {checkerOf(first,
-			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(1), Trust: lasting(2.5)},
-			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)}), lasting(-0.4)},
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(1), Trust: secondsOf(2.5)},
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: secondsOf(3)}), secondsOf(-0.4)},
 		"of a leader that believes in itself after waking up": {checkerOf(first,
-			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)},
-			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(5), Trust: lasting(0.1)}), lasting(-2)},
-		"of a leader that has stopped, told late": {checkerOf(first,
-			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(1.1), Trust: lasting(3)},
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: secondsOf(3)},
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(5), Trust: secondsOf(0.1)}), secondsOf(-2)},
+		"of a leader that has stopped, reported late": {checkerOf(first,
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(1.1), Trust: secondsOf(3)},
 			runner.Report{Kind: stopping, Worker: "w1", Token: 1, At: at(1)},
-			runner.Report{Kind: resigned, Worker: "w1", Token: 1, At: at(1.2)}), lasting(0.1)},
+			runner.Report{Kind: resigned, Worker: "w1", Token: 1, At: at(1.2)}), secondsOf(0.1)},
 	}
 	for name, test := range tests {
-		closest, err := test.checker.trustApart()
+		closest, err := test.checker.minTrustGap()
 		if closest.Round(time.Millisecond) != test.closest || (err != nil) != (test.closest < 0) {
 			t.Errorf("%s: %v, %v", name, closest, err)
 		}
 	}
-	killed := checkerOf(first, runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2), Trust: lasting(3)})
+	killed := checkerOf(first, runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2), Trust: secondsOf(3)})
 	killed.end(1, at(1))
-	if closest, err := killed.trustApart(); err != nil || closest != lasting(1) {
+	if closest, err := killed.minTrustGap(); err != nil || closest != secondsOf(1) {
 		t.Errorf("killed: %v, %v", closest, err)
 	}
 }

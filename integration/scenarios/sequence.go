@@ -44,17 +44,17 @@ const closed, away = "closed", "is away"
 // sequenceShow is a run.
 type sequenceShow struct {
 	*runner.Runner
-	store    *sqlsequence.Store[*sql.Tx]
-	folder   string           // of journals
-	numbers  map[string]int64 // the numbers that trouble has befallen, by trouble
-	worked   map[string]int   // records after which trouble may come, by worker
-	done     map[int64]bool   // numbers whose late result is settled
-	refused  map[int64]int    // late commits
-	away     bool             // the writer that was cut off has ended
-	cameBack bool
-	sealed   int64
-	seen     int64 // the latest number that was closed
-	readers  [3]struct {
+	store       *sqlsequence.Store[*sql.Tx]
+	folder      string           // of journals
+	numbers     map[string]int64 // the numbers that trouble has befallen, by trouble
+	worked      map[string]int   // records after which trouble may come, by worker
+	done        map[int64]bool   // numbers whose late result is settled
+	refused     map[int64]int    // late commits
+	cutOffEnded bool             // the writer that was cut off has ended
+	cameBack    bool
+	sealed      int64
+	seen        int64 // the latest number that was closed
+	readers     [3]struct {
 		entries []string
 		at      atomic.Int64
 	} // the entries that each reader has read, and its position

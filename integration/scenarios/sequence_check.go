@@ -32,7 +32,7 @@ func (s *sequenceShow) check(ctx context.Context) error {
 	}
 	s.table(entries, queue)
 	for _, check := range []func() error{
-		func() error { return s.accounted(entries) },
+		func() error { return s.checkAccounts(entries) },
 		func() error { return s.noLateCommits(ctx, entries) },
 		func() error { return s.readersAgree(entries) },
 	} {
@@ -79,9 +79,9 @@ func (s *sequenceShow) table(entries []sequence.Entry, queue []sequence.ManualIt
 	s.Table(rows...)
 }
 
-// accounted checks that every number has a record, and that the numbers that trouble befell have
+// checkAccounts checks that every number has a record, and that the numbers that trouble befell have
 // ended as expected.
-func (s *sequenceShow) accounted(entries []sequence.Entry) error {
+func (s *sequenceShow) checkAccounts(entries []sequence.Entry) error {
 	states := map[sequence.State]int{}
 	for i, e := range entries {
 		if e.Seq != int64(i+1) || e.State == sequence.Gap || e.State.Open() {

@@ -35,7 +35,7 @@ func (s *sequenceShow) cutOff(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	way := &line{Store: s.store}
+	way := &cuttableStore{Store: s.store}
 	writer, err := sequence.NewStream(way, stream, sequence.Options[*sql.Tx]{Write: insert, Journal: journal, Lease: leasing.Options{Owner: cutOffWriter}})
 	if err != nil {
 		return err
@@ -54,35 +54,35 @@ func (s *sequenceShow) cutOff(ctx context.Context) (err error) {
 	return nil
 }
 
-// line is a connection to the database that can be cut.
-type line struct {
+// cuttableStore is a connection to the database that can be cut.
+type cuttableStore struct {
 	sequence.Store[*sql.Tx]
 	cut atomic.Bool
 }
 
-// state returns an error while the line is cut.
-func (l *line) state() error {
+// state returns an error while the connection is cut.
+func (l *cuttableStore) state() error {
 	if l.cut.Load() {
 		return fmt.Errorf("%w: the line is cut", leasing.ErrUnavailable)
 	}
 	return nil
 }
 
-func (l *line) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
+func (l *cuttableStore) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
 	if err := l.state(); err != nil {
 		return 0, err
 	}
 	return l.Store.Renew(ctx, req)
 }
 
-func (l *line) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[*sql.Tx]) (sequence.Entry, error) {
+func (l *cuttableStore) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[*sql.Tx]) (sequence.Entry, error) {
 	if err := l.state(); err != nil {
 		return sequence.Entry{}, err
 	}
 	return l.Store.Commit(ctx, req, write)
 }
 
-func (l *line) Find(ctx context.Context, stream, op string) (sequence.Entry, error) {
+func (l *cuttableStore) Find(ctx context.Context, stream, op string) (sequence.Entry, error) {
 	if err := l.state(); err != nil {
 		return sequence.Entry{}, err
 	}

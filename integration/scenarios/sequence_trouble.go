@@ -69,9 +69,9 @@ func (s *sequenceShow) react(ctx context.Context, r runner.Report) error {
 	case cutOff:
 		s.numbers[cutOff] = r.Number
 	case away:
-		s.away = true
+		s.cutOffEnded = true
 	}
-	if s.away && !s.cameBack && s.seen >= s.numbers[cutOff] {
+	if s.cutOffEnded && !s.cameBack && s.seen >= s.numbers[cutOff] {
 		s.cameBack = true
 		s.Announce("%s comes back with its journal", cutOffWriter)
 		if err := s.start(ctx, cutOffWriter); err != nil {

@@ -75,13 +75,13 @@ type azure struct {
 func newAzure(t *testing.T, script string) *azure {
 	a := &azure{t: t, script: script, state: t.TempDir(), path: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(a.path, "az"), []byte(fakeAz), 0o755))
-	a.tagged("group", "samples")
-	a.tagged("account", "samples")
+	a.tag("group", "samples")
+	a.tag("account", "samples")
 	return a
 }
 
-// tagged sets the maker of the group or the account.
-func (a *azure) tagged(what, by string) {
+// tag sets the maker of the group or the account.
+func (a *azure) tag(what, by string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "tag."+what), []byte(by+"\n"), 0o600))
 }
 
@@ -188,7 +188,7 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 			a := newAzure(t, script)
 			a.made("group")
 			a.made(account)
-			a.tagged("account", "none")
+			a.tag("account", "none")
 			for _, verb := range []string{"up", "down"} {
 				code, out, problems, calls := a.run(0, verb)
 				require.Equal(t, 1, code)
@@ -196,8 +196,8 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 				require.Contains(t, problems, "has no tag leasing=samples")
 				require.Empty(t, changes(calls), "an account without the tag")
 			}
-			a.tagged("account", "samples")
-			a.tagged("group", "None")
+			a.tag("account", "samples")
+			a.tag("group", "None")
 			code, _, problems, calls := a.run(0, "down")
 			require.Zero(t, code, problems)
 			require.Len(t, changes(calls), 1, "the account goes, and a group without the tag stays")

@@ -40,7 +40,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	}
 }
 
-const mostDocsWords = 26_000 // of the hand-written pages under docs
+const maxDocsWords = 26_000 // of the hand-written pages under docs
 
 var (
 	written    = regexp.MustCompile(`(?s)<!-- (\S+) -->\n.*?<!-- end of \S+ -->\n`)
@@ -83,7 +83,7 @@ func TestTheDocumentationIsShort(t *testing.T) {
 		t.Logf("%5d %s", n, path)
 		all += n
 	}
-	require.LessOrEqual(t, all, mostDocsWords, "words of docs; go test -v prints those of each page")
+	require.LessOrEqual(t, all, maxDocsWords, "words of docs; go test -v prints those of each page")
 }
 
 // Each row of a table has as many cells as its head, and no blank line divides the table.

@@ -40,7 +40,7 @@ func TestTrap_T252_JSONIsSnakeCase(t *testing.T) {
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if s, ok := n.(*ast.StructType); ok {
-				problems, hasJSON := casing(s)
+				problems, hasJSON := caseProblems(s)
 				for _, problem := range problems {
 					t.Errorf("%s: %s", files.Position(s.Pos()), problem)
 				}
@@ -57,8 +57,8 @@ func TestTrap_T252_JSONIsSnakeCase(t *testing.T) {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// casing returns the faults in the JSON of a struct, and whether the struct has JSON names.
-func casing(s *ast.StructType) (problems []string, hasJSON bool) {
+// caseProblems returns the faults in the JSON of a struct, and whether the struct has JSON names.
+func caseProblems(s *ast.StructType) (problems []string, hasJSON bool) {
 	var without []string
 	for _, field := range s.Fields.List {
 		tag := ""
@@ -92,11 +92,11 @@ func TestCasingIsSeen(t *testing.T) {
 	} {
 		expr, err := parser.ParseExpr("struct { AccountURL string " + text + "; key string }")
 		require.NoError(t, err)
-		problems, _ := casing(expr.(*ast.StructType))
+		problems, _ := caseProblems(expr.(*ast.StructType))
 		require.Len(t, problems, want, text)
 	}
 	expr, err := parser.ParseExpr("struct { A int `json:\"a\"`; B int }")
 	require.NoError(t, err)
-	problems, _ := casing(expr.(*ast.StructType))
+	problems, _ := caseProblems(expr.(*ast.StructType))
 	require.Equal(t, []string{"B has no name in JSON"}, problems)
 }

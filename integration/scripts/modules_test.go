@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	module          = "github.com/distributedleasing/leasing"
-	mostModuleWords = 499 // of a module's README, without its generated table
-	mostPageWords   = 1800
-	mostLines       = 39 // of a program
+	module         = "github.com/distributedleasing/leasing"
+	maxModuleWords = 499 // of a module's README, without its generated table
+	maxPageWords   = 1800
+	maxLines       = 39 // of a program
 )
 
 var update = flag.Bool("update", false, "write the tables of options again")
@@ -37,8 +37,8 @@ var (
 	goBlock     = regexp.MustCompile("(?s)```go\n(.*?)```")
 )
 
-// released are the folders of the released modules, as go.work replaces them, without the root.
-func released(t *testing.T) []string {
+// releasedModules are the folders of the released modules, as go.work replaces them, without the root.
+func releasedModules(t *testing.T) []string {
 	text, err := os.ReadFile(filepath.Join(root, "go.work"))
 	require.NoError(t, err)
 	var folders []string
@@ -62,10 +62,10 @@ func hasCommand(folder string) bool {
 
 // pkg.go.dev shows a README of each released module. It is short, and has the parts that a reader looks for.
 func TestEachReleasedModuleHasAREADME(t *testing.T) {
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		t.Run(folder, func(t *testing.T) {
 			readme := readmeOf(t, folder)
-			require.LessOrEqual(t, len(strings.Fields(optionTable.ReplaceAllString(readme, ""))), mostModuleWords, "words")
+			require.LessOrEqual(t, len(strings.Fields(optionTable.ReplaceAllString(readme, ""))), maxModuleWords, "words")
 			require.Regexp(t, `^# \S`, readme)
 			path := regexp.QuoteMeta(module + "/" + folder)
 			if hasCommand(folder) {
@@ -140,7 +140,7 @@ func TestErrorTextsOfREADMEsAreInTheCode(t *testing.T) {
 		})
 	})
 	var missing []string
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		for _, texts := range troubles(t, readmeOf(t, folder)) {
 			for _, text := range texts {
 				for _, part := range strings.Split(text, "...") {
@@ -156,7 +156,7 @@ func TestErrorTextsOfREADMEsAreInTheCode(t *testing.T) {
 
 // Each released module has an example. Package documentation on pkg.go.dev shows examples.
 func TestEachReleasedModuleHasAnExample(t *testing.T) {
-	folders := released(t)
+	folders := releasedModules(t)
 	have := map[string]bool{}
 	walk(t, func(path, text string) {
 		if !strings.HasSuffix(path, "_test.go") || !strings.Contains(text, "\nfunc Example") {
@@ -193,7 +193,7 @@ func walk(t *testing.T, do func(path, text string)) {
 // The tables of options repeat the comments in the code. The flag -update writes the tables.
 func TestTablesOfOptionsAreThoseOfTheCode(t *testing.T) {
 	tables := 0
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		readme := readmeOf(t, folder)
 		want := optionTable.ReplaceAllStringFunc(readme, func(old string) string {
 			tables++
@@ -208,7 +208,7 @@ func TestTablesOfOptionsAreThoseOfTheCode(t *testing.T) {
 	}
 	require.Greater(t, tables, 12)
 	withOptions := 0
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		if structOf(t, token.NewFileSet(), filepath.Join(root, folder), "Options") != nil {
 			withOptions++
 			require.Contains(t, readmeOf(t, folder), "<!-- options Options -->")
@@ -310,7 +310,7 @@ func textOf(group *ast.CommentGroup) string {
 				return cell.String()
 			}
 			plain := new(comment.Printer).Text(&comment.Doc{Content: []comment.Block{part}})
-			cell.WriteString(escaped(strings.Join(strings.Fields(string(plain)), " ")))
+			cell.WriteString(escapeCell(strings.Join(strings.Fields(string(plain)), " ")))
 		case *comment.Code:
 			for line := range strings.Lines(part.Text) {
 				cell.WriteString("<br>`" + strings.TrimSpace(line) + "`")
@@ -322,7 +322,7 @@ func textOf(group *ast.CommentGroup) string {
 	return cell.String()
 }
 
-func escaped(text string) string {
+func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
 }
 
@@ -351,14 +351,14 @@ func compile(t *testing.T, files map[string]string) {
 func TestProgramsInDocumentsCompile(t *testing.T) {
 	files := examplesOfMigrating(t)
 	require.GreaterOrEqual(t, len(files), 6)
-	for _, folder := range released(t) {
+	for _, folder := range releasedModules(t) {
 		block := goBlock.FindStringSubmatch(readmeOf(t, folder))
 		if block == nil {
 			continue // a command
 		}
 		require.True(t, strings.HasPrefix(block[1], "package main\n"), "%s: the program is complete", folder)
 		require.Contains(t, block[1], `"`+module+"/"+folder, "%s: the program uses the module", folder)
-		require.LessOrEqual(t, strings.Count(block[1], "\n"), mostLines, folder)
+		require.LessOrEqual(t, strings.Count(block[1], "\n"), maxLines, folder)
 		formatted, err := format.Source([]byte(block[1]))
 		require.NoError(t, err, folder)
 		require.Equal(t, string(formatted), block[1], "%s: gofmt", folder)
@@ -422,7 +422,7 @@ func TestPagesForStrangersAreShort(t *testing.T) {
 		require.NoError(t, err)
 		words += len(strings.Fields(string(page)))
 	}
-	require.LessOrEqual(t, words, mostPageWords)
+	require.LessOrEqual(t, words, maxPageWords)
 }
 
 // The table of docs/costs.md follows from the cadence of renewals and the prices on the page.

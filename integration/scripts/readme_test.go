@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const mostWords = 750 // of the README: one screen or two
+const maxWords = 750 // of the README: one screen or two
 
 // The README's first program is samples/quickstart, so it compiles.
 func TestTheFirstProgramOfTheREADMECompiles(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(strings.Fields(string(readme))), mostWords)
+	require.LessOrEqual(t, len(strings.Fields(string(readme))), maxWords)
 	_, program, found := strings.Cut(string(readme), "```go\n")
 	require.True(t, found)
 	program, _, _ = strings.Cut(program, "```")

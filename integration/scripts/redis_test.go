@@ -113,8 +113,8 @@ func converse(t *testing.T, addr string, commands ...string) []string {
 	return replies
 }
 
-// deserted reports whether no process listens.
-func deserted(addr string) bool {
+// isDown reports whether no process listens.
+func isDown(addr string) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {
 		conn.Close()
@@ -151,7 +151,7 @@ func TestRedisAndRedlockServers(t *testing.T) {
 			require.Error(t, cmd.Wait())
 			require.Equal(t, 7, cmd.ProcessState.ExitCode())
 			for _, host := range cmd.hosts {
-				require.True(t, deserted(host), host)
+				require.True(t, isDown(host), host)
 			}
 			left, err := os.ReadDir(strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR="))
 			require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestRedisServersDieWithTheScript(t *testing.T) {
 	cmd := startRedis(t, "redis", "")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Eventually(t, func() bool { return deserted(cmd.hosts[0]) }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return isDown(cmd.hosts[0]) }, 30*time.Second, 10*time.Millisecond)
 }
 
 // Two runs at the same time have a server each.

@@ -10,7 +10,7 @@ import (
 )
 
 // The table of docs/cli.md, which scripts/sizes writes, has the size of each backend of the command.
-func TestThePageTellsWhatEachBackendCosts(t *testing.T) {
+func TestThePageNamesTheCostsOfEachBackend(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cli.md"))
 	require.NoError(t, err)
 	code, err := os.ReadFile(filepath.Join(root, "cmd", "leasing", "internal", "cli", "backend.go"))

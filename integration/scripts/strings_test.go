@@ -17,20 +17,20 @@ var person = regexp.MustCompile(`(?i)\b(somebody|nobody|anybody|someone)\b`)
 // Help, errors and logs name the holder, the waiter or the process, and no unnamed person.
 func TestTextsNameTheirSubject(t *testing.T) {
 	require.Equal(t, []string{"is held by somebody", "nobody waits here"},
-		unnamed(t, "package p\nvar a, b = `is held by somebody`, f(\"nobody waits here\", \"nobody else\", \"user: root\")\n"))
+		mentionsPerson(t, "package p\nvar a, b = `is held by somebody`, f(\"nobody waits here\", \"nobody else\", \"user: root\")\n"))
 	walk(t, func(path, text string) {
 		if strings.HasSuffix(path, "_test.go") || !person.MatchString(text) {
 			return
 		}
-		for _, found := range unnamed(t, text) {
+		for _, found := range mentionsPerson(t, text) {
 			t.Errorf("%s: %q", path, found)
 		}
 	})
 }
 
-// unnamed returns the string literals of three words or more that mention an unnamed
+// mentionsPerson returns the string literals of three words or more that mention an unnamed
 // person.
-func unnamed(t *testing.T, source string) (found []string) {
+func mentionsPerson(t *testing.T, source string) (found []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 	_, table, found := strings.Cut(string(text), "## Servers of the tests")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n## ")
-	told := map[string]string{} // from the server to its version
+	stated := map[string]string{} // from the server to its version
 	for _, row := range regexp.MustCompile(`(?m)^\| [^|]* \| ([^|]*) \| [^|]* \| ([^|]*) \|$`).FindAllStringSubmatch(table, -1) {
-		told[row[1]] = row[2]
+		stated[row[1]] = row[2]
 	}
 	for server, pin := range map[string]struct{ file, pattern string }{
 		"Azurite":                 {"scripts/servers/azurite.sh", `azurite_version=(\S+)`},
@@ -37,20 +37,20 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 			require.NoError(t, err)
 			version := regexp.MustCompile(pin.pattern).FindSubmatch(text)
 			require.NotNil(t, version, "%s pins it", pin.file)
-			require.Equal(t, string(version[1]), told[server])
+			require.Equal(t, string(version[1]), stated[server])
 		})
 	}
 	// The package manager of the machine chooses the versions of the other servers.
 	for server, program := range map[string]string{"Redis": "redis-server", "PostgreSQL": "postgres", "MariaDB": "mariadbd"} {
 		t.Run(server, func(t *testing.T) {
-			require.NotEmpty(t, told[server])
+			require.NotEmpty(t, stated[server])
 			said, err := exec.CommandContext(t.Context(), program, "--version").Output()
 			if err != nil {
 				t.Skipf("no %s on the path: %v", program, err)
 			}
 			version := regexp.MustCompile(`\d+\.\d+(\.\d+)?`).FindString(string(said))
-			if version != told[server] {
-				t.Skipf("this machine has %s %s, and the table tells of %s", server, version, told[server])
+			if version != stated[server] {
+				t.Skipf("this machine has %s %s, and the table names %s", server, version, stated[server])
 			}
 		})
 	}

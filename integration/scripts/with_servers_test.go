@@ -109,20 +109,20 @@ func (c *command) end() (string, int) {
 	return strings.TrimSpace(string(rest)), c.cmd.ProcessState.ExitCode()
 }
 
-// gone checks that processes have ended and no folder is left.
-func (c *command) gone(pids ...int) {
+// requireGone checks that processes have ended and no folder is left.
+func (c *command) requireGone(pids ...int) {
 	c.t.Helper()
 	for _, pid := range pids {
-		require.False(c.t, running(pid), "process %d", pid)
+		require.False(c.t, isRunning(pid), "process %d", pid)
 	}
 	left, err := os.ReadDir(c.temp)
 	require.NoError(c.t, err)
 	require.Empty(c.t, left)
 }
 
-// running reports whether a process runs. A process that has ended may be a zombie
+// isRunning reports whether a process runs. A process that has ended may be a zombie
 // until process 1 notices.
-func running(pid int) bool {
+func isRunning(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
@@ -137,7 +137,7 @@ func TestCommandHasTheServerAndItsOwnStatus(t *testing.T) {
 	out, status := c.end()
 	require.Equal(t, "fake://"+strconv.Itoa(server), out)
 	require.Equal(t, 7, status)
-	c.gone(server)
+	c.requireGone(server)
 }
 
 func TestSignalEndsCommandThenServer(t *testing.T) {
@@ -156,7 +156,7 @@ func TestSignalEndsCommandThenServer(t *testing.T) {
 			out, status := c.end()
 			require.Equal(t, "server was still up", out)
 			require.Equal(t, 128+int(signal), status)
-			c.gone(server, child)
+			c.requireGone(server, child)
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestChildrenOfTheCommandEndWithIt(t *testing.T) {
 	require.NoError(t, c.in.Close())
 	_, status := c.end()
 	require.Equal(t, 1, status, "of read")
-	c.gone(server, child)
+	c.requireGone(server, child)
 }
 
 func TestSignalWhileAServerStarts(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSignalWhileAServerStarts(t *testing.T) {
 	out, status := c.end()
 	require.Empty(t, out)
 	require.Equal(t, 143, status)
-	c.gone(server)
+	c.requireGone(server)
 }
 
 func TestVariableThatIsSetIsLeftAlone(t *testing.T) {
@@ -185,7 +185,7 @@ func TestVariableThatIsSetIsLeftAlone(t *testing.T) {
 	out, status := c.end()
 	require.Equal(t, "fake://mine", out)
 	require.Zero(t, status)
-	c.gone()
+	c.requireGone()
 }
 
 // Without apt-get (here: out of PATH) a missing server is an error that names
@@ -198,7 +198,7 @@ func TestMissingServerNamesTheVariable(t *testing.T) {
 		require.NoError(t, os.Symlink(path, filepath.Join(bin, name)))
 	}
 	c := start(t, []string{"FAKE_INSTALLED=", "PATH=" + bin}, "bash", "-c", "echo not reached")
-	c.missing("fake is not installed, and installing it takes root and apt-get; install it, or")
+	c.requireMissing("fake is not installed, and installing it takes root and apt-get; install it, or")
 }
 
 func TestBadInstallNamesTheVariable(t *testing.T) {
@@ -207,20 +207,20 @@ func TestBadInstallNamesTheVariable(t *testing.T) {
 		"true":  "fake was installed, but its programs were not found;",
 	} {
 		c := start(t, []string{"FAKE_INSTALLED=", "FAKE_INSTALL=" + install}, "bash", "-c", "echo not reached")
-		c.missing(says)
+		c.requireMissing(says)
 	}
 }
 
-// missing checks that the command has ended without a server, with an error and
+// requireMissing checks that the command has ended without a server, with an error and
 // its remedy.
-func (c *command) missing(says string) {
+func (c *command) requireMissing(says string) {
 	c.t.Helper()
 	out, status := c.end()
 	require.Empty(c.t, out)
 	require.Equal(c.t, 1, status)
 	require.Contains(c.t, c.stderr.String(),
 		says+" point FAKE_URL at a running server, for example fake://127.0.0.1")
-	c.gone()
+	c.requireGone()
 }
 
 func TestUnknownServerNamesTheKnown(t *testing.T) {

@@ -110,8 +110,8 @@ func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set
 	return sets
 }
 
-// collected returns the present values of one instrument in an SDK, by their attributes.
-func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
+// collect returns the present values of one instrument in an SDK, by their attributes.
+func collect(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
 	for _, scope := range all.ScopeMetrics {
@@ -169,12 +169,12 @@ func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 	})
 }
 
-func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
+func TestGaugesShowAManagerUntilItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
 		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
-		up := func() string { return collected(t, reader, "leasing.backend.up")["memory"] }
-		oldest := func() string { return collected(t, reader, "leasing.waiters.oldest")["memory"] }
+		up := func() string { return collect(t, reader, "leasing.backend.up")["memory"] }
+		oldest := func() string { return collect(t, reader, "leasing.waiters.oldest")["memory"] }
 		require.Equal(t, "1", up())
 		lease, err := m.TryAcquire(t.Context(), "jobs/1")
 		require.NoError(t, err)
@@ -241,5 +241,5 @@ func TestRefusalsByAFenceAreCounted(t *testing.T) {
 	require.NoError(t, fencing.Check("r", 2, 2))
 	require.Error(t, fencing.Check("r", 1, 2))
 	require.Error(t, fencing.Check("r", 1, 2))
-	require.Equal(t, map[string]string{"": "2"}, collected(t, reader, "leasing.fence.refused"))
+	require.Equal(t, map[string]string{"": "2"}, collect(t, reader, "leasing.fence.refused"))
 }

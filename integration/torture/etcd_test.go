@@ -48,11 +48,11 @@ func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	return err == nil && status.Leader == status.Header.MemberID, err
 }
 
-// elected is a provider whose leases may run out later, since a new leader starts each TTL from zero
+// electedProvider is a provider whose leases may run out later, since a new leader starts each TTL from zero
 // (docs/providers/etcd.md). Capabilities.Lateness is for a backend that is up.
-type elected struct{ *etcdlease.Provider }
+type electedProvider struct{ *etcdlease.Provider }
 
-func (e elected) Capabilities() leasing.Capabilities {
+func (e electedProvider) Capabilities() leasing.Capabilities {
 	c := e.Provider.Capabilities()
 	c.Lateness.PerTTL++
 	c.Lateness.Fixed += 15 * time.Second // for the election, on a machine that is busy
@@ -105,7 +105,7 @@ func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
 		For: during,
 		Open: func(ctx context.Context) (leasing.Provider, error) {
 			p, err := etcdlease.Open(ctx, etcdlease.Options{Endpoints: addresses})
-			return elected{p}, err
+			return electedProvider{p}, err
 		},
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
 			for i := 0; wait(ctx, 2*time.Second); i++ {

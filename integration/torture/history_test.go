@@ -25,17 +25,17 @@ import (
 func TestHistoryAgreesWithEvents_sqlite(t *testing.T) {
 	t.Parallel()
 	options := sqlitelease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
-	agrees(t, func(ctx context.Context) (leasing.Provider, error) { return sqlitelease.Open(ctx, options) })
+	compareHistory(t, func(ctx context.Context) (leasing.Provider, error) { return sqlitelease.Open(ctx, options) })
 }
 
 func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 	t.Parallel()
 	options, _ := onPostgres(t)
 	options.History = true
-	agrees(t, func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) })
+	compareHistory(t, func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) })
 }
 
-// agrees tortures a database that keeps a history, and compares the history, lease by
+// compareHistory tortures a database that keeps a history, and compares the history, lease by
 // lease, with the events in the logs of the workers' managers:
 //
 //   - each Acquired has its entry, under the same ID, and each token has one;
@@ -48,10 +48,10 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 // any more, are exempt: they have no event, and have ended. The end of an expired lease is in the
 // history after the next change of its name. Breaks come from the plan, and no manager reports them:
 // see TestHistoryAgreesWithBreaks.
-func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
-	told := &events{leases: map[claim]*lease{}}
+func compareHistory(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
+	reported := &events{leases: map[claim]*lease{}}
 	report, err := torture.Run(t.Context(), torture.Options{ // TestTorture_sqlite and TestTorture_postgres check the violations
-		Open: open, Plan: bad(), For: length, Workers: 6, Names: 3, TTL: time.Second, Intensity: 4, Manager: leasing.Options{Logger: slog.New(told)},
+		Open: open, Plan: faultyPlan(), For: length, Workers: 6, Names: 3, TTL: time.Second, Intensity: 4, Manager: leasing.Options{Logger: slog.New(reported)},
 	})
 	require.NoError(t, err)
 	t.Logf("\n%s", report)
@@ -59,7 +59,7 @@ func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) 
 	p, err := open(t.Context())
 	require.NoError(t, err)
 	defer p.Close()
-	unheard, broken := 0, 0
+	unreported, broken := 0, 0
 	for name, entries := range histories(t, p) {
 		for token, l := range byToken(entries) {
 			require.Len(t, l.kinds(abstractions.HistoryAcquired), 1, "entries of %s, token %d: %v", name, token, l)
@@ -67,31 +67,31 @@ func agrees(t *testing.T, open func(context.Context) (leasing.Provider, error)) 
 			if len(l.kinds(abstractions.HistoryBroken)) > 0 {
 				broken++
 			}
-			heard := told.leases[claim{name, token}]
-			if heard == nil {
-				unheard++
+			known := reported.leases[claim{name, token}]
+			if known == nil {
+				unreported++
 				continue
 			}
 			for _, e := range l {
-				require.Equal(t, heard.claim, e.Fingerprint.String(), "%s, token %d: %v", name, token, l)
+				require.Equal(t, known.claim, e.Fingerprint.String(), "%s, token %d: %v", name, token, l)
 			}
-			require.Len(t, heard.kinds, 2, "events of %s, token %d", name, token)
-			require.Equal(t, leasing.EventAcquired, heard.kinds[0])
-			if heard.reason == leasing.LostBroken {
+			require.Len(t, known.kinds, 2, "events of %s, token %d", name, token)
+			require.Equal(t, leasing.EventAcquired, known.kinds[0])
+			if known.reason == leasing.LostBroken {
 				require.NotEmpty(t, l.kinds(abstractions.HistoryBroken), "%s, token %d: %v", name, token, l)
 			}
 			if len(l.kinds(abstractions.HistoryReleased)) == 1 { // or cleaned up, after it was lost
-				require.Contains(t, []leasing.EventKind{leasing.EventReleased, leasing.EventLost}, heard.kinds[1])
+				require.Contains(t, []leasing.EventKind{leasing.EventReleased, leasing.EventLost}, known.kinds[1])
 			}
-			heard.found = true
+			known.found = true
 		}
 	}
-	for claim, heard := range told.leases {
-		require.True(t, heard.found, "%v is not in the history: %v", claim, heard)
+	for claim, known := range reported.leases {
+		require.True(t, known.found, "%v is not in the history: %v", claim, known)
 	}
-	t.Logf("%d leases agree; %d leases were broken; of %d claims no manager learned that they were granted", len(told.leases), broken, unheard)
-	require.NotEmpty(t, told.leases)
-	require.Less(t, unheard, len(told.leases)/2)
+	t.Logf("%d leases agree; %d leases were broken; of %d claims no manager learned that they were granted", len(reported.leases), broken, unreported)
+	require.NotEmpty(t, reported.leases)
+	require.Less(t, unreported, len(reported.leases)/2)
 }
 
 // claim identifies a lease among all others.
@@ -200,7 +200,7 @@ func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	p, err := sqlitelease.Open(t.Context(), options)
 	require.NoError(t, err)
 	defer p.Close()
-	agreesWithBreaks(t, p)
+	compareBreaks(t, p)
 }
 
 func TestHistoryAgreesWithBreaks_postgres(t *testing.T) {
@@ -210,41 +210,41 @@ func TestHistoryAgreesWithBreaks_postgres(t *testing.T) {
 	p, err := postgreslease.Open(t.Context(), options)
 	require.NoError(t, err)
 	defer p.Close()
-	agreesWithBreaks(t, p)
+	compareBreaks(t, p)
 }
 
-func agreesWithBreaks(t *testing.T, p leasing.Provider) {
+func compareBreaks(t *testing.T, p leasing.Provider) {
 	want := map[claim]entries{}
-	for _, e := range quarrel(t, p, func(leasing.Event) {}) {
+	for _, e := range competeForNames(t, p, func(leasing.Event) {}) {
 		which := claim{e.Name, e.Token}
 		want[which] = append(want[which], e.HistoryEntry)
 	}
 	found := 0
 	for name, all := range histories(t, p) {
 		for token, got := range byToken(all) {
-			told, heard := want[claim{name, token}]
-			if !heard { // on a slow machine: its trust had ended when the grant came
+			reported, known := want[claim{name, token}]
+			if !known { // on a slow machine: its trust had ended when the grant came
 				require.NotEmpty(t, got.ends(), "%s, token %d: %v", name, token, got)
 				continue
 			}
 			found++
-			require.Len(t, told.kinds(abstractions.HistoryAcquired), 1, "%s, token %d", name, token)
+			require.Len(t, reported.kinds(abstractions.HistoryAcquired), 1, "%s, token %d", name, token)
 			require.Len(t, got.kinds(abstractions.HistoryAcquired), 1, "%s, token %d", name, token)
-			breaks, broken := told.kinds(abstractions.HistoryBroken), got.kinds(abstractions.HistoryBroken)
-			require.Equal(t, len(breaks) > 0, len(broken) > 0, "%s, token %d: events %v, entries %v", name, token, told, got)
-			require.LessOrEqual(t, len(broken), len(breaks), "%s, token %d: events %v, entries %v", name, token, told, got)
+			breaks, broken := reported.kinds(abstractions.HistoryBroken), got.kinds(abstractions.HistoryBroken)
+			require.Equal(t, len(breaks) > 0, len(broken) > 0, "%s, token %d: events %v, entries %v", name, token, reported, got)
+			require.LessOrEqual(t, len(broken), len(breaks), "%s, token %d: events %v, entries %v", name, token, reported, got)
 			for _, e := range broken {
 				require.Equal(t, "ada: in the way", e.Actor+": "+e.Reason)
 			}
 			if len(broken) > 0 {
 				continue // the break has ended the lease, whatever its holder did
 			}
-			released := len(told.kinds(abstractions.HistoryReleased)) == 1
-			require.NotEqual(t, released, len(told.kinds(abstractions.HistoryLost)) == 1, "%s, token %d: %v", name, token, told)
+			released := len(reported.kinds(abstractions.HistoryReleased)) == 1
+			require.NotEqual(t, released, len(reported.kinds(abstractions.HistoryLost)) == 1, "%s, token %d: %v", name, token, reported)
 			if len(got.kinds(abstractions.HistoryReleased)) == 0 {
 				require.Len(t, got.kinds(abstractions.HistoryExpired), 1, "%s, token %d: %v", name, token, got)
 			} else {
-				require.True(t, released, "%s, token %d: events %v, entries %v", name, token, told, got)
+				require.True(t, released, "%s, token %d: events %v, entries %v", name, token, reported, got)
 			}
 		}
 	}
@@ -265,23 +265,23 @@ func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
 	require.NoError(t, err)
 	defer p.Close()
 	want := map[string]entries{}
-	for _, e := range quarrel(t, p, recorder.Observe) {
+	for _, e := range competeForNames(t, p, recorder.Observe) {
 		want[e.Name] = append(want[e.Name], e.HistoryEntry)
 	}
 	require.NoError(t, recorder.Close(t.Context()))
 	require.Zero(t, recorder.Dropped())
 	reader, _ := abstractions.As[abstractions.HistoryReader](table)
-	for name, told := range want {
+	for name, reported := range want {
 		page, err := reader.History(t.Context(), abstractions.HistoryRequest{Name: name, Limit: 1000})
 		require.NoError(t, err)
 		require.Empty(t, page.Next)
-		require.ElementsMatch(t, told, page.Entries, name)
+		require.ElementsMatch(t, reported, page.Entries, name)
 	}
 }
 
-// quarrel lets workers compete for names. Some workers are late, and the leases of some are broken.
+// competeForNames lets workers compete for names. Some workers are late, and the leases of some are broken.
 // It returns the events as entries. No event is dropped or merged, since no worker renews.
-func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told []abstractions.NamedEntry) {
+func competeForNames(t *testing.T, p leasing.Provider, observer leasing.Observer) (reported []abstractions.NamedEntry) {
 	var mu sync.Mutex
 	kinds := map[leasing.EventKind]abstractions.HistoryKind{
 		leasing.EventAcquired: abstractions.HistoryAcquired, leasing.EventReleased: abstractions.HistoryReleased,
@@ -301,7 +301,7 @@ func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told 
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, abstractions.NamedEntry{Name: e.Name, HistoryEntry: entry})
+		reported = append(reported, abstractions.NamedEntry{Name: e.Name, HistoryEntry: entry})
 	}
 	manage := func(owner string) *leasing.Manager {
 		m, err := leasing.NewManager(p, leasing.Options{Owner: owner, TTL: 500 * time.Millisecond})
@@ -343,5 +343,5 @@ func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told 
 	for _, m := range managers {
 		require.NoError(t, m.Close(ctx))
 	}
-	return told
+	return reported
 }

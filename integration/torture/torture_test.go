@@ -59,9 +59,9 @@ func openFile(ctx context.Context, file string) (leasing.Provider, error) {
 	return sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + file, Create: true})
 }
 
-// bad combines faults under which a backend keeps its promises: lost requests and
+// faultyPlan combines faults under which a backend keeps its promises: lost requests and
 // replies, late and doubled ones, delays, throttling, and a short partition.
-func bad() chaos.Plan {
+func faultyPlan() chaos.Plan {
 	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})
 	plan.Name = "a bit of everything"
 	for _, other := range []chaos.Plan{
@@ -77,7 +77,7 @@ func bad() chaos.Plan {
 // run tortures a backend and requires that no promise is violated.
 func run(t *testing.T, options torture.Options) *torture.Report {
 	t.Helper()
-	options.Plan, options.For = bad(), cmp.Or(options.For, length)
+	options.Plan, options.For = faultyPlan(), cmp.Or(options.For, length)
 	options.Workers, options.Names = 6, 3
 	options.Patience = 15 * time.Second // other packages use the machine, too
 	report := torture.Test(t, options)
@@ -137,7 +137,7 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 		Open:              func(ctx context.Context) (leasing.Provider, error) { return postgreslease.Open(ctx, options) },
 		AssumptionsBroken: true,
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
-			return forgetting(ctx, report, func(ctx context.Context) error {
+			return loseLeases(ctx, report, func(ctx context.Context) error {
 				_, err := db.ExecContext(ctx, "DELETE FROM "+options.Schema+".lease")
 				return err
 			})
@@ -200,7 +200,7 @@ func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 		Open:              func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) },
 		AssumptionsBroken: true,
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
-			return forgetting(ctx, report, func(ctx context.Context) error {
+			return loseLeases(ctx, report, func(ctx context.Context) error {
 				keys, err := client.Keys(ctx, options.Prefix+":*").Result()
 				if err != nil || len(keys) == 0 {
 					return err
@@ -212,8 +212,8 @@ func TestTortureOfAServerThatForgets_redis(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
-// forgetting makes a server lose its leases from time to time.
-func forgetting(ctx context.Context, report func(torture.Disturbance), lose func(context.Context) error) error {
+// loseLeases makes a server lose its leases from time to time.
+func loseLeases(ctx context.Context, report func(torture.Disturbance), lose func(context.Context) error) error {
 	tick := time.NewTicker(700 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -327,7 +327,7 @@ func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 		Open:              func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) },
 		AssumptionsBroken: true,
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
-			return forgetting(ctx, report, func(ctx context.Context) error {
+			return loseLeases(ctx, report, func(ctx context.Context) error {
 				_, err := client.Delete(ctx, nil)
 				if bloberror.HasCode(err, bloberror.ContainerNotFound) {
 					return nil

@@ -7,12 +7,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answers is the transporter of all requests. It returns answers of the service, and turns
+// answerChecker is the transporter of all requests. It returns answers of the service, and turns
 // every other answer into an error, after which the outcome of the request is unknown.
-type answers struct{ *httpguard.Client }
+type answerChecker struct{ *httpguard.Client }
 
 // Do sends a request once.
-func (a answers) Do(req *http.Request) (*http.Response, error) {
+func (a answerChecker) Do(req *http.Request) (*http.Response, error) {
 	response, err := a.Client.Do(req)
 	if err != nil {
 		return nil, err

@@ -19,13 +19,13 @@ import (
 type gateway struct {
 	next    http.RoundTripper
 	which   verb // "" means all
-	instead *foreign
+	instead *foreignAnswer
 	sent    atomic.Int32 // answers in the service's place
 	visits  atomic.Int32 // to the page of the redirect
 }
 
-// foreign is an answer that does not come from the service.
-type foreign struct {
+// foreignAnswer is an answer that does not come from the service.
+type foreignAnswer struct {
 	status int
 	body   string
 	header http.Header
@@ -38,7 +38,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case req.URL.Host == "login":
 		g.visits.Add(1)
-		f = &foreign{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
+		f = &foreignAnswer{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
 	case f == nil || g.which != "" && g.which != verbOf(req):
 		return g.next.RoundTrip(req)
 	}
@@ -57,8 +57,8 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// behind returns a provider whose requests go through a gateway.
-func (b *bed) behind() (*Provider, *gateway) {
+// openBehindGateway returns a provider whose requests go through a gateway.
+func (b *bed) openBehindGateway() (*Provider, *gateway) {
 	transport := httpguard.NewTransport()
 	b.t.Cleanup(transport.CloseIdleConnections)
 	g := &gateway{next: transport}
@@ -68,12 +68,12 @@ func (b *bed) behind() (*Provider, *gateway) {
 }
 
 // html is a page with the headers of a file.
-func html(status int) *foreign {
-	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
+func html(status int) *foreignAnswer {
+	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
 
-// forged returns the headers of a service's answer, and the given ones.
-func forged(headers ...string) http.Header {
+// forgedHeader returns the headers of a service's answer, and the given ones.
+func forgedHeader(headers ...string) http.Header {
 	all := http.Header{"X-Ms-Request-Id": {"1234"}, "X-Ms-Version": {"2026-12-06"}, "Etag": {`"0x1"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
 	for i := 0; i < len(headers); i += 2 {
 		all.Set(headers[i], headers[i+1])
@@ -83,20 +83,23 @@ func forged(headers ...string) http.Header {
 
 // everyVerbIsUnknown answers each kind of request of each call in the service's place, and
 // checks that the outcome is unknown.
-func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreign, kinds ...verb) {
+func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreignAnswer, kinds ...verb) {
 	t.Helper()
-	p, gate := b.behind()
+	p, gate := b.openBehindGateway()
 	name := abstractions.NewID()
-	g, err := p.Acquire(t.Context(), wish(name, "a"))
+	g, err := p.Acquire(t.Context(), acquireRequest(name, "a"))
 	require.NoError(t, err)
 	stateless := g
 	stateless.State = nil
 	for what, call := range map[string]func(context.Context) error{
-		"acquire":           func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(abstractions.NewID(), "b")); return err },
-		"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
-		"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(stateless)); return err },
-		"release":           func(ctx context.Context) error { return p.Release(ctx, endOf(g)) },
-		"release by a read": func(ctx context.Context) error { return p.Release(ctx, endOf(stateless)) },
+		"acquire": func(ctx context.Context) error {
+			_, err := p.Acquire(ctx, acquireRequest(abstractions.NewID(), "b"))
+			return err
+		},
+		"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(g)); return err },
+		"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(stateless)); return err },
+		"release":           func(ctx context.Context) error { return p.Release(ctx, releaseRequest(g)) },
+		"release by a read": func(ctx context.Context) error { return p.Release(ctx, releaseRequest(stateless)) },
 		"break": func(ctx context.Context) error {
 			_, err := p.Break(ctx, abstractions.BreakRequest{Name: name})
 			return err
@@ -121,22 +124,22 @@ func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreign, kinds ...verb) {
 				require.NoError(t, err)
 				continue
 			}
-			told := fmt.Sprintf("%s, %s, %v: %v", what, kind, instead, err)
-			require.Error(t, err, told)
-			require.True(t, isUnknown(err), told)
-			require.False(t, abstractions.NotApplied(err), told)
+			text := fmt.Sprintf("%s, %s, %v: %v", what, kind, instead, err)
+			require.Error(t, err, text)
+			require.True(t, isUnknown(err), text)
+			require.False(t, abstractions.NotApplied(err), text)
 			for _, certain := range sentinels[1:] {
-				require.NotErrorIs(t, err, certain, told)
+				require.NotErrorIs(t, err, certain, text)
 			}
-			require.Contains(t, err.Error(), "a proxy or gateway may stand before", told)
-			require.Contains(t, err.Error(), fmt.Sprint(instead.status), told)
-			require.NotContains(t, err.Error(), "\n", told)
+			require.Contains(t, err.Error(), "a proxy or gateway may stand before", text)
+			require.Contains(t, err.Error(), fmt.Sprint(instead.status), text)
+			require.NotContains(t, err.Error(), "\n", text)
 		}
 	}
 	require.Zero(t, gate.visits.Load())
-	g, err = p.Renew(t.Context(), renewal(g))
+	g, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err, "the service has it")
-	require.NoError(t, p.Release(t.Context(), endOf(g)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 }
 
 // T114: a gateway redirects to a page.
@@ -144,7 +147,7 @@ func TestTrap_T114_BlobRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		everyVerbIsUnknown(t, b, &foreign{status, page, http.Header{"Location": {"http://login/"}}}, "", create, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, page, http.Header{"Location": {"http://login/"}}}, "", verbCreate, verbAcquire, verbRenew)
 	}
 }
 
@@ -153,8 +156,8 @@ func TestTrap_T115_BlobSuccessNeedsTheServicesMark(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, status := range []int{200, 201, 202, 204} {
-		everyVerbIsUnknown(t, b, &foreign{status: status}, "", create, takeLease, renewLease)
-		everyVerbIsUnknown(t, b, html(status), "", create, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status: status}, "", verbCreate, verbAcquire, verbRenew)
+		everyVerbIsUnknown(t, b, html(status), "", verbCreate, verbAcquire, verbRenew)
 	}
 }
 
@@ -163,8 +166,8 @@ func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, status := range []int{200, 201} {
-		everyVerbIsUnknown(t, b, &foreign{status, "", forged()}, takeLease, renewLease)
-		everyVerbIsUnknown(t, b, &foreign{status, "", forged("x-ms-lease-id", leaseID("other"))}, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forgedHeader()}, verbAcquire, verbRenew)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "", forgedHeader("x-ms-lease-id", leaseID("other"))}, verbAcquire, verbRenew)
 	}
 }
 
@@ -174,10 +177,10 @@ func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 429, 500, 502, 503} {
-		everyVerbIsUnknown(t, b, html(status), "", create, takeLease, renewLease)
+		everyVerbIsUnknown(t, b, html(status), "", verbCreate, verbAcquire, verbRenew)
 	}
 	for _, status := range []int{404, 409, 412} {
-		everyVerbIsUnknown(t, b, &foreign{status, "<Error><Code>BlobNotFound</Code></Error>", forged()}, "", renewLease)
-		everyVerbIsUnknown(t, b, &foreign{status, `{"code": "BlobNotFound"}`, http.Header{"X-Ms-Error-Code": {"BlobNotFound"}}}, "", renewLease)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, "<Error><Code>BlobNotFound</Code></Error>", forgedHeader()}, "", verbRenew)
+		everyVerbIsUnknown(t, b, &foreignAnswer{status, `{"code": "BlobNotFound"}`, http.Header{"X-Ms-Error-Code": {"BlobNotFound"}}}, "", verbRenew)
 	}
 }

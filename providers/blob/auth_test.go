@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// over returns a provider's options for tokens, over https.
-func over(t testing.TB, server *Azurite, identity auth.Options) Options {
+// tokenOptions returns a provider's options for tokens, over https.
+func tokenOptions(t testing.TB, server *Azurite, identity auth.Options) Options {
 	t.Helper()
 	transport := server.transport()
 	t.Cleanup(transport.CloseIdleConnections)
@@ -35,7 +35,7 @@ func over(t testing.TB, server *Azurite, identity auth.Options) Options {
 func TestConformanceBlobBearer(t *testing.T) {
 	servertest.Long(t)
 	server := startAzurite(t, true)
-	o := emulated(over(t, server, authtest.Start(t).ClientSecret()))
+	o := azuriteOpener(tokenOptions(t, server, authtest.Start(t).ClientSecret()))
 	require.NoError(t, o.open(t).Ping(t.Context())) // opens connections, which the test has to close
 	providertest.Run(t, harness(o))
 }
@@ -45,7 +45,7 @@ func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 	server := startAzurite(t, true)
 	authtest.Each(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {
 		tokens.SetLifetime(2 * time.Second)
-		p, err := Open(t.Context(), over(t, server, identity))
+		p, err := Open(t.Context(), tokenOptions(t, server, identity))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		m := managerOf(t, p, leasing.Options{TTL: minTTL, RenewCadence: 500 * time.Millisecond})
@@ -67,21 +67,21 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	tokens.SetLifetime(2 * time.Second)
 	identity := tokens.ClientSecret()
 	identity.Client.Retry = policy.RetryOptions{MaxRetries: -1}
-	p, err := Open(t.Context(), over(t, server, identity))
+	p, err := Open(t.Context(), tokenOptions(t, server, identity))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	g, err := p.Acquire(t.Context(), wish("n", "a"))
+	g, err := p.Acquire(t.Context(), acquireRequest("n", "a"))
 	require.NoError(t, err)
 	for status, want := range map[int]error{401: abstractions.ErrDenied, 500: abstractions.ErrUnavailable, 429: abstractions.ErrUnavailable, 503: abstractions.ErrUnavailable} {
 		tokens.Fail(status)
 		require.Eventually(t, func() bool { // Azurite may get a token just before its end, and deny the request
-			_, err := p.Renew(t.Context(), renewal(g))
+			_, err := p.Renew(t.Context(), renewRequest(g))
 			require.NotErrorIs(t, err, abstractions.ErrLost)
 			require.NotErrorIs(t, err, abstractions.ErrThrottled, "the account is not")
 			return errors.Is(err, want)
 		}, time.Minute, 50*time.Millisecond, "%d", status)
 		tokens.Fail(0)
-		require.Eventually(t, func() bool { _, err := p.Renew(t.Context(), renewal(g)); return err == nil }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := p.Renew(t.Context(), renewRequest(g)); return err == nil }, time.Minute, 50*time.Millisecond)
 	}
 }
 
@@ -97,11 +97,11 @@ func TestBlobDenied(t *testing.T) {
 	for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
 		require.ErrorIs(t, call(t.Context()), abstractions.ErrDenied, what)
 	}
-	g := b.take("n", "a")
-	b.watch.answers("", 403, "x-ms-error-code", "AuthenticationFailed")
-	require.ErrorIs(t, b.extend(g), abstractions.ErrDenied)
-	b.watch.heals()
-	require.NoError(t, b.extend(g))
+	g := b.acquire("n", "a")
+	b.recorder.answerWith("", 403, "x-ms-error-code", "AuthenticationFailed")
+	require.ErrorIs(t, b.renew(g), abstractions.ErrDenied)
+	b.recorder.reset()
+	require.NoError(t, b.renew(g))
 }
 
 // A provider opens with every kind of identity and address.
@@ -126,13 +126,13 @@ func TestBlobIdentities(t *testing.T) {
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err, what)
 		require.NoError(t, p.Ping(t.Context()), what)
-		g, err := p.Acquire(t.Context(), wish("n", "a"+abstractions.NewID()))
+		g, err := p.Acquire(t.Context(), acquireRequest("n", "a"+abstractions.NewID()))
 		require.NoError(t, err, what)
 		require.Greater(t, g.Token, last, "the same name")
 		last = g.Token
 		_, err = p.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err, what)
-		require.NoError(t, p.Release(t.Context(), endOf(g)))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 		require.NoError(t, p.Close())
 		require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrClosed)
 	}
@@ -157,24 +157,24 @@ func TestBlobOwnCredential(t *testing.T) {
 	server := startAzurite(t, true)
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)
-	o := over(t, server, auth.Options{})
+	o := tokenOptions(t, server, auth.Options{})
 	o.Credential = own
 	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
-	g, err := p.Acquire(t.Context(), wish("n", "a"))
+	g, err := p.Acquire(t.Context(), acquireRequest("n", "a"))
 	require.NoError(t, err)
-	require.NoError(t, p.Release(t.Context(), endOf(g)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	require.NoError(t, p.Close())
 
 	ctx, cancel := context.WithCancel(t.Context())
-	o.ClientOptions.Transport = doing(func(*http.Request) (*http.Response, error) { cancel(); <-ctx.Done(); return nil, ctx.Err() })
+	o.ClientOptions.Transport = transportFunc(func(*http.Request) (*http.Response, error) { cancel(); <-ctx.Done(); return nil, ctx.Err() })
 	p, err = Open(t.Context(), o)
 	require.NoError(t, err)
 	require.True(t, errors.Is(p.Ping(ctx), context.Canceled))
 	require.NoError(t, p.Close())
 }
 
-// doing is a function as a transport.
-type doing func(*http.Request) (*http.Response, error)
+// transportFunc is a function as a transport.
+type transportFunc func(*http.Request) (*http.Response, error)
 
-func (d doing) Do(r *http.Request) (*http.Response, error) { return d(r) }
+func (d transportFunc) Do(r *http.Request) (*http.Response, error) { return d(r) }

@@ -141,12 +141,12 @@ func (s *Azurite) transport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: s.cert.Trust()}
 }
 
-// asks lists the account's containers without credentials.
-func (s *Azurite) asks(t *testing.T, patience time.Duration) (status int, err error) {
+// request lists the account's containers without credentials.
+func (s *Azurite) request(t *testing.T, timeout time.Duration) (status int, err error) {
 	t.Helper()
 	transport := s.transport()
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(within(t, patience), http.MethodGet, s.URL()+"?comp=list", http.NoBody)
+	request, err := http.NewRequestWithContext(within(t, timeout), http.MethodGet, s.URL()+"?comp=list", http.NoBody)
 	require.NoError(t, err)
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
@@ -159,24 +159,24 @@ func TestAzuriteKeepsItsPort(t *testing.T) {
 	for _, tokens := range []bool{false, true} {
 		s := startAzurite(t, tokens)
 		url := s.URL()
-		status, err := s.asks(t, time.Minute)
+		status, err := s.request(t, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusForbidden, status, "it speaks, and wants to know who asks")
 
 		s.Pause()
-		_, err = s.asks(t, 300*time.Millisecond)
+		_, err = s.request(t, 300*time.Millisecond)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		s.Resume()
-		_, err = s.asks(t, time.Minute)
+		_, err = s.request(t, time.Minute)
 		require.NoError(t, err)
 
 		s.Kill()
 		s.Kill()
-		_, err = s.asks(t, time.Minute)
+		_, err = s.request(t, time.Minute)
 		require.Error(t, err)
 		s.Restart()
 		require.Equal(t, url, s.URL())
-		_, err = s.asks(t, time.Minute)
+		_, err = s.request(t, time.Minute)
 		require.NoError(t, err)
 	}
 }

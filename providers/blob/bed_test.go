@@ -21,10 +21,10 @@ import (
 // bed is a container with a provider, and an administrator's client.
 type bed struct {
 	*Provider
-	t       testing.TB
-	options Options // of another provider; without a transport
-	admin   *container.Client
-	watch   *watch
+	t        testing.TB
+	options  Options // of another provider; without a transport
+	admin    *container.Client
+	recorder *recorder
 }
 
 // newBed makes a bed with a new container on the shared server.
@@ -53,66 +53,66 @@ func bedOf(t testing.TB, o Options) *bed {
 		_, err = b.admin.Create(t.Context(), nil)
 		require.NoError(t, err)
 	}
-	b.Provider, b.watch = b.process()
+	b.Provider, b.recorder = b.process()
 	return b
 }
 
 // process returns the provider of another process.
-func (b *bed) process() (*Provider, *watch) {
+func (b *bed) process() (*Provider, *recorder) {
 	b.t.Helper()
-	w := &watch{transport: httpguard.NewTransport()}
+	w := &recorder{transport: httpguard.NewTransport()}
 	b.t.Cleanup(w.transport.CloseIdleConnections)
 	o := b.options
 	o.ClientOptions.Transport = w
 	return opener{o, true}.open(b.t), w
 }
 
-func wish(name, id string) abstractions.AcquireRequest {
+func acquireRequest(name, id string) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: maxTTL, Metadata: map[string]string{"k": "v"}}
 }
 
 func (b *bed) try(name, id string) (abstractions.Grant, error) {
-	return b.Acquire(b.t.Context(), wish(name, id))
+	return b.Acquire(b.t.Context(), acquireRequest(name, id))
 }
 
-func (b *bed) take(name, id string) abstractions.Grant {
+func (b *bed) acquire(name, id string) abstractions.Grant {
 	b.t.Helper()
 	g, err := b.try(name, id)
 	require.NoError(b.t, err)
 	return g
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
-func endOf(g abstractions.Grant) abstractions.ReleaseRequest {
+func releaseRequest(g abstractions.Grant) abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
-func (b *bed) extend(g abstractions.Grant) error {
-	_, err := b.Renew(b.t.Context(), renewal(g))
+func (b *bed) renew(g abstractions.Grant) error {
+	_, err := b.Renew(b.t.Context(), renewRequest(g))
 	return err
 }
 
-func (b *bed) giveUp(name, id string) {
+func (b *bed) release(name, id string) {
 	b.t.Helper()
 	require.NoError(b.t, b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 }
 
-// sight is the state of a name in the service.
-type sight struct {
+// blobView is the state of a name in the service.
+type blobView struct {
 	*blobState
 	record  string
 	seconds int32 // the TTL in the record
 	now     time.Time
 }
 
-func (b *bed) look(name string) sight {
+func (b *bed) view(name string) blobView {
 	b.t.Helper()
 	item, err := b.driver.store.Get(b.t.Context(), b.blobName(name))
 	require.NoError(b.t, err)
-	s := sight{blobState: item.State.(*blobState), record: string(item.Data), now: item.Now}
+	s := blobView{blobState: item.State.(*blobState), record: string(item.Data), now: item.Now}
 	var held struct {
 		ID  string `json:"id"`
 		TTL int64  `json:"ttl_us"`
@@ -126,55 +126,55 @@ func (b *bed) look(name string) sight {
 	return s
 }
 
-func (s sight) isBroken() bool {
+func (s blobView) isBroken() bool {
 	return s.lease == lease.StateTypeBroken || s.lease == lease.StateTypeBreaking
 }
 
-func (b *bed) shows(name string) abstractions.Record {
+func (b *bed) inspect(name string) abstractions.Record {
 	b.t.Helper()
 	r, err := b.Inspect(b.t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(b.t, err)
 	return r
 }
 
-// passes waits until the service's clock, which shows whole seconds, has advanced by more
+// waitFor waits until the service's clock, which shows whole seconds, has advanced by more
 // than d.
-func (b *bed) passes(d time.Duration) {
+func (b *bed) waitFor(d time.Duration) {
 	b.t.Helper()
-	from := b.look("clock").now
-	require.Eventually(b.t, func() bool { return b.look("clock").now.Sub(from) > d }, time.Minute, 100*time.Millisecond)
+	from := b.view("clock").now
+	require.Eventually(b.t, func() bool { return b.view("clock").now.Sub(from) > d }, time.Minute, 100*time.Millisecond)
 }
 
 // verb is the kind of a request to the service.
 type verb string
 
 const (
-	look       verb = "look"
-	create     verb = "create"
-	write      verb = "write"
-	takeLease  verb = "acquire"
-	renewLease verb = "renew"
-	freeLease  verb = "release"
-	breakIt    verb = "break"
-	other      verb = "other"
+	verbRead    verb = "look"
+	verbCreate  verb = "create"
+	verbWrite   verb = "write"
+	verbAcquire verb = "acquire"
+	verbRenew   verb = "renew"
+	verbRelease verb = "release"
+	verbBreak   verb = "break"
+	verbOther   verb = "other"
 )
 
 func verbOf(r *http.Request) verb {
 	switch comp := r.URL.Query().Get("comp"); {
 	case r.Method == http.MethodHead:
-		return look
+		return verbRead
 	case comp == "metadata":
-		return write
+		return verbWrite
 	case comp == "lease":
 		return verb(r.Header["x-ms-lease-action"][0]) //nolint:staticcheck // with azblob's spelling
 	case r.Method == http.MethodPut && comp == "" && r.URL.Query().Get("restype") == "":
-		return create
+		return verbCreate
 	}
-	return other
+	return verbOther
 }
 
-// watch is a transport that records the requests, and can make them fail.
-type watch struct {
+// recorder is a transport that records the requests, and can make them fail.
+type recorder struct {
 	transport *httpguard.Transport
 
 	mu     sync.Mutex
@@ -185,7 +185,7 @@ type watch struct {
 	after  func(verb, *http.Response) (*http.Response, error)
 }
 
-func (w *watch) Do(r *http.Request) (*http.Response, error) {
+func (w *recorder) Do(r *http.Request) (*http.Response, error) {
 	v := verbOf(r)
 	w.mu.Lock()
 	w.sent = append(w.sent, v)
@@ -201,7 +201,7 @@ func (w *watch) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.mu.Lock()
-	w.wrote = w.wrote || (v == create || v == write) && answer.StatusCode < 300
+	w.wrote = w.wrote || (v == verbCreate || v == verbWrite) && answer.StatusCode < 300
 	w.mu.Unlock()
 	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		answer.Header.Set("Date", at.Add(skew).UTC().Format(http.TimeFormat))
@@ -213,7 +213,7 @@ func (w *watch) Do(r *http.Request) (*http.Response, error) {
 }
 
 // count returns the requests since the last count.
-func (w *watch) count() []verb {
+func (w *recorder) count() []verb {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	sent := w.sent
@@ -221,14 +221,14 @@ func (w *watch) count() []verb {
 	return sent
 }
 
-func (w *watch) set(before func(verb, *http.Request) (*http.Response, error), after func(verb, *http.Response) (*http.Response, error)) {
+func (w *recorder) set(before func(verb, *http.Request) (*http.Response, error), after func(verb, *http.Response) (*http.Response, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before, w.after = before, after
 }
 
-// just runs a function before the next request of a kind.
-func (w *watch) just(which verb, do func()) {
+// runBefore runs a function before the next request of a kind.
+func (w *recorder) runBefore(which verb, do func()) {
 	var once sync.Once
 	w.set(func(v verb, _ *http.Request) (*http.Response, error) {
 		if v == which {
@@ -238,32 +238,32 @@ func (w *watch) just(which verb, do func()) {
 	}, nil)
 }
 
-// answers answers requests of a kind with a status, without sending them to the
+// answerWith answers requests of a kind with a status, without sending them to the
 // service.
-func (w *watch) answers(which verb, status int, headers ...string) {
+func (w *recorder) answerWith(which verb, status int, headers ...string) {
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
 		if v != which && which != "" {
 			return nil, nil
 		}
-		return answering(r, status, headers...), nil
+		return newAnswer(r, status, headers...), nil
 	}, nil)
 }
 
-// ages sets the service's clock ahead of the local clock.
-func (w *watch) ages(by time.Duration) {
+// advanceClock sets the service's clock ahead of the local clock.
+func (w *recorder) advanceClock(by time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.skew = by
 }
 
-func (w *watch) heals() {
+func (w *recorder) reset() {
 	w.set(nil, nil)
-	w.ages(0)
+	w.advanceClock(0)
 }
 
-// answering makes an answer of the service if x-ms-error-code is among the headers, and of a
+// newAnswer makes an answer of the service if x-ms-error-code is among the headers, and of a
 // gateway otherwise. The headers are names and values in turn.
-func answering(r *http.Request, status int, headers ...string) *http.Response {
+func newAnswer(r *http.Request, status int, headers ...string) *http.Response {
 	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for i := 0; i < len(headers); i += 2 {
 		answer.Header.Set(headers[i], headers[i+1])
@@ -277,7 +277,7 @@ func answering(r *http.Request, status int, headers ...string) *http.Response {
 func (b *bed) blobName(name string) string { return b.driver.Key(name) }
 
 // othersMetadata returns the metadata of other programs in a blob.
-func othersMetadata(v sight) map[string]string {
+func othersMetadata(v blobView) map[string]string {
 	all := map[string]string{}
 	for name, value := range v.others {
 		all[strings.ToLower(name)] = deref(value)

@@ -15,11 +15,11 @@ import (
 // expires returns a claim that has run out.
 func (b *bed) expires(name, id string) abstractions.Grant {
 	b.t.Helper()
-	req := wish(name, id)
+	req := acquireRequest(name, id)
 	req.TTL = minTTL
 	g, err := b.Acquire(b.t.Context(), req)
 	require.NoError(b.t, err)
-	require.Eventually(b.t, func() bool { return !b.look(name).locked() }, time.Minute, 100*time.Millisecond)
+	require.Eventually(b.t, func() bool { return !b.view(name).isLocked() }, time.Minute, 100*time.Millisecond)
 	return g
 }
 
@@ -32,9 +32,9 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				b := newBed(t)
-				sent := b.watch.records()
+				sent := b.recorder.records()
 				g := b.expires("n", "a")
-				b.watch.heals()
+				b.recorder.reset()
 				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 				if named {
 					req.IfToken = g.Token
@@ -45,14 +45,14 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 				r, err := b.Break(t.Context(), req)
 				require.NoError(t, err)
 				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
-				requireLost(t, b.extend(g), abstractions.LostExpired)
-				_, err = b.driver.store.lease(b.blobName("n"), "a").RenewLease(t.Context(), &lease.BlobRenewOptions{ModifiedAccessConditions: same(late.etag)})
+				requireLost(t, b.renew(g), abstractions.LostExpired)
+				_, err = b.driver.store.lease(b.blobName("n"), "a").RenewLease(t.Context(), &lease.BlobRenewOptions{ModifiedAccessConditions: ifMatch(late.etag)})
 				require.Error(t, err, "a late one")
 				for _, r := range sent() {
-					b.watch.resend(t, r)
+					b.recorder.resend(t, r)
 				}
-				require.False(t, b.shows("n").Held)
-				require.Greater(t, b.take("n", "b").Token, g.Token)
+				require.False(t, b.inspect("n").Held)
+				require.Greater(t, b.acquire("n", "b").Token, g.Token)
 			})
 		}
 	}
@@ -62,15 +62,15 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	req := wish("n", "a")
+	req := acquireRequest("n", "a")
 	req.TTL = minTTL
 	g, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	b.breaksHalfWay("n", 0)
-	require.Eventually(t, func() bool { return !b.look("n").locked() }, time.Minute, 100*time.Millisecond)
+	b.breakHalfWay("n", 0)
+	require.Eventually(t, func() bool { return !b.view("n").isLocked() }, time.Minute, 100*time.Millisecond)
 	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 	require.NoError(t, err)
-	requireLost(t, b.extend(g), abstractions.LostBroken)
+	requireLost(t, b.renew(g), abstractions.LostBroken)
 }
 
 // A claim that is recorded but has no lease yet already counts: a Break ends it, and
@@ -81,10 +81,10 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 		for _, named := range []bool{false, true} {
 			b := newBed(t)
 			operator, _ := b.process()
-			b.watch.just(takeLease, func() {
+			b.recorder.runBefore(verbAcquire, func() {
 				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 				if named {
-					req.IfToken = b.shows("n").Token
+					req.IfToken = b.inspect("n").Token
 				}
 				r, err := operator.Break(t.Context(), req)
 				require.NoError(t, err)
@@ -92,9 +92,9 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 				require.Zero(t, r.Remaining)
 			})
 			_, err := b.try("n", "a")
-			b.watch.heals()
+			b.recorder.reset()
 			require.ErrorIs(t, err, abstractions.ErrReleased)
-			b.take("n", "b")
+			b.acquire("n", "b")
 		}
 	}
 }
@@ -104,23 +104,23 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
-		for _, step := range []verb{write, breakIt, freeLease} {
-			if (step == breakIt) == immediate && step != write {
+		for _, step := range []verb{verbWrite, verbBreak, verbRelease} {
+			if (step == verbBreak) == immediate && step != verbWrite {
 				continue // there is no such step
 			}
 			b := newBed(t)
-			first := b.take("n", "a")
+			first := b.acquire("n", "a")
 			operator, w := b.process()
 			var next abstractions.Grant
-			w.just(step, func() {
+			w.runBefore(step, func() {
 				require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
-				next = b.take("n", "b")
+				next = b.acquire("n", "b")
 			})
 			r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate, Grace: time.Second})
 			require.NoError(t, err)
-			require.NoError(t, b.extend(next), "before %s", step)
-			require.False(t, b.shows("n").Breaking)
-			require.Equal(t, abstractions.BreakResult{WasHeld: step != write, Token: first.Token}, r, "before %s", step)
+			require.NoError(t, b.renew(next), "before %s", step)
+			require.False(t, b.inspect("n").Breaking)
+			require.Equal(t, abstractions.BreakResult{WasHeld: step != verbWrite, Token: first.Token}, r, "before %s", step)
 		}
 	}
 }
@@ -129,13 +129,13 @@ func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	operator, w := b.process()
-	w.just(breakIt, func() { b.giveUp("n", "a") })
+	w.runBefore(verbBreak, func() { b.release("n", "a") })
 	r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: g.Token}, r)
-	b.take("n", "b")
+	b.acquire("n", "b")
 }
 
 // T20: a lease is broken in the portal or with az. No renewal of its holder revives the
@@ -144,25 +144,25 @@ func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
 		for _, period := range []int32{0, 60} {
-			for _, step := range []verb{"", renewLease, look} {
+			for _, step := range []verb{"", verbRenew, verbRead} {
 				b := newBed(t)
-				req := wish("n", abstractions.NewID())
+				req := acquireRequest("n", abstractions.NewID())
 				req.TTL = ttl
 				g, err := b.Acquire(t.Context(), req)
 				require.NoError(t, err)
-				stateless := renewal(g)
+				stateless := renewRequest(g)
 				if step == "" {
-					b.portalBreaks("n", period)
+					b.breakInPortal("n", period)
 				} else {
-					b.watch.just(step, func() { b.portalBreaks("n", period) })
+					b.recorder.runBefore(step, func() { b.breakInPortal("n", period) })
 				}
-				if step == look {
+				if step == verbRead {
 					stateless.State = nil
 				}
 				_, err = b.Renew(t.Context(), stateless)
-				b.watch.heals()
+				b.recorder.reset()
 				requireLost(t, err, abstractions.LostBroken)
-				require.True(t, b.look("n").isBroken())
+				require.True(t, b.view("n").isBroken())
 			}
 		}
 	}
@@ -173,39 +173,39 @@ func TestTrap_T20_BlobBrokenOutsideBehindTheLook(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	g := b.takeInfinite("n", "a")
-	b.giveUp("n", "never") // the record changes, the claim does not
+	b.release("n", "never") // the record changes, the claim does not
 	looked := false
-	b.watch.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
-		if v == look && !looked {
+	b.recorder.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
+		if v == verbRead && !looked {
 			looked = true
-			b.portalBreaks("n", 0)
+			b.breakInPortal("n", 0)
 		}
 		return answer, nil
 	})
-	err := b.extend(g)
-	b.watch.heals()
+	err := b.renew(g)
+	b.recorder.reset()
 	require.True(t, looked)
 	requireLost(t, err, abstractions.LostBroken)
 }
 
-// breaksHalfWay makes a Break whose second request never arrives.
-func (b *bed) breaksHalfWay(name string, grace time.Duration) {
+// breakHalfWay makes a Break whose second request never arrives.
+func (b *bed) breakHalfWay(name string, grace time.Duration) {
 	b.t.Helper()
 	operator, w := b.process()
 	w.set(func(v verb, _ *http.Request) (*http.Response, error) {
-		if v == breakIt {
+		if v == verbBreak {
 			return nil, io.ErrUnexpectedEOF
 		}
 		return nil, nil
 	}, nil)
 	_, err := operator.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Grace: grace})
 	require.True(b.t, isUnknown(err), "%v", err)
-	require.Equal(b.t, lease.StateTypeLeased, b.look(name).lease)
+	require.Equal(b.t, lease.StateTypeLeased, b.view(name).lease)
 }
 
 func (b *bed) takeInfinite(name, id string) abstractions.Grant {
 	b.t.Helper()
-	req := wish(name, id)
+	req := acquireRequest(name, id)
 	req.TTL = abstractions.Infinite
 	g, err := b.Acquire(b.t.Context(), req)
 	require.NoError(b.t, err)
@@ -221,31 +221,31 @@ func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
 			g := b.takeInfinite("n", "a")
-			b.breaksHalfWay("n", 2*time.Second)
+			b.breakHalfWay("n", 2*time.Second)
 			switch by {
 			case "acquire":
 				_, err := b.try("n", "b")
 				require.ErrorIs(t, err, abstractions.ErrHeld)
 			case "renewal without state":
-				req := renewal(g)
+				req := renewRequest(g)
 				req.State = nil
 				_, err := b.Renew(t.Context(), req)
 				requireLost(t, err, abstractions.LostBroken)
 			case "renewal":
-				requireLost(t, b.extend(g), abstractions.LostBroken)
+				requireLost(t, b.renew(g), abstractions.LostBroken)
 			}
-			require.Equal(t, lease.StateTypeBreaking, b.look("n").lease)
-			require.True(t, b.shows("n").Breaking)
-			requireLost(t, b.extend(g), abstractions.LostBroken)
+			require.Equal(t, lease.StateTypeBreaking, b.view("n").lease)
+			require.True(t, b.inspect("n").Breaking)
+			requireLost(t, b.renew(g), abstractions.LostBroken)
 			var next abstractions.Grant
-			began := b.look("n").now
+			began := b.view("n").now
 			require.Eventually(t, func() bool {
 				var err error
 				next, err = b.try("n", "b")
 				return err == nil
 			}, 30*time.Second, 100*time.Millisecond)
 			require.Greater(t, next.Token, g.Token)
-			require.Less(t, b.look("n").now.Sub(began), 10*time.Second, "by the grace, not by a default")
+			require.Less(t, b.view("n").now.Sub(began), 10*time.Second, "by the grace, not by a default")
 			_, err := b.try("n", "a")
 			require.Error(t, err)
 		})
@@ -258,7 +258,7 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.takeInfinite("infinite", "a")
-	b.breaksHalfWay("infinite", 30*time.Second)
+	b.breakHalfWay("infinite", 30*time.Second)
 	_, err := b.try("infinite", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "infinite", Grace: time.Minute})
@@ -266,11 +266,11 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	require.Greater(t, r.Remaining, 10*time.Second)
 	require.LessOrEqual(t, r.Remaining, 30*time.Second)
 
-	b.take("finite", "a")
-	b.breaksHalfWay("finite", 0)
+	b.acquire("finite", "a")
+	b.breakHalfWay("finite", 0)
 	_, err = b.try("finite", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	require.Equal(t, lease.StateTypeBreaking, b.look("finite").lease)
+	require.Equal(t, lease.StateTypeBreaking, b.view("finite").lease)
 	r, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "finite"})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 30*time.Second)
@@ -282,14 +282,14 @@ func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	g := b.takeInfinite("n", "a")
-	b.breaksHalfWay("n", time.Second)
-	b.watch.answers(breakIt, http.StatusInternalServerError)
-	err := b.extend(g)
+	b.breakHalfWay("n", time.Second)
+	b.recorder.answerWith(verbBreak, http.StatusInternalServerError)
+	err := b.renew(g)
 	require.True(t, isUnknown(err), "%v", err)
 	require.NotErrorIs(t, err, abstractions.ErrLost)
-	b.watch.heals()
-	requireLost(t, b.extend(g), abstractions.LostBroken)
-	require.NotEqual(t, lease.StateTypeLeased, b.look("n").lease)
+	b.recorder.reset()
+	requireLost(t, b.renew(g), abstractions.LostBroken)
+	require.NotEqual(t, lease.StateTypeLeased, b.view("n").lease)
 }
 
 // With a manager, the renewal loop reports the loss, and the name becomes free.
@@ -299,8 +299,8 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	m := managerOf(t, b.Provider, leasing.Options{})
 	held, err := m.With(abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond}).TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return b.look("n").infinite && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
-	b.breaksHalfWay("n", time.Second)
+	require.Eventually(t, func() bool { return b.view("n").infinite && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
+	b.breakHalfWay("n", time.Second)
 	select {
 	case <-held.Done():
 	case <-time.After(30 * time.Second):
@@ -320,10 +320,10 @@ func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
 	b := newBed(t)
 	g := b.takeInfinite("n", "a")
 	g.TTL = minTTL
-	b.watch.answers(takeLease, http.StatusInternalServerError)
-	require.True(t, isUnknown(b.extend(g)))
-	b.watch.heals()
-	require.True(t, b.look("n").infinite)
+	b.recorder.answerWith(verbAcquire, http.StatusInternalServerError)
+	require.True(t, isUnknown(b.renew(g)))
+	b.recorder.reset()
+	require.True(t, b.view("n").infinite)
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 30*time.Second)

@@ -20,7 +20,7 @@ import (
 )
 
 func TestConformanceBlob(t *testing.T) {
-	o := emulated(Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer()})
+	o := azuriteOpener(Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer()})
 	h := harness(o)
 	h.HTTP = func(t testing.TB, _ abstractions.Provider) providertest.Route {
 		azurite := endpointOf.FindString(o.ConnectionString)
@@ -69,8 +69,8 @@ type opener struct {
 	emulator bool
 }
 
-// emulated returns an opener for Azurite, which frees expired leases at once.
-func emulated(o Options) opener {
+// azuriteOpener returns an opener for Azurite, which frees expired leases at once.
+func azuriteOpener(o Options) opener {
 	o.Create, o.Infinite = true, true
 	return opener{o, true}
 }
@@ -82,7 +82,7 @@ func (o opener) open(t testing.TB) *Provider {
 	d, err := options.driver(t.Context(), at)
 	require.NoError(t, err)
 	if o.emulator {
-		d.caps.Lateness.Fixed -= lag
+		d.caps.Lateness.Fixed -= maxFreeDelay
 	}
 	p := d.provider(options.Timeout)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -99,9 +99,9 @@ func harness(o opener) providertest.Harness {
 		New: func(t testing.TB) abstractions.Provider {
 			p := o.open(t)
 			once.Do(func() {
-				g, err := p.Acquire(t.Context(), wish("first", abstractions.NewID()))
+				g, err := p.Acquire(t.Context(), acquireRequest("first", abstractions.NewID()))
 				require.NoError(t, err)
-				require.NoError(t, p.Release(t.Context(), endOf(g)))
+				require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 			})
 			return p
 		},
@@ -115,7 +115,7 @@ func harness(o opener) providertest.Harness {
 			require.NoError(t, err)
 		},
 		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
-		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silentServerProvider(t) },
 	}
 }
 
@@ -133,8 +133,8 @@ func forget(t testing.TB, p *Provider, name string) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// silent returns a provider whose service accepts connections and never answers.
-func silent(t testing.TB) *Provider {
+// silentServerProvider returns a provider whose service accepts connections and never answers.
+func silentServerProvider(t testing.TB) *Provider {
 	p, err := Open(context.Background(), Options{
 		AccountURL: "http://" + faulttest.Silent(t) + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
 	})

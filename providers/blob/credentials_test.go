@@ -18,14 +18,14 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// faulty is a credential behind a source that fails. It records the requested scopes.
-type faulty struct {
+// failingCredential is a credential behind a source that fails. It records the requested scopes.
+type failingCredential struct {
 	azcore.TokenCredential
 	source *credentialtest.Source
 	scopes []string
 }
 
-func (f *faulty) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (f *failingCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	f.scopes = append(f.scopes, o.Scopes...)
 	if err := f.source.Err(ctx); err != nil {
 		return azcore.AccessToken{}, err
@@ -40,12 +40,12 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	own, err := auth.New(tokens.ClientSecret())
 	require.NoError(t, err)
 	source := &credentialtest.Source{}
-	o := over(t, server, auth.Options{})
+	o := tokenOptions(t, server, auth.Options{})
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: maxTTL, Function: true,
 		Open: func(t testing.TB) abstractions.Provider {
 			o := o
-			o.Credential = &faulty{TokenCredential: own, source: source}
+			o.Credential = &failingCredential{TokenCredential: own, source: source}
 			p, err := Open(t.Context(), o)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -60,9 +60,9 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 func TestTrap_T118_AChallengeNamesNoOtherResource(t *testing.T) {
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)
-	credential := &faulty{TokenCredential: own, source: &credentialtest.Source{}}
+	credential := &failingCredential{TokenCredential: own, source: &credentialtest.Source{}}
 	o := Options{AccountURL: "https://acct.blob.core.windows.net", Container: newContainer(), Credential: credential}
-	o.ClientOptions.Transport = doing(func(r *http.Request) (*http.Response, error) {
+	o.ClientOptions.Transport = transportFunc(func(r *http.Request) (*http.Response, error) {
 		answer := faulttest.Answer(r, http.StatusUnauthorized, "")
 		answer.Header.Set("WWW-Authenticate", "Bearer authorization_uri=https://login.microsoftonline.com/t/oauth2/authorize resource_id=https://graph.microsoft.com")
 		return answer, nil

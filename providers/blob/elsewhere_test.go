@@ -54,18 +54,18 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)
 	for name, set := range map[string]func(o *Options, maybe func()){
-		"credential": func(o *Options, maybe func()) { o.Credential = panicking{own, maybe} },
+		"credential": func(o *Options, maybe func()) { o.Credential = panickingCredential{own, maybe} },
 		"transport": func(o *Options, maybe func()) {
 			next := o.ClientOptions.Transport
-			o.ClientOptions.Transport = doing(func(r *http.Request) (*http.Response, error) { maybe(); return next.Do(r) })
+			o.ClientOptions.Transport = transportFunc(func(r *http.Request) (*http.Response, error) { maybe(); return next.Do(r) })
 		},
 		"policy": func(o *Options, maybe func()) {
-			o.ClientOptions.PerCallPolicies = append(o.ClientOptions.PerCallPolicies, policyOf(maybe))
+			o.ClientOptions.PerCallPolicies = append(o.ClientOptions.PerCallPolicies, hookPolicy(maybe))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentialtest.ApplicationPanics(t, maxTTL, func(t testing.TB, maybe func()) abstractions.Provider {
-				o := over(t, server, auth.Options{})
+				o := tokenOptions(t, server, auth.Options{})
 				o.Credential = own
 				set(&o, maybe)
 				p, err := Open(t.Context(), o)
@@ -78,21 +78,21 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	}
 }
 
-// policyOf calls a function for each request.
-type policyOf func()
+// hookPolicy calls a function for each request.
+type hookPolicy func()
 
-func (f policyOf) Do(req *policy.Request) (*http.Response, error) {
+func (f hookPolicy) Do(req *policy.Request) (*http.Response, error) {
 	f()
 	return req.Next()
 }
 
-// panicking is a credential whose tokens expire at once.
-type panicking struct {
+// panickingCredential is a credential whose tokens expire at once.
+type panickingCredential struct {
 	azcore.TokenCredential
 	maybe func()
 }
 
-func (p panicking) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (p panickingCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	p.maybe()
 	token, err := p.TokenCredential.GetToken(ctx, o)
 	token.ExpiresOn = time.Now()

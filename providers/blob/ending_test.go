@@ -21,16 +21,16 @@ func (silentTokens) GetToken(ctx context.Context, _ policy.TokenRequestOptions) 
 	return azcore.AccessToken{}, ctx.Err()
 }
 
-// frozen is a service that never answers.
-type frozen struct{}
+// frozenService is a service that never answers.
+type frozenService struct{}
 
-func (frozen) Do(r *http.Request) (*http.Response, error) {
+func (frozenService) Do(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
 func silentProvider(t testing.TB, o Options) *Provider {
-	o.AccountURL, o.Container, o.ClientOptions.Transport = "https://account.blob.core.windows.net", "leases", frozen{}
+	o.AccountURL, o.Container, o.ClientOptions.Transport = "https://account.blob.core.windows.net", "leases", frozenService{}
 	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
 	return p

@@ -134,11 +134,11 @@ func TestExamplesRun(t *testing.T) {
 	server := bloblease.StartAzurite(t)
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", server.ConnectionString())
 	t.Setenv("LEASES_URL", "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRING&create=true")
-	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
-	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"ledger\" has seen 34\n", printed(t, ExampleProvider_fencedWrite))
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", outputOf(t, Example))
+	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"ledger\" has seen 34\n", outputOf(t, ExampleProvider_fencedWrite))
 }
 
-func printed(t *testing.T, example func()) string {
+func outputOf(t *testing.T, example func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

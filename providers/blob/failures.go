@@ -115,14 +115,14 @@ func (s *store) failure(err error) error {
 	if class := classOf(err); class == changed || class == missing || s.willCreate(err) {
 		return cas.ErrConflict
 	}
-	return short(err)
+	return shortError(err)
 }
 
 // Classify returns the meaning of an error of the client library. The library makes
 // each request once: see Options.client.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
-	m.Text = withoutURL(short(err)).Error()
+	m.Text = withoutURL(shortError(err)).Error()
 	switch class := m.Class; {
 	case providerkit.NotSent(err):
 		m.Class = providerkit.Unsent
@@ -139,16 +139,16 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// short replaces the text of an answer of the service by one line: status, code, and the service's own
+// shortError replaces the text of an answer of the service by one line: status, code, and the service's own
 // sentences. The library's own text has many lines and the answer's body, which may quote the text that was
 // signed.
-func short(err error) error {
+func shortError(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {
 		return err
 	}
 	text := fmt.Sprintf("the Blob service answered %d %s", answer.StatusCode, cmp.Or(answer.ErrorCode, http.StatusText(answer.StatusCode)))
-	if quoted := sentences(answer.RawResponse); quoted != "" {
+	if quoted := serviceMessage(answer.RawResponse); quoted != "" {
 		text += ": " + quoted
 	}
 	if id := headerOf(err).Get("x-ms-request-id"); id != "" {
@@ -157,10 +157,10 @@ func short(err error) error {
 	return providerkit.WithText(text, err)
 }
 
-// sentences returns the service's own sentences about a refusal
+// serviceMessage returns the service's own sentences about a refusal
 // (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). AuthenticationErrorDetail explains a
 // refused signature: a clock that is off, a SAS that has expired.
-func sentences(response *http.Response) string {
+func serviceMessage(response *http.Response) string {
 	if response == nil {
 		return ""
 	}

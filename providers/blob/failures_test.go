@@ -28,15 +28,15 @@ var sentinels = []error{
 	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost,
 }
 
-// answered returns the library's error for an answer.
-func answered(status int, code string, headers ...string) error {
+// answerError returns the library's error for an answer.
+func answerError(status int, code string, headers ...string) error {
 	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
-	answer := answering(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // it has no body
+	answer := newAnswer(request, status, append(headers, "x-ms-error-code", code)...) //nolint:bodyclose // it has no body
 	return runtime.NewResponseErrorWithErrorCode(answer, code)
 }
 
-// means checks the sentinels of an error, and that its chain has the cause.
-func means(t *testing.T, err, cause error, want ...error) {
+// requireMeaning checks the sentinels of an error, and that its chain has the cause.
+func requireMeaning(t *testing.T, err, cause error, want ...error) {
 	t.Helper()
 	for _, sentinel := range sentinels {
 		require.Equal(t, slices.Contains(want, sentinel), errors.Is(err, sentinel), "%v: %v", cause, sentinel)
@@ -44,8 +44,8 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// said converts an error of the client library to the error that callers get.
-func said(t testing.TB, err error) error {
+// convertError converts an error of the client library to the error that callers get.
+func convertError(t testing.TB, err error) error {
 	p := (&driver{store: &store{}, idle: func() {}}).provider(time.Second)
 	defer func() { require.NoError(t, p.Close()) }()
 	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
@@ -88,19 +88,19 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
-			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
+			cause := answerError(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
-				means(t, said(t, err), cause, test.want...)
+				requireMeaning(t, convertError(t, err), cause, test.want...)
 				require.Equal(t, test.changed, errors.Is((&store{}).failure(err), cas.ErrConflict), "%d %s", test.status, code)
-				require.NotContains(t, said(t, err).Error(), "s3cret")
-				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
+				require.NotContains(t, convertError(t, err).Error(), "s3cret")
+				require.Contains(t, convertError(t, err).Error(), fmt.Sprint(test.status))
 			}
 		}
 	}
 	for _, status := range []int{301, 400, 401, 403, 404, 408, 409, 412, 429, 500, 502, 503, 504} { // T116
-		cause := answered(status, "")
-		means(t, said(t, cause), cause, abstractions.ErrUnavailable)
-		require.False(t, abstractions.NotApplied(said(t, cause)), status)
+		cause := answerError(status, "")
+		requireMeaning(t, convertError(t, cause), cause, abstractions.ErrUnavailable)
+		require.False(t, abstractions.NotApplied(convertError(t, cause)), status)
 	}
 	for code := range maps.Keys(codes) {
 		require.True(t, listed[code], "%s is not tested here", code)
@@ -133,9 +133,9 @@ Time:2026-11-27T00:00:00Z</Message>%s</Error>`
 		request.Header.Set("Authorization", "SharedKey account:"+mac)
 		for method, body := range map[string]string{http.MethodPut: fmt.Sprintf(form, c.code, c.message, c.more), http.MethodHead: ""} {
 			request.Method = method
-			answer := answering(request, c.status, "x-ms-error-code", c.code, "x-ms-request-id", "1-2") //nolint:bodyclose // it is in memory
+			answer := newAnswer(request, c.status, "x-ms-error-code", c.code, "x-ms-request-id", "1-2") //nolint:bodyclose // it is in memory
 			answer.Body = io.NopCloser(strings.NewReader(body))
-			text := said(t, runtime.NewResponseErrorWithErrorCode(answer, c.code)).Error()
+			text := convertError(t, runtime.NewResponseErrorWithErrorCode(answer, c.code)).Error()
 			if body != "" {
 				require.Contains(t, text, c.shown)
 			}
@@ -153,16 +153,16 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, context.DeadlineExceeded, errors.New("LeaseAlreadyPresent"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, said(t, cause), cause, abstractions.ErrUnavailable)
+		requireMeaning(t, convertError(t, cause), cause, abstractions.ErrUnavailable)
 		quoting := &url.Error{Op: "Put", URL: "https://account/leases?sig=s3cret", Err: cause}
-		means(t, said(t, quoting), cause, abstractions.ErrUnavailable)
-		require.NotContains(t, said(t, quoting).Error(), "s3cret")
+		requireMeaning(t, convertError(t, quoting), cause, abstractions.ErrUnavailable)
+		require.NotContains(t, convertError(t, quoting).Error(), "s3cret")
 	}
-	require.NoError(t, said(t, nil))
-	require.False(t, abstractions.NotApplied(said(t, io.EOF)))
-	require.True(t, abstractions.NotApplied(said(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
+	require.NoError(t, convertError(t, nil))
+	require.False(t, abstractions.NotApplied(convertError(t, io.EOF)))
+	require.True(t, abstractions.NotApplied(convertError(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
 	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // an error of package auth
-	require.ErrorIs(t, said(t, denied), denied)
+	require.ErrorIs(t, convertError(t, denied), denied)
 }
 
 func TestBlobRetryAfter(t *testing.T) {
@@ -181,11 +181,11 @@ func TestBlobRetryAfter(t *testing.T) {
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
 	} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, said(t, answered(503, "ServerBusy", test.headers...)), &throttled)
+		require.ErrorAs(t, convertError(t, answerError(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
 	require.Zero(t, dateOf(errors.New("no answer")))
-	require.Zero(t, dateOf(answered(404, "BlobNotFound")))
+	require.Zero(t, dateOf(answerError(404, "BlobNotFound")))
 	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))
 }
 
@@ -193,7 +193,7 @@ func TestBlobRetryAfter(t *testing.T) {
 func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	for _, test := range []struct {
 		status int
 		code   string
@@ -203,7 +203,7 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 		{409, "ContainerBeingDeleted", abstractions.ErrNotSetUp}, {404, "ContainerNotFound", abstractions.ErrNotSetUp}, {500, "OperationTimedOut", abstractions.ErrUnavailable},
 		{412, "ConditionNotMet", abstractions.ErrUnavailable}, {404, "BlobNotFound", abstractions.ErrUnavailable},
 	} {
-		b.watch.answers("", test.status, "x-ms-error-code", test.code, "Date", time.Now().UTC().Format(http.TimeFormat))
+		b.recorder.answerWith("", test.status, "x-ms-error-code", test.code, "Date", time.Now().UTC().Format(http.TimeFormat))
 		for what, call := range everyCall(b.Provider, g) {
 			err := call(t.Context())
 			if what == "renew" && errors.Is(err, abstractions.ErrLost) && test.status == 404 || test.code == "ContainerBeingDeleted" && errors.Is(err, abstractions.ErrLost) {
@@ -220,13 +220,13 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 			require.NotErrorIs(t, err, cas.ErrConflict)
 		}
 	}
-	b.watch.heals()
-	require.NoError(t, b.extend(g), "none of it was certain to have ended the lease")
+	b.recorder.reset()
+	require.NoError(t, b.renew(g), "none of it was certain to have ended the lease")
 }
 
 // meansAfter is means for a call that may have made a write before the fault. The
 // outcome of such a call as a whole is unknown.
-func (f fault) meansAfter(w *watch) func(error) bool {
+func (f fault) meansAfter(w *recorder) func(error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wrote {
@@ -244,17 +244,17 @@ func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 		status int
 		code   string
 	}{{503, "ServerBusy"}, {429, "TooManyRequests"}, {403, "AuthorizationFailure"}, {404, "ContainerNotFound"}, {409, "ContainerBeingDeleted"}, {400, "FeatureVersionMismatch"}} {
-		for what, step := range map[string]verb{"release": freeLease, "release by ID": freeLease, "break": breakIt, "break at once": freeLease} {
+		for what, step := range map[string]verb{"release": verbRelease, "release by ID": verbRelease, "break": verbBreak, "break at once": verbRelease} {
 			b := newBed(t)
-			g := b.take("n", "a")
-			b.watch.answers(step, answer.status, "x-ms-error-code", answer.code)
+			g := b.acquire("n", "a")
+			b.recorder.answerWith(step, answer.status, "x-ms-error-code", answer.code)
 			err := halfEnding(b)[what](t.Context(), g)
 			requireNoPromise(t, err, fmt.Sprint(what, answer))
 			var sdk *azcore.ResponseError
 			require.ErrorAs(t, err, &sdk, "the client library's error is there")
 			require.Equal(t, answer.status, sdk.StatusCode)
 			require.ErrorContains(t, err, fmt.Sprint(answer.status))
-			b.watch.heals()
+			b.recorder.reset()
 			_, err = b.try("n", "a")
 			require.ErrorIs(t, err, abstractions.ErrReleased, "it was applied")
 			require.NoError(t, halfEnding(b)[what](t.Context(), g), "again")
@@ -264,7 +264,7 @@ func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 
 func halfEnding(b *bed) map[string]func(ctx context.Context, g abstractions.Grant) error {
 	return map[string]func(ctx context.Context, g abstractions.Grant) error{
-		"release": func(ctx context.Context, g abstractions.Grant) error { return b.Release(ctx, endOf(g)) },
+		"release": func(ctx context.Context, g abstractions.Grant) error { return b.Release(ctx, releaseRequest(g)) },
 		"release by ID": func(ctx context.Context, g abstractions.Grant) error {
 			return b.Release(ctx, abstractions.ReleaseRequest{Name: g.Name, ID: g.ID})
 		},
@@ -295,15 +295,15 @@ func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ServerBusy", "ContainerNotFound"} {
 		b := newBed(t)
-		g := b.take("n", "a")
+		g := b.acquire("n", "a")
 		looks := 0
-		b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
+		b.recorder.set(func(v verb, r *http.Request) (*http.Response, error) {
 			switch {
-			case v == breakIt:
-				return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
-			case v == look:
+			case v == verbBreak:
+				return newAnswer(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+			case v == verbRead:
 				if looks++; looks > 1 {
-					return answering(r, map[string]int{"ServerBusy": 503, "ContainerNotFound": 404}[code], "x-ms-error-code", code), nil
+					return newAnswer(r, map[string]int{"ServerBusy": 503, "ContainerNotFound": 404}[code], "x-ms-error-code", code), nil
 				}
 			}
 			return nil, nil

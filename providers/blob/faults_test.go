@@ -43,9 +43,9 @@ var faults = []fault{
 	{name: "429", status: 429, code: "TooManyRequests", means: isThrottled},
 }
 
-// strike applies the fault to the n-th of the following requests, counted from 0. hit
+// inject applies the fault to the n-th of the following requests, counted from 0. hit
 // reports whether the request was made.
-func (f fault) strike(w *watch, n int) (hit func() bool) {
+func (f fault) inject(w *recorder, n int) (hit func() bool) {
 	seen, struck := 0, false
 	now := func() bool {
 		seen++
@@ -57,9 +57,9 @@ func (f fault) strike(w *watch, n int) (hit func() bool) {
 			return nil, f.err
 		}
 		if f.code == "" {
-			return answering(r, f.status), nil
+			return newAnswer(r, f.status), nil
 		}
-		return answering(r, f.status, "x-ms-error-code", f.code), nil
+		return newAnswer(r, f.status, "x-ms-error-code", f.code), nil
 	}
 	if f.applied {
 		w.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {
@@ -80,9 +80,9 @@ func (f fault) strike(w *watch, n int) (hit func() bool) {
 	return func() bool { return struck }
 }
 
-// each runs a scenario with each fault at each request of the scenario's call, until
+// eachFault runs a scenario with each fault at each request of the scenario's call, until
 // the call has no further request.
-func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) (hit bool)) {
+func eachFault(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) (hit bool)) {
 	b := newBed(t)
 	for _, f := range faults {
 		for n := 0; ; n++ {
@@ -91,8 +91,8 @@ func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, str
 			t.Run(name, func(t *testing.T) {
 				mine := *b
 				mine.t = t
-				hit = run(t, &mine, abstractions.NewID(), f, func() func() bool { return f.strike(b.watch, n) })
-				b.watch.heals()
+				hit = run(t, &mine, abstractions.NewID(), f, func() func() bool { return f.inject(b.recorder, n) })
+				b.recorder.reset()
 			})
 			if !hit {
 				require.Positive(t, n)
@@ -106,32 +106,32 @@ func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, str
 // claim.
 func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
 		for _, used := range []bool{true, false} {
 			what, id, last := fmt.Sprint(name, used), abstractions.NewID(), int64(0)
 			if used {
-				g := b.take(what, "x")
+				g := b.acquire(what, "x")
 				last = g.Token
-				require.NoError(t, b.Release(t.Context(), endOf(g)))
+				require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 			}
-			b.watch.count()
+			b.recorder.count()
 			hit := strike()
 			_, err := b.try(what, id)
-			b.watch.heals()
+			b.recorder.reset()
 			if !hit() {
 				require.NoError(t, err)
 				return false
 			}
-			require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
-			g := b.take(what, id)
+			require.Truef(t, f.meansAfter(b.recorder)(err), "%v", err)
+			g := b.acquire(what, id)
 			require.Greater(t, g.Token, last)
-			require.Equal(t, g.Token, b.shows(what).Token)
-			require.Equal(t, abstractions.FingerprintOf(id), b.shows(what).Fingerprint)
+			require.Equal(t, g.Token, b.inspect(what).Token)
+			require.Equal(t, abstractions.FingerprintOf(id), b.inspect(what).Fingerprint)
 			_, err = b.try(what, "other")
 			require.ErrorIs(t, err, abstractions.ErrHeld)
-			require.NoError(t, b.extend(g))
-			require.NoError(t, b.Release(t.Context(), endOf(g)))
-			require.Greater(t, b.take(what, "next").Token, g.Token)
+			require.NoError(t, b.renew(g))
+			require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
+			require.Greater(t, b.acquire(what, "next").Token, g.Token)
 		}
 		return true
 	})
@@ -141,20 +141,20 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 // requests that are still in flight do nothing.
 func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
 		id := abstractions.NewID()
 		hit := strike()
 		_, err := b.try(name, id)
-		b.watch.heals()
+		b.recorder.reset()
 		if !hit() {
 			return false
 		}
 		require.Error(t, err)
-		b.giveUp(name, id)
-		require.False(t, b.shows(name).Held)
+		b.release(name, id)
+		require.False(t, b.inspect(name).Held)
 		_, err = b.try(name, id)
 		require.ErrorIs(t, err, abstractions.ErrReleased)
-		b.take(name, "next")
+		b.acquire(name, "next")
 		return true
 	})
 }
@@ -162,22 +162,22 @@ func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 // T14: a repeated release is no error, and does not affect other holders.
 func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
-		g := b.take(name, "a")
-		b.watch.count()
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		g := b.acquire(name, "a")
+		b.recorder.count()
 		hit := strike()
-		err := b.Release(t.Context(), endOf(g))
-		b.watch.heals()
+		err := b.Release(t.Context(), releaseRequest(g))
+		b.recorder.reset()
 		if !hit() {
 			require.NoError(t, err)
 			return false
 		}
-		require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
-		require.NoError(t, b.Release(t.Context(), endOf(g)))
-		next := b.take(name, "b")
+		require.Truef(t, f.meansAfter(b.recorder)(err), "%v", err)
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
+		next := b.acquire(name, "b")
 		require.Greater(t, next.Token, g.Token)
-		require.NoError(t, b.Release(t.Context(), endOf(g)), "late")
-		require.NoError(t, b.extend(next))
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)), "late")
+		require.NoError(t, b.renew(next))
 		_, err = b.try(name, "a")
 		require.ErrorIs(t, err, abstractions.ErrReleased)
 		return true
@@ -188,36 +188,36 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 // change the TTL.
 func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
-		req := wish(name, abstractions.NewID())
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		req := acquireRequest(name, abstractions.NewID())
 		req.TTL = minTTL
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err)
 		any := false
 		for _, ttl := range []time.Duration{minTTL, maxTTL, abstractions.Infinite, 30 * time.Second} {
-			longer := renewal(g)
+			longer := renewRequest(g)
 			longer.TTL = ttl
-			b.watch.count()
+			b.recorder.count()
 			hit := strike()
 			_, err := b.Renew(t.Context(), longer)
-			b.watch.heals()
+			b.recorder.reset()
 			if !hit() {
 				require.NoError(t, err)
 			} else {
-				require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
+				require.Truef(t, f.meansAfter(b.recorder)(err), "%v", err)
 				any = true
 			}
 			again, err := b.Renew(t.Context(), longer)
 			require.NoError(t, err)
 			require.Equal(t, g.Token, again.Token)
 			require.Equal(t, ttl, again.TTL)
-			native := b.look(name).seconds
+			native := b.view(name).seconds
 			require.True(t, native == infinite || native >= seconds(min(ttl, maxTTL)))
 			require.Equal(t, ttl == abstractions.Infinite, native == infinite)
 		}
 		_, err = b.try(name, "other")
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 		return any
 	})
 }
@@ -225,38 +225,38 @@ func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 // T63: a repeated break ends the lease that it names and no other.
 func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
 		any := false
 		for _, immediate := range []bool{false, true} {
-			g := b.take(name, abstractions.NewID())
+			g := b.acquire(name, abstractions.NewID())
 			req := abstractions.BreakRequest{Name: name, IfToken: g.Token, Immediate: immediate}
-			b.watch.count()
+			b.recorder.count()
 			hit := strike()
 			_, err := b.Break(t.Context(), req)
-			b.watch.heals()
+			b.recorder.reset()
 			if !hit() {
 				require.NoError(t, err)
 			} else {
-				require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
+				require.Truef(t, f.meansAfter(b.recorder)(err), "%v", err)
 				any = true
 			}
 			r, err := b.Break(t.Context(), req)
 			require.NoError(t, err)
 			require.Equal(t, g.Token, r.Token)
-			requireLost(t, b.extend(g), abstractions.LostBroken)
+			requireLost(t, b.renew(g), abstractions.LostBroken)
 			_, err = b.try(name, g.ID)
 			require.ErrorIs(t, err, abstractions.ErrReleased)
 			if !immediate {
-				require.True(t, b.shows(name).Breaking)
+				require.True(t, b.inspect(name).Breaking)
 				_, err := b.try(name, "other")
 				require.ErrorIs(t, err, abstractions.ErrHeld)
-				require.NoError(t, b.Release(t.Context(), endOf(g)))
+				require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 			}
-			next := b.take(name, abstractions.NewID())
+			next := b.acquire(name, abstractions.NewID())
 			_, err = b.Break(t.Context(), req)
 			require.ErrorIs(t, err, abstractions.ErrStale)
-			require.NoError(t, b.extend(next))
-			require.NoError(t, b.Release(t.Context(), endOf(next)))
+			require.NoError(t, b.renew(next))
+			require.NoError(t, b.Release(t.Context(), releaseRequest(next)))
 		}
 		return any
 	})
@@ -273,25 +273,28 @@ func requireLost(t testing.TB, err error, reason abstractions.LostReason) {
 func TestTrap_T14_BlobLibraryDoesNotRetry(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	for _, status := range []int{408, 429, 500, 502, 503, 504} {
-		b.watch.answers("", status)
+		b.recorder.answerWith("", status)
 		for what, call := range everyCall(b.Provider, g) {
-			b.watch.count()
+			b.recorder.count()
 			require.Error(t, call(t.Context()), what)
-			require.Len(t, b.watch.count(), 1, "%s %d", what, status)
+			require.Len(t, b.recorder.count(), 1, "%s %d", what, status)
 		}
 	}
-	b.watch.heals()
-	require.NoError(t, b.extend(g))
+	b.recorder.reset()
+	require.NoError(t, b.renew(g))
 }
 
 // everyCall returns all methods that take a context, on a held claim.
 func everyCall(p *Provider, g abstractions.Grant) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(g.Name, "another")); return err },
-		"renew":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
-		"release": func(ctx context.Context) error { return p.Release(ctx, endOf(g)) },
+		"acquire": func(ctx context.Context) error {
+			_, err := p.Acquire(ctx, acquireRequest(g.Name, "another"))
+			return err
+		},
+		"renew":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(g)); return err },
+		"release": func(ctx context.Context) error { return p.Release(ctx, releaseRequest(g)) },
 		"break": func(ctx context.Context) error {
 			_, err := p.Break(ctx, abstractions.BreakRequest{Name: g.Name})
 			return err

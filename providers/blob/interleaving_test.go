@@ -16,25 +16,25 @@ import (
 func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
-		for _, step := range []verb{create, write, takeLease} {
+		for _, step := range []verb{verbCreate, verbWrite, verbAcquire} {
 			b := newBed(t)
 			if used {
-				b.take("n", "x")
-				b.giveUp("n", "x")
+				b.acquire("n", "x")
+				b.release("n", "x")
 			}
 			cleaner, _ := b.process()
-			b.watch.just(step, func() {
+			b.recorder.runBefore(step, func() {
 				require.NoError(t, cleaner.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 			})
 			_, err := b.try("n", "a")
-			b.watch.heals()
-			if used && step == create || !used && step == write {
+			b.recorder.reset()
+			if used && step == verbCreate || !used && step == verbWrite {
 				require.NoError(t, err, "there is no such step")
 				continue
 			}
 			require.ErrorIs(t, err, abstractions.ErrReleased, "before %s", step)
-			require.False(t, b.shows("n").Held)
-			b.take("n", "b")
+			require.False(t, b.inspect("n").Held)
+			b.acquire("n", "b")
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	b := newBed(t)
 	ctx := t.Context()
 	for _, end := range []func(g abstractions.Grant){
-		func(g abstractions.Grant) { require.NoError(t, b.Release(ctx, endOf(g))) },
+		func(g abstractions.Grant) { require.NoError(t, b.Release(ctx, releaseRequest(g))) },
 		func(g abstractions.Grant) {
 			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			require.NoError(t, err)
@@ -54,36 +54,36 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 		func(g abstractions.Grant) {
 			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name})
 			require.NoError(t, err)
-			require.NoError(t, b.Release(ctx, endOf(g)))
+			require.NoError(t, b.Release(ctx, releaseRequest(g)))
 		},
 	} {
 		name := abstractions.NewID()
-		b.take(name, "x")
-		b.giveUp(name, "x")
-		sent := b.watch.records()
-		g := b.take(name, "a")
+		b.acquire(name, "x")
+		b.release(name, "x")
+		sent := b.recorder.records()
+		g := b.acquire(name, "a")
 		for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite, maxTTL} {
 			g.TTL = ttl
 			var err error
-			g, err = b.Renew(ctx, renewal(g))
+			g, err = b.Renew(ctx, renewRequest(g))
 			require.NoError(t, err)
 		}
 		end(g)
 		late := sent()
 
-		free := b.look(name)
+		free := b.view(name)
 		for _, r := range late {
-			b.watch.resend(t, r)
-			require.Equal(t, free, atTheSameTime(b.look(name), free), "%s %s", verbOf(r), r.Header)
+			b.recorder.resend(t, r)
+			require.Equal(t, free, withTimesOf(b.view(name), free), "%s %s", verbOf(r), r.Header)
 		}
-		next := b.take(name, "b")
-		held := b.look(name)
+		next := b.acquire(name, "b")
+		held := b.view(name)
 		for _, r := range late {
-			b.watch.resend(t, r)
-			require.Equal(t, held, atTheSameTime(b.look(name), held), "%s %s", verbOf(r), r.Header)
+			b.recorder.resend(t, r)
+			require.Equal(t, held, withTimesOf(b.view(name), held), "%s %s", verbOf(r), r.Header)
 		}
-		require.NoError(t, b.extend(next))
-		require.Equal(t, abstractions.FingerprintOf("b"), b.shows(name).Fingerprint)
+		require.NoError(t, b.renew(next))
+		require.Equal(t, abstractions.FingerprintOf("b"), b.inspect(name).Fingerprint)
 	}
 }
 
@@ -93,50 +93,50 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 func TestBlobCopyOfAnAcquireAfterItsTTL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	sent := b.watch.records()
-	req := wish("n", "a")
+	sent := b.recorder.records()
+	req := acquireRequest("n", "a")
 	req.TTL = minTTL
 	_, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	late := sent()
-	b.passes(minTTL)
-	require.False(t, b.look("n").locked())
+	b.waitFor(minTTL)
+	require.False(t, b.view("n").isLocked())
 	for _, r := range late {
-		b.watch.resend(t, r)
+		b.recorder.resend(t, r)
 	}
-	require.True(t, b.look("n").locked())
+	require.True(t, b.view("n").isLocked())
 	_, err = b.try("n", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	b.giveUp("n", "a")
-	b.take("n", "b")
-	b.giveUp("n", "b")
+	b.release("n", "a")
+	b.acquire("n", "b")
+	b.release("n", "b")
 	for _, r := range late {
-		b.watch.resend(t, r)
+		b.recorder.resend(t, r)
 	}
-	require.False(t, b.look("n").locked())
+	require.False(t, b.view("n").isLocked())
 }
 
-func atTheSameTime(v, as sight) sight {
+func withTimesOf(v, as blobView) blobView {
 	v.now = as.now
 	return v
 }
 
 // records copies the requests that write, until the returned function is called.
-func (w *watch) records() func() []*http.Request {
+func (w *recorder) records() func() []*http.Request {
 	var all []*http.Request
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
-		if v != look {
+		if v != verbRead {
 			all = append(all, r.Clone(context.Background()))
 		}
 		return nil, nil
 	}, nil)
 	return func() []*http.Request {
-		w.heals()
+		w.reset()
 		return all
 	}
 }
 
-func (w *watch) resend(t testing.TB, r *http.Request) {
+func (w *recorder) resend(t testing.TB, r *http.Request) {
 	again := r.Clone(t.Context())
 	again.Body = http.NoBody
 	answer, err := w.transport.RoundTrip(again)
@@ -149,18 +149,18 @@ func (w *watch) resend(t testing.TB, r *http.Request) {
 func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
-		for _, step := range []verb{look, create, write, takeLease} {
+		for _, step := range []verb{verbRead, verbCreate, verbWrite, verbAcquire} {
 			b := newBed(t)
 			if used {
-				b.take("n", "x")
-				b.giveUp("n", "x")
+				b.acquire("n", "x")
+				b.release("n", "x")
 			}
 			rival, _ := b.process()
 			var theirs error
-			b.watch.just(step, func() { _, theirs = rival.Acquire(t.Context(), wish("n", "b")) })
+			b.recorder.runBefore(step, func() { _, theirs = rival.Acquire(t.Context(), acquireRequest("n", "b")) })
 			_, mine := b.try("n", "a")
-			b.watch.heals()
-			if step == create && used || step == write && !used {
+			b.recorder.reset()
+			if step == verbCreate && used || step == verbWrite && !used {
 				require.NoError(t, mine)
 				continue
 			}
@@ -172,7 +172,7 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 			} else {
 				require.ErrorIs(t, theirs, abstractions.ErrHeld)
 			}
-			require.Equal(t, abstractions.FingerprintOf(holder), b.shows("n").Fingerprint)
+			require.Equal(t, abstractions.FingerprintOf(holder), b.inspect("n").Fingerprint)
 		}
 	}
 }
@@ -182,11 +182,11 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 func TestBlobReservationEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.watch.answers(takeLease, 500)
+	b.recorder.answerWith(verbAcquire, 500)
 	_, err := b.try("n", "dead")
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	b.watch.heals()
-	minted := b.shows("n")
+	b.recorder.reset()
+	minted := b.inspect("n")
 	require.True(t, minted.Unconfirmed, "whether it has the lease, nobody knows yet")
 
 	_, err = b.try("n", "b")
@@ -196,12 +196,12 @@ func TestBlobReservationEnds(t *testing.T) {
 	require.True(t, held.Holder.Unconfirmed && known)
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, reservation)
-	b.passes(reservation)
-	g := b.take("n", "b")
+	b.waitFor(reservation)
+	g := b.acquire("n", "b")
 	require.Greater(t, g.Token, minted.Token)
 	_, err = b.try("n", "dead")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	require.NoError(t, b.extend(g))
+	require.NoError(t, b.renew(g))
 }
 
 // T16, T19: a process dies between the two requests of its release. No other claim
@@ -210,29 +210,29 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, by := range []string{"acquire", "break", "break at once", "release"} {
-		req := wish(by, "a")
+		req := acquireRequest(by, "a")
 		req.TTL = abstractions.Infinite
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err)
-		b.watch.answers(freeLease, 500)
-		require.ErrorIs(t, b.Release(t.Context(), endOf(g)), abstractions.ErrUnavailable)
-		b.watch.heals()
-		require.True(t, b.look(by).locked())
-		require.True(t, b.shows(by).Unconfirmed)
+		b.recorder.answerWith(verbRelease, 500)
+		require.ErrorIs(t, b.Release(t.Context(), releaseRequest(g)), abstractions.ErrUnavailable)
+		b.recorder.reset()
+		require.True(t, b.view(by).isLocked())
+		require.True(t, b.inspect(by).Unconfirmed)
 		switch by {
 		case "acquire":
 		case "release":
-			b.giveUp(by, "a")
-			require.False(t, b.shows(by).Held)
+			b.release(by, "a")
+			require.False(t, b.inspect(by).Held)
 		default:
 			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: by, Immediate: by == "break at once"})
 			require.NoError(t, err)
 			require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
 		}
-		next := b.take(by, "b")
+		next := b.acquire(by, "b")
 		require.Greater(t, next.Token, g.Token)
-		require.NoError(t, b.Release(t.Context(), endOf(g)), "its own repetition")
-		require.NoError(t, b.extend(next))
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)), "its own repetition")
+		require.NoError(t, b.renew(next))
 	}
 }
 
@@ -241,27 +241,27 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
-		for _, step := range []verb{write, breakIt, freeLease} {
+		for _, step := range []verb{verbWrite, verbBreak, verbRelease} {
 			b := newBed(t)
-			first := b.take("n", "a")
+			first := b.acquire("n", "a")
 			rival, _ := b.process()
 			var next abstractions.Grant
-			b.watch.just(step, func() {
+			b.recorder.runBefore(step, func() {
 				require.NoError(t, rival.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 				var err error
-				next, err = rival.Acquire(t.Context(), wish("n", "b"))
+				next, err = rival.Acquire(t.Context(), acquireRequest("n", "b"))
 				require.NoError(t, err)
 			})
 			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
-			b.watch.heals()
-			if (step == breakIt) == immediate && step != write {
+			b.recorder.reset()
+			if (step == verbBreak) == immediate && step != verbWrite {
 				continue // there is no such step
 			}
 			require.NoError(t, err, "it had been broken by then, or was free")
-			require.Equal(t, abstractions.BreakResult{WasHeld: step != write, Token: first.Token}, r, "before %s", step)
-			_, err = rival.Renew(t.Context(), renewal(next))
+			require.Equal(t, abstractions.BreakResult{WasHeld: step != verbWrite, Token: first.Token}, r, "before %s", step)
+			_, err = rival.Renew(t.Context(), renewRequest(next))
 			require.NoError(t, err)
-			require.False(t, b.shows("n").Breaking)
+			require.False(t, b.inspect("n").Breaking)
 		}
 	}
 }
@@ -271,32 +271,32 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 // acquire.
 func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	t.Parallel()
-	for _, step := range []verb{write, takeLease, other} {
+	for _, step := range []verb{verbWrite, verbAcquire, verbOther} {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
-			req := wish("n", "a")
+			req := acquireRequest("n", "a")
 			req.TTL = minTTL
 			g, err := b.Acquire(t.Context(), req)
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return !b.look("n").locked() }, time.Minute, 100*time.Millisecond)
+			require.Eventually(t, func() bool { return !b.view("n").isLocked() }, time.Minute, 100*time.Millisecond)
 			holder, _ := b.process()
 			var renewed error
-			b.watch.just(step, func() { _, renewed = holder.Renew(t.Context(), renewal(g)) })
+			b.recorder.runBefore(step, func() { _, renewed = holder.Renew(t.Context(), renewRequest(g)) })
 			next, err := b.try("n", "b")
-			b.watch.heals()
-			if step == other {
-				_, renewed = holder.Renew(t.Context(), renewal(g))
+			b.recorder.reset()
+			if step == verbOther {
+				_, renewed = holder.Renew(t.Context(), renewRequest(g))
 			}
 			require.NoError(t, err)
-			if step == write {
+			if step == verbWrite {
 				requireLost(t, renewed, abstractions.LostExpired)
 			} else {
 				requireLost(t, renewed, abstractions.LostTaken)
 			}
-			require.NoError(t, b.extend(next))
-			require.NoError(t, b.Release(t.Context(), endOf(next)))
-			_, err = holder.Renew(t.Context(), renewal(g))
+			require.NoError(t, b.renew(next))
+			require.NoError(t, b.Release(t.Context(), releaseRequest(next)))
+			_, err = holder.Renew(t.Context(), renewRequest(g))
 			requireLost(t, err, abstractions.LostTaken)
 		})
 	}
@@ -306,26 +306,26 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 func TestBlobContentionEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
-	b.giveUp("free", "x")
+	g := b.acquire("n", "a")
+	b.release("free", "x")
 	rival, _ := b.process()
-	b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
-		if v == look {
+	b.recorder.set(func(v verb, r *http.Request) (*http.Response, error) {
+		if v == verbRead {
 			return nil, nil
 		}
-		return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+		return newAnswer(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
 	}, nil)
 	_, err := b.try("free", "b")
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	err = b.extend(g)
+	err = b.renew(g)
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.NotErrorIs(t, err, abstractions.ErrLost)
-	require.ErrorIs(t, b.Release(t.Context(), endOf(g)), abstractions.ErrUnavailable)
+	require.ErrorIs(t, b.Release(t.Context(), releaseRequest(g)), abstractions.ErrUnavailable)
 	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.LessOrEqual(t, len(b.watch.count()), 150)
-	b.watch.heals()
-	_, err = rival.Renew(t.Context(), renewal(g))
+	require.LessOrEqual(t, len(b.recorder.count()), 150)
+	b.recorder.reset()
+	_, err = rival.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 }
 
@@ -333,13 +333,13 @@ func TestBlobContentionEnds(t *testing.T) {
 func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.watch.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {
+	b.recorder.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {
 		answer.Header.Del("Date")
 		return answer, nil
 	})
 	_, err := b.try("n", "a")
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	require.Equal(t, []verb{look}, b.watch.count())
+	require.Equal(t, []verb{verbRead}, b.recorder.count())
 }
 
 // T02: the service's clock differs from the local clock by minutes, either way.
@@ -347,27 +347,27 @@ func TestTrap_T02_BlobClientsClockDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-20 * time.Minute, 20 * time.Minute} {
 		b := newBed(t)
-		b.watch.ages(skew)
-		g := b.take("n", "a")
+		b.recorder.advanceClock(skew)
+		g := b.acquire("n", "a")
 		require.WithinDuration(t, time.Now().Add(skew), time.UnixMicro(g.Token), time.Minute)
-		require.WithinDuration(t, b.shows("n").Now, b.shows("n").AcquiredAt, time.Minute)
+		require.WithinDuration(t, b.inspect("n").Now, b.inspect("n").AcquiredAt, time.Minute)
 		_, err := b.try("n", "b")
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		require.NoError(t, b.extend(g))
-		require.NoError(t, b.Release(t.Context(), endOf(g)))
-		b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
-			if v == takeLease {
+		require.NoError(t, b.renew(g))
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
+		b.recorder.set(func(v verb, r *http.Request) (*http.Response, error) {
+			if v == verbAcquire {
 				return nil, io.ErrUnexpectedEOF
 			}
 			return nil, nil
 		}, nil)
 		_, err = b.try("n", "dead")
 		require.Error(t, err)
-		b.watch.set(nil, nil)
+		b.recorder.set(nil, nil)
 		_, err = b.try("n", "b")
 		var held *abstractions.HeldError
 		require.True(t, errors.As(err, &held), "reserved, by the service's clock")
-		b.passes(reservation)
-		require.Greater(t, b.take("n", "b").Token, g.Token)
+		b.waitFor(reservation)
+		require.Greater(t, b.acquire("n", "b").Token, g.Token)
 	}
 }

@@ -21,10 +21,10 @@ import (
 const (
 	minTTL = 15 * time.Second
 	maxTTL = 60 * time.Second
-	// lag bounds the time for which the service may refuse an expired lease to other
+	// maxFreeDelay bounds the time for which the service may refuse an expired lease to other
 	// claims: "a client may need to wait up to one minute before a new lease can be
 	// acquired" (the same page, Remarks). Azurite frees such a lease at once.
-	lag = time.Minute
+	maxFreeDelay = time.Minute
 	// reservation is the time for which a name stays reserved for a claim that is
 	// written and has not yet acquired the lease. The round trip between the two
 	// takes milliseconds, but the service's clock shows whole seconds.
@@ -46,10 +46,10 @@ func seconds(ttl time.Duration) int32 {
 // claim, the lease belongs to another program, or its release is under way.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
-	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.locked() && r.ID == "" && v.holder != ""
+	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.isLocked() && r.ID == "" && v.holder != ""
 	r.Breaking = r.ID != "" && (r.Breaking || v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking)
 	switch {
-	case v.locked():
+	case v.isLocked():
 		r.Unconfirmed = r.ID == ""
 		if r.Unconfirmed {
 			r.Left = abstractions.Infinite
@@ -58,7 +58,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 			r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
 		}
 	case v.lease == lease.StateTypeAvailable && r.ID != "" && !r.Breaking:
-		r.Left = reserved(r)
+		r.Left = reservedFor(r)
 		r.Unconfirmed = r.Left > 0
 	default: // the lease ended after the last write
 		r.Left = min(0, item.Written.Sub(r.Now))
@@ -66,9 +66,9 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	return behind
 }
 
-// reserved returns how long a free name stays reserved for a claim that is written and
+// reservedFor returns how long a free name stays reserved for a claim that is written and
 // has not yet acquired the lease.
-func reserved(r *providerkit.Record) time.Duration {
+func reservedFor(r *providerkit.Record) time.Duration {
 	left := r.AcquiredAt.Add(reservation).Sub(r.Now)
 	if left > 2*reservation { // the service's clocks differ by less
 		return 0
@@ -93,7 +93,7 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 	infinitely := r.TTL == abstractions.Infinite
 	switch {
 	case r.ID == "":
-		if v.locked() {
+		if v.isLocked() {
 			err = s.release(ctx, item.Key, v.holder)
 		}
 		v.lease = lease.StateTypeAvailable
@@ -106,9 +106,9 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 	// out, if the blob was neither written nor leased since, but no lease that was
 	// broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
-		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: same(v.etag)})
+		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: ifMatch(v.etag)})
 	default:
-		_, err = s.lease(item.Key, r.ID).AcquireLease(ctx, seconds(r.TTL), &lease.BlobAcquireOptions{ModifiedAccessConditions: same(v.etag)})
+		_, err = s.lease(item.Key, r.ID).AcquireLease(ctx, seconds(r.TTL), &lease.BlobAcquireOptions{ModifiedAccessConditions: ifMatch(v.etag)})
 		if bloberror.HasCode(err, bloberror.LeaseAlreadyPresent) {
 			// The record is ours and the lease is not. It belongs to another program,
 			// or the service has not freed it yet, although it shows the lease as
@@ -142,13 +142,13 @@ func (s *store) release(ctx context.Context, key, id string) error {
 // breakLease breaks any lease of the blob, after a period in seconds or the rest of the
 // lease's time, and returns the time until the end. It sends no ID.
 func (s *store) breakLease(ctx context.Context, key string, period int32, etag azcore.ETag) (time.Duration, error) {
-	answer, err := s.lease(key, "").BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: &period, ModifiedAccessConditions: same(etag)})
+	answer, err := s.lease(key, "").BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: &period, ModifiedAccessConditions: ifMatch(etag)})
 	return time.Duration(deref(answer.LeaseTime)) * time.Second, s.failure(err)
 }
 
-// same is the condition that the blob was not written since: every write changes the
+// ifMatch is the condition that the blob was not written since: every write changes the
 // ETag, and a lease operation does not.
-func same(etag azcore.ETag) *lease.ModifiedAccessConditions {
+func ifMatch(etag azcore.ETag) *lease.ModifiedAccessConditions {
 	return &lease.ModifiedAccessConditions{IfMatch: &etag}
 }
 

@@ -13,7 +13,7 @@ func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, name := range []string{"v1.", "v1..", "v1.2", "v1", "v12", "v1-", "."} {
-		b.take(name, "a")
+		b.acquire(name, "a")
 	}
 	for prefix, want := range map[string][]string{
 		"v1.": {"v1.", "v1..", "v1.2"}, "v1..": {"v1.."}, ".": {"."}, "v1.2": {"v1.2"},
@@ -33,8 +33,8 @@ func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 func TestBlobListLeavesCopiesOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.take("n", "a")
-	metadata, err := encode("a", []byte(b.look("n").record), nil)
+	b.acquire("n", "a")
+	metadata, err := encode("a", []byte(b.view("n").record), nil)
 	require.NoError(t, err)
 	b.upload("copy", "", map[string]string{metadataName: *metadata[metadataName]})
 	page, err := b.List(t.Context(), abstractions.ListRequest{})

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	names = cas.Naming{Slash: ':', Max: maxBlobName}
-	under = cas.Naming{Prefix: "p/", Slash: ':', Max: maxBlobName}
+	names  = cas.Naming{Slash: ':', Max: maxBlobName}
+	naming = cas.Naming{Prefix: "p/", Slash: ':', Max: maxBlobName}
 )
 
 func TestBlobNames(t *testing.T) {
@@ -42,7 +42,7 @@ func TestBlobNames(t *testing.T) {
 	}
 }
 
-func TestTrap_T25_BlobLongNamesAreToldApart(t *testing.T) {
+func TestTrap_T25_BlobLongNamesStayDistinct(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{"é", "%", "🔒", " ", "x%"} {
 		for _, end := range []string{"", "a", "b", "."} {
@@ -77,9 +77,9 @@ func FuzzTrap_T25_BlobNames(f *testing.F) {
 		if abstractions.ValidateName(other) == nil {
 			require.Equal(t, name == other, encoded == names.Encode(other))
 		}
-		require.Equal(t, "p/"+encoded, under.Encode(name))
+		require.Equal(t, "p/"+encoded, naming.Encode(name))
 		if n >= 0 && n <= len(name) {
-			require.True(t, strings.HasPrefix("p/"+encoded, under.EncodePrefix(name[:n])) || n == len(name) && strings.HasSuffix(name, "."))
+			require.True(t, strings.HasPrefix("p/"+encoded, naming.EncodePrefix(name[:n])) || n == len(name) && strings.HasSuffix(name, "."))
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	before := b.content("n")
 	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 	require.NoError(t, err)
-	b.watch.count()
+	b.recorder.count()
 	g := abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}
 	for what, call := range everyCall(b.Provider, g) {
 		if err := call(t.Context()); what != "list" && what != "ping" && what != "sweep" {
@@ -56,7 +56,7 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.watch.just(create, func() { b.upload("n", "theirs", nil) })
+	b.recorder.runBefore(verbCreate, func() { b.upload("n", "theirs", nil) })
 	_, err := b.try("n", "a")
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.Equal(t, "theirs", b.content("n"))
@@ -69,17 +69,17 @@ func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	b := newBed(t)
 	b.upload("n", "", map[string]string{"their": "entry"})
 	id := abstractions.NewID()
-	g := b.take("n", id)
-	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.look("n")))
+	g := b.acquire("n", id)
+	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.view("n")))
 	_, err := b.admin.NewBlockBlobClient(b.blobName("n")).UploadBuffer(t.Context(), []byte("content"), &blockblob.UploadBufferOptions{
 		Metadata:         metadataOf(t, b, "n"),
 		AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: &id}},
 	})
 	require.NoError(t, err, "the holder writes under its lease")
-	require.NoError(t, b.extend(g))
-	require.NoError(t, b.Release(t.Context(), endOf(g)))
-	b.take("n", "b")
-	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.look("n")))
+	require.NoError(t, b.renew(g))
+	require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
+	b.acquire("n", "b")
+	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.view("n")))
 	require.Equal(t, "content", b.content("n"))
 }
 
@@ -101,9 +101,9 @@ func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// portalBreaks breaks a lease as an operator does in the portal, or with az storage
+// breakInPortal breaks a lease as an operator does in the portal, or with az storage
 // blob lease break.
-func (b *bed) portalBreaks(name string, period int32) {
+func (b *bed) breakInPortal(name string, period int32) {
 	b.t.Helper()
 	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName(name)), nil)
 	require.NoError(b.t, err)
@@ -115,20 +115,20 @@ func TestBlobLeaseBrokenInThePortal(t *testing.T) {
 	t.Parallel()
 	for _, period := range []int32{0, 60} {
 		b := newBed(t)
-		g := b.take("n", "a")
-		b.portalBreaks("n", period)
-		requireLost(t, b.extend(g), abstractions.LostBroken)
+		g := b.acquire("n", "a")
+		b.breakInPortal("n", period)
+		requireLost(t, b.renew(g), abstractions.LostBroken)
 		_, err := b.try("n", "a")
 		require.ErrorIs(t, err, abstractions.ErrReleased)
 		if period > 0 {
-			require.True(t, b.shows("n").Breaking)
+			require.True(t, b.inspect("n").Breaking)
 			_, err := b.try("n", "b")
 			require.ErrorIs(t, err, abstractions.ErrHeld)
-			b.giveUp("n", "a")
+			b.release("n", "a")
 		}
-		require.Greater(t, b.take("n", "b").Token, g.Token)
-		requireLost(t, b.extend(g), abstractions.LostBroken)
-		b.giveUp("n", "b")
+		require.Greater(t, b.acquire("n", "b").Token, g.Token)
+		requireLost(t, b.renew(g), abstractions.LostBroken)
+		b.release("n", "b")
 		_, err = b.try("n", "a")
 		require.ErrorIs(t, err, abstractions.ErrReleased, "and from then on")
 	}
@@ -139,8 +139,8 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.upload("without record", "", nil)
-	b.take("released", "a")
-	b.giveUp("released", "a")
+	b.acquire("released", "a")
+	b.release("released", "a")
 	for _, name := range []string{"without record", "released"} {
 		client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName(name)), nil)
 		require.NoError(t, err)
@@ -150,8 +150,8 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 		var held *abstractions.HeldError
 		require.ErrorAs(t, err, &held, name)
 		require.True(t, held.Holder.Held && held.Holder.Unconfirmed)
-		require.True(t, b.shows(name).Unconfirmed)
-		_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: name, IfToken: max(1, b.shows(name).Token), Immediate: true})
+		require.True(t, b.inspect(name).Unconfirmed)
+		_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: name, IfToken: max(1, b.inspect(name).Token), Immediate: true})
 		require.ErrorIs(t, err, abstractions.ErrStale, "that lease has no token")
 		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: name})
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 		r, err = b.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
-		b.take(name, "b")
+		b.acquire(name, "b")
 	}
 }
 
@@ -169,21 +169,21 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.watch.answers(takeLease, 409, "x-ms-error-code", "LeaseAlreadyPresent")
+	b.recorder.answerWith(verbAcquire, 409, "x-ms-error-code", "LeaseAlreadyPresent")
 	_, err := b.try("n", "a")
 	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	require.True(t, held.Holder.Unconfirmed)
-	b.watch.heals()
-	token := b.shows("n").Token
-	require.Equal(t, token, b.take("n", "a").Token, "its own claim all the same")
+	b.recorder.reset()
+	token := b.inspect("n").Token
+	require.Equal(t, token, b.acquire("n", "a").Token, "its own claim all the same")
 }
 
 // Metadata that does not fit into a blob's metadata is invalid before any write.
 func TestBlobMetadataIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	req := wish(strings.Repeat("é", 256), strings.Repeat("Z", 64))
+	req := acquireRequest(strings.Repeat("é", 256), strings.Repeat("Z", 64))
 	req.Owner = strings.Repeat("\u20ac", 85)
 	for what, metadata := range map[string]map[string]string{
 		"quotes": {"k": strings.Repeat(`"`, 4000)}, "control characters": {"k": strings.Repeat("\x01\x02\x03\t", 1000)},
@@ -193,18 +193,18 @@ func TestBlobMetadataIsBounded(t *testing.T) {
 		req.ID = strings.Repeat("Z", 50) + abstractions.NewID()[:8]
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err, what)
-		require.Equal(t, metadata, b.shows(req.Name).Metadata, what)
-		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		require.Equal(t, metadata, b.inspect(req.Name).Metadata, what)
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 	}
 	b.upload("full", "", map[string]string{"their": strings.Repeat("x", 7000)})
-	b.watch.count()
-	req = wish("full", "a")
+	b.recorder.count()
+	req = acquireRequest("full", "a")
 	req.Metadata = map[string]string{"k": strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz", 100)[:2000] + randomText(1500)}
 	_, err := b.Acquire(t.Context(), req)
 	var invalid *abstractions.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "Metadata", invalid.Field)
-	require.Equal(t, []verb{look, look}, b.watch.count()) // the record, and the floor of forgotten tokens
+	require.Equal(t, []verb{verbRead, verbRead}, b.recorder.count()) // the record, and the floor of forgotten tokens
 }
 
 func manyKeys() map[string]string {
@@ -223,9 +223,9 @@ func randomText(n int) string {
 	return b.String()[:n]
 }
 
-// overwrites puts content into a name's blob under its lease, without its metadata: the
+// overwrite puts content into a name's blob under its lease, without its metadata: the
 // record is gone.
-func (b *bed) overwrites(g abstractions.Grant, content string) {
+func (b *bed) overwrite(g abstractions.Grant, content string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
 		Metadata:         map[string]*string{"their": to.Ptr("entry")},
@@ -248,7 +248,7 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	for _, content := range []string{"content", ""} {
 		for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
 			for what, end := range map[string]func(b *bed, g abstractions.Grant) error{
-				"release": func(b *bed, g abstractions.Grant) error { return b.Release(t.Context(), endOf(g)) },
+				"release": func(b *bed, g abstractions.Grant) error { return b.Release(t.Context(), releaseRequest(g)) },
 				"release by ID": func(b *bed, g abstractions.Grant) error {
 					return b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID})
 				},
@@ -259,11 +259,11 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 				},
 			} {
 				b := newBed(t)
-				req := wish("n", abstractions.NewID())
+				req := acquireRequest("n", abstractions.NewID())
 				req.TTL = ttl
 				g, err := b.Acquire(t.Context(), req)
 				require.NoError(t, err)
-				b.overwrites(g, content)
+				b.overwrite(g, content)
 				before := b.properties("n")
 				require.Equal(t, lease.StateTypeLeased, *before.LeaseState)
 				require.NoError(t, end(b, g), "%s %v %q", what, ttl, content)
@@ -285,7 +285,7 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.giveUp("n", "never")
+	b.release("n", "never")
 	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName("n")), nil)
 	require.NoError(t, err)
 	_, err = client.AcquireLease(t.Context(), -1, nil)
@@ -293,7 +293,7 @@ func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
 	require.Equal(t, abstractions.BreakResult{WasHeld: true}, r)
-	b.take("n", "b")
+	b.acquire("n", "b")
 }
 
 // T46: Release keeps the lease of another program, and so does a Break with a token,
@@ -333,5 +333,5 @@ func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
 		require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
 	}
 	b.upload("no folder", "", map[string]string{"hdi_isfolder": "false"})
-	b.take("no folder", "a")
+	b.acquire("no folder", "a")
 }

@@ -67,7 +67,7 @@ func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 func (o Options) client() (_ *container.ClientOptions, idle func()) {
 	client := o.ClientOptions
 	guarded := httpguard.Wrap(client.Transport)
-	client.Transport, idle = answers{guarded}, guarded.CloseIdleConnections
+	client.Transport, idle = answerChecker{guarded}, guarded.CloseIdleConnections
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,
@@ -96,7 +96,7 @@ func (o Options) container(ctx context.Context, at endpoint, client *container.C
 		}
 		return container.NewClientWithSharedKeyCredential(address, key, client)
 	case o.Secret != nil, o.SecretFile != "":
-		return o.rotated(ctx, at, address, client)
+		return o.rotatingClient(ctx, at, address, client)
 	case o.SAS != "":
 		return container.NewClientWithNoCredential(address+"?"+o.SAS, client)
 	}

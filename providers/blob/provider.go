@@ -54,7 +54,7 @@ func capabilitiesOf(o Options) abstractions.Capabilities {
 		Granularity: time.Second,
 		Infinite:    o.Infinite,
 		Clock:       "the Blob service's clock",
-		Lateness:    abstractions.Lateness{Fixed: lag + reservation},
+		Lateness:    abstractions.Lateness{Fixed: maxFreeDelay + reservation},
 	}
 }
 
@@ -100,7 +100,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 	}
 	item, err := d.store.Get(ctx, d.Key(req.Name))
 	v, seen := item.State.(*blobState)
-	if !seen || !v.locked() {
+	if !seen || !v.isLocked() {
 		return abstractions.BreakResult{Token: result.Token}, err
 	}
 	period := max(1, seconds(req.Grace))

@@ -14,31 +14,31 @@ import (
 // the record then has the metadata, under the same token.
 func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
-		g := b.take(name, abstractions.NewID())
-		req := renewal(g)
+	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		g := b.acquire(name, abstractions.NewID())
+		req := renewRequest(g)
 		req.Metadata = map[string]string{"step": "2"}
-		b.watch.count()
+		b.recorder.count()
 		hit := strike()
 		_, err := b.Renew(t.Context(), req)
-		b.watch.heals()
+		b.recorder.reset()
 		struck := hit()
 		if struck {
-			require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
+			require.Truef(t, f.meansAfter(b.recorder)(err), "%v", err)
 		} else {
 			require.NoError(t, err)
 		}
 		again, err := b.Renew(t.Context(), req)
 		require.NoError(t, err)
 		require.Equal(t, g.Token, again.Token)
-		require.Equal(t, req.Metadata, b.shows(name).Metadata)
-		req = renewal(again)
+		require.Equal(t, req.Metadata, b.inspect(name).Metadata)
+		req = renewRequest(again)
 		req.Metadata = map[string]string{}
 		_, err = b.Renew(t.Context(), req)
 		require.NoError(t, err)
-		require.Empty(t, b.shows(name).Metadata, "an empty map clears it")
-		require.NoError(t, b.extend(again), "a state from before that")
-		require.Empty(t, b.shows(name).Metadata)
+		require.Empty(t, b.inspect(name).Metadata, "an empty map clears it")
+		require.NoError(t, b.renew(again), "a state from before that")
+		require.Empty(t, b.inspect(name).Metadata)
 		return struck
 	})
 }
@@ -48,71 +48,71 @@ func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 func TestBlobBreakSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Actor: "ops", Reason: "host is gone"})
 	require.NoError(t, err)
 	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Actor: "other", Reason: "again"})
 	require.NoError(t, err)
 	var lost *abstractions.LostError
-	require.ErrorAs(t, b.extend(g), &lost)
+	require.ErrorAs(t, b.renew(g), &lost)
 	require.Equal(t, abstractions.LostError{Reason: abstractions.LostBroken, BrokenBy: "ops", BreakReason: "host is gone"}, *lost)
-	shown := b.shows("n")
+	shown := b.inspect("n")
 	require.Equal(t, []string{"ops", "host is gone"}, []string{shown.BrokenBy, shown.BreakReason})
-	require.NoError(t, b.Release(t.Context(), endOf(g)))
-	b.take("n", "b")
-	require.Empty(t, b.shows("n").BrokenBy+b.shows("n").BreakReason)
-	requireLost(t, b.extend(g), abstractions.LostBroken)
+	require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
+	b.acquire("n", "b")
+	require.Empty(t, b.inspect("n").BrokenBy+b.inspect("n").BreakReason)
+	requireLost(t, b.renew(g), abstractions.LostBroken)
 }
 
 // T84: a claim is adopted by its name, ID and token, and not with another token.
 func TestTrap_T84_BlobAdoptedClaim(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	other, _ := b.process()
 	for wrong, reason := range map[int64]abstractions.LostReason{g.Token - 1: abstractions.LostTaken, g.Token + 1: abstractions.LostGone} {
 		for _, state := range []any{nil, g.State} {
-			req := renewal(g)
+			req := renewRequest(g)
 			req.Token, req.State = wrong, state
 			_, err := other.Renew(t.Context(), req)
 			requireLost(t, err, reason)
 		}
 	}
-	req := renewal(g)
+	req := renewRequest(g)
 	req.State = nil
 	adopted, err := other.Renew(t.Context(), req)
 	require.NoError(t, err)
-	require.NoError(t, b.extend(g), "who had it before may renew it as well")
-	end := endOf(adopted)
+	require.NoError(t, b.renew(g), "who had it before may renew it as well")
+	end := releaseRequest(adopted)
 	end.State = nil
 	require.NoError(t, other.Release(t.Context(), end))
-	require.False(t, b.shows("n").Held)
-	requireLost(t, b.extend(g), abstractions.LostGone)
+	require.False(t, b.inspect("n").Held)
+	requireLost(t, b.renew(g), abstractions.LostGone)
 }
 
 // Half a Break stops every renewal of the holder: the record has another ETag.
 func TestTrap_T16_BlobHalfABreakStopsRenewalsOfAFiniteLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
-	b.breaksHalfWay("n", 0)
-	requireLost(t, b.extend(g), abstractions.LostBroken)
-	require.True(t, b.shows("n").Breaking)
+	g := b.acquire("n", "a")
+	b.breakHalfWay("n", 0)
+	requireLost(t, b.renew(g), abstractions.LostBroken)
+	require.True(t, b.inspect("n").Breaking)
 }
 
 // T27: a renewal that wrote, and whose next request is refused, was applied in part.
 func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
-	req := renewal(g)
+	g := b.acquire("n", "a")
+	req := renewRequest(g)
 	req.Metadata = map[string]string{"k": "2"}
-	b.watch.answers(takeLease, http.StatusServiceUnavailable, "x-ms-error-code", "ServerBusy")
+	b.recorder.answerWith(verbAcquire, http.StatusServiceUnavailable, "x-ms-error-code", "ServerBusy")
 	_, err := b.Renew(t.Context(), req)
 	requireNoPromise(t, err, "renew")
-	b.watch.heals()
-	require.Equal(t, req.Metadata, b.shows("n").Metadata)
-	require.NoError(t, b.extend(g))
+	b.recorder.reset()
+	require.Equal(t, req.Metadata, b.inspect("n").Metadata)
+	require.NoError(t, b.renew(g))
 }
 
 // T15: a renewal for a longer TTL has written only the record. The next renewal does
@@ -120,21 +120,21 @@ func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	req := wish("n", "a")
+	req := acquireRequest("n", "a")
 	req.TTL = minTTL
 	g, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	longer := renewal(g)
+	longer := renewRequest(g)
 	longer.TTL = maxTTL
-	b.watch.answers(takeLease, http.StatusInternalServerError)
+	b.recorder.answerWith(verbAcquire, http.StatusInternalServerError)
 	_, err = b.Renew(t.Context(), longer)
 	require.True(t, isUnknown(err), "%v", err)
-	b.watch.heals()
-	require.Equal(t, seconds(maxTTL), b.look("n").seconds)
-	b.watch.count()
+	b.recorder.reset()
+	require.Equal(t, seconds(maxTTL), b.view("n").seconds)
+	b.recorder.count()
 	_, err = b.Renew(t.Context(), longer)
 	require.NoError(t, err)
-	require.Equal(t, []verb{write, look, takeLease}, b.watch.count())
+	require.Equal(t, []verb{verbWrite, verbRead, verbAcquire}, b.recorder.count())
 }
 
 // T16: the reply to a renewal that made a lease infinite is lost, and the next
@@ -144,37 +144,37 @@ func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, halfway := range []bool{false, true} {
 		b := newBed(t)
-		req := wish("n", "a")
+		req := acquireRequest("n", "a")
 		req.TTL = minTTL
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err)
-		b.watch.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
-			if v == takeLease {
+		b.recorder.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
+			if v == verbAcquire {
 				_ = answer.Body.Close()
 				return nil, io.ErrUnexpectedEOF
 			}
 			return answer, nil
 		})
-		infiniteLease := renewal(g)
+		infiniteLease := renewRequest(g)
 		infiniteLease.TTL = abstractions.Infinite
 		_, err = b.Renew(t.Context(), infiniteLease)
 		require.True(t, isUnknown(err), "%v", err)
-		b.watch.heals()
-		require.True(t, b.look("n").infinite, "it was applied")
+		b.recorder.reset()
+		require.True(t, b.view("n").infinite, "it was applied")
 		if halfway { // the record is finite, and the lease is still infinite
-			b.watch.answers(takeLease, http.StatusInternalServerError)
-			finite := renewal(g)
+			b.recorder.answerWith(verbAcquire, http.StatusInternalServerError)
+			finite := renewRequest(g)
 			finite.TTL = 20 * time.Second
 			_, err = b.Renew(t.Context(), finite)
 			require.True(t, isUnknown(err), "%v", err)
-			b.watch.heals()
-			require.True(t, b.look("n").infinite)
+			b.recorder.reset()
+			require.True(t, b.view("n").infinite)
 		}
-		g, err = b.Renew(t.Context(), renewal(g))
+		g, err = b.Renew(t.Context(), renewRequest(g))
 		require.NoError(t, err)
-		require.False(t, b.look("n").infinite)
-		b.watch.count()
-		require.NoError(t, b.extend(g))
-		require.Equal(t, []verb{renewLease}, b.watch.count(), "one request from then on")
+		require.False(t, b.view("n").infinite)
+		b.recorder.count()
+		require.NoError(t, b.renew(g))
+		require.Equal(t, []verb{verbRenew}, b.recorder.count(), "one request from then on")
 	}
 }

@@ -25,7 +25,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 	server := startAzurite(t, true)
 	authtest.EachFile(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {
 		tokens.SetLifetime(2 * time.Second)
-		p, err := Open(t.Context(), over(t, server, identity))
+		p, err := Open(t.Context(), tokenOptions(t, server, identity))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		credentialtest.OutlivesRotation(t, p, func() { tokens.RotateInUse(p.Ping) })
@@ -61,7 +61,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 				} else if o.SecretFile = path; how == "function" {
 					o.SecretFile, o.Secret = "", func(context.Context) (string, error) { return newest.Load().(string), nil }
 				}
-				o.ClientOptions.Transport = doing(func(req *http.Request) (*http.Response, error) {
+				o.ClientOptions.Transport = transportFunc(func(req *http.Request) (*http.Response, error) {
 					if rotated.Load() {
 						asked := req.Clone(req.Context())
 						asked.URL.Host, asked.Host, asked.Body = second.Addr(), second.Addr(), http.NoBody

@@ -13,9 +13,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// rotated makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret fixes the
+// rotatingClient makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret fixes the
 // kind of all later ones.
-func (o Options) rotated(ctx context.Context, at endpoint, address string, client *container.ClientOptions) (*container.Client, error) {
+func (o Options) rotatingClient(ctx context.Context, at endpoint, address string, client *container.ClientOptions) (*container.Client, error) {
 	of := ""
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
 		if kind := kindOf(text); kind == "" || of != "" && kind != of {

@@ -66,11 +66,11 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 func TestBlobServiceThatForgotALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	require.NoError(t, b.driver.store.release(t.Context(), b.blobName("n"), "a"))
-	require.False(t, b.look("n").locked())
-	require.NoError(t, b.extend(g))
-	require.True(t, b.look("n").locked())
+	require.False(t, b.view("n").isLocked())
+	require.NoError(t, b.renew(g))
+	require.True(t, b.view("n").isLocked())
 	_, err := b.try("n", "b")
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
@@ -107,7 +107,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
 	b := bedOn(t, server)
-	g, ended := b.take("n", "a"), b.take("m", "a")
+	g, ended := b.acquire("n", "a"), b.acquire("m", "a")
 	calls := everyCall(b.Provider, g)
 	for _, what := range []string{"release", "break"} { // the service applies the request later
 		calls[what] = everyCall(b.Provider, ended)[what]
@@ -119,7 +119,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 		require.Less(t, time.Since(began), 5*time.Second, what)
 	}
 	server.Resume()
-	require.NoError(t, b.extend(g))
+	require.NoError(t, b.renew(g))
 }
 
 // The container is deleted under a holder.
@@ -127,10 +127,10 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
 		b := bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Create: onDemand})
-		g := b.take("n", "a")
+		g := b.acquire("n", "a")
 		_, err := b.admin.Delete(t.Context(), nil)
 		require.NoError(t, err)
-		requireLost(t, b.extend(g), abstractions.LostGone)
+		requireLost(t, b.renew(g), abstractions.LostGone)
 		_, err = b.try("n", "b")
 		if !onDemand {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -148,9 +148,9 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 			next, err = b.try("n", "b")
 			return err == nil && next.Token > g.Token
 		}, time.Minute, 100*time.Millisecond)
-		requireLost(t, b.extend(g), abstractions.LostTaken)
-		require.NoError(t, b.Release(t.Context(), endOf(g)), "late, by one that is no holder")
-		require.NoError(t, b.extend(next))
+		requireLost(t, b.renew(g), abstractions.LostTaken)
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)), "late, by one that is no holder")
+		require.NoError(t, b.renew(next))
 	}
 }
 
@@ -159,9 +159,9 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
 		b := bedOf(t, Options{ConnectionString: servertest.Require(t, azuriteVariable), Container: newContainer(), Create: onDemand})
-		g := b.take("n", "a")
-		b.watch.answers("", 409, "x-ms-error-code", "ContainerBeingDeleted")
-		requireLost(t, b.extend(g), abstractions.LostGone)
+		g := b.acquire("n", "a")
+		b.recorder.answerWith("", 409, "x-ms-error-code", "ContainerBeingDeleted")
+		requireLost(t, b.renew(g), abstractions.LostGone)
 		_, err := b.try("n", "b")
 		if onDemand {
 			require.ErrorIs(t, err, abstractions.ErrThrottled, "it is made again as soon as it is gone")
@@ -177,7 +177,7 @@ func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), Create: true})
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	other, _ := b.process()
 	m := managerOf(t, other, leasing.Options{Tuning: leasing.Tuning{MaxPoll: 200 * time.Millisecond}})
 	got := make(chan error, 1)
@@ -230,5 +230,5 @@ func TestBlobManagersTakeTurns(t *testing.T) {
 	for range managers * rounds {
 		require.NoError(t, <-errs)
 	}
-	require.Equal(t, resource.latest, b.shows("n").Token)
+	require.Equal(t, resource.latest, b.inspect("n").Token)
 }

@@ -41,8 +41,8 @@ type blobState struct {
 	others      map[string]*string // metadata of other programs
 }
 
-// locked reports whether the blob has a lease of the service.
-func (v *blobState) locked() bool {
+// isLocked reports whether the blob has a lease of the service.
+func (v *blobState) isLocked() bool {
 	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
 }
 
@@ -66,7 +66,7 @@ func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	if err == nil && item.Now.IsZero() { // the token needs the clock
 		err = errNoClock
 	}
-	return item, short(err)
+	return item, shortError(err)
 }
 
 var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions.ErrThrottled)
@@ -90,7 +90,7 @@ func (v blobState) item(item cas.Item, metadata map[string]*string) (cas.Item, e
 	if err != nil {
 		err = fmt.Errorf("%w: the blob %q is not this library's, and is left unchanged: %w; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, item.Key, err)
 	}
-	if err != nil && v.locked() {
+	if err != nil && v.isLocked() {
 		err = lockedError{err}
 	}
 	return item, err
@@ -116,7 +116,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	if v.noContainer && r.ID == "" { // the container would only record a free name
 		return old, nil
 	}
-	if v.locked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that now ends
+	if v.isLocked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that now ends
 		v.holder = r.Ended[len(r.Ended)-1].ID
 	}
 	under := v.holder
@@ -140,13 +140,13 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 		v.etag, item.Now, item.Written, err = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified), failed
 	} else {
 		conditions.ModifiedAccessConditions.IfMatch = to.Ptr(v.etag)
-		if v.locked() && under != "" {
+		if v.isLocked() && under != "" {
 			conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: to.Ptr(leaseID(under))}
 		}
 		answer, failed := s.container.NewBlobClient(old.Key).SetMetadata(ctx, metadata, &blob.SetMetadataOptions{AccessConditions: conditions})
 		v.etag, item.Now, item.Written, err = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified), failed
 	}
-	if !v.locked() {
+	if !v.isLocked() {
 		v.lease = lease.StateTypeAvailable
 	}
 	v.noContainer, v.exact, item.Version = false, false, string(v.etag)
@@ -177,7 +177,7 @@ func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, ne
 	case q.After != "" && bloberror.HasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
 		return nil, "", &abstractions.InvalidError{Field: "After", Value: q.After, Want: "Next of the page before"}
 	case err != nil:
-		return nil, "", short(err)
+		return nil, "", shortError(err)
 	}
 	for _, b := range answer.Segment.BlobItems {
 		item, v := cas.Item{Key: deref(b.Name), Now: deref(answer.Date)}, blobState{}

@@ -19,39 +19,39 @@ func TestTrap_T28_BlobSweep(t *testing.T) {
 	var last int64
 	for i := range 4 {
 		name := fmt.Sprint("once", i)
-		last = max(last, b.take(name, "a").Token)
-		b.giveUp(name, "a")
+		last = max(last, b.acquire(name, "a").Token)
+		b.release(name, "a")
 	}
-	held := b.take("held", "a")
-	req := wish("infinite", "a")
+	held := b.acquire("held", "a")
+	req := acquireRequest("infinite", "a")
 	req.TTL = abstractions.Infinite
 	_, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	b.take("breaking", "a")
+	b.acquire("breaking", "a")
 	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "breaking"})
 	require.NoError(t, err)
 	b.upload("theirs", "content", nil)
-	b.take("ours with content", "a")
+	b.acquire("ours with content", "a")
 	b.upload("with other metadata", "", map[string]string{"their": "entry"})
-	b.take("with other metadata", "a")
-	b.giveUp("with other metadata", "a")
+	b.acquire("with other metadata", "a")
+	b.release("with other metadata", "a")
 
 	r, err := b.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, r, "nothing is old")
-	b.watch.ages(providerkit.DefaultRetention + time.Minute)
+	b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
 	r, err = b.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 4, r)
-	b.watch.heals()
+	b.recorder.reset()
 
-	require.NoError(t, b.extend(held))
-	require.True(t, b.shows("infinite").Held)
-	require.True(t, b.shows("breaking").Held)
+	require.NoError(t, b.renew(held))
+	require.True(t, b.inspect("infinite").Held)
+	require.True(t, b.inspect("breaking").Held)
 	require.Equal(t, "content", b.content("theirs"))
-	require.Positive(t, b.shows("with other metadata").Token)
-	require.Zero(t, b.shows("once1").Token)
-	require.Greater(t, b.take("once1", "b").Token, last, "a token after forgetting")
+	require.Positive(t, b.inspect("with other metadata").Token)
+	require.Zero(t, b.inspect("once1").Token)
+	require.Greater(t, b.acquire("once1", "b").Token, last, "a token after forgetting")
 }
 
 // A name that is claimed between the listing and the delete stays, even if it is
@@ -60,30 +60,30 @@ func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 	t.Parallel()
 	for _, release := range []bool{false, true} {
 		b := newBed(t)
-		b.take("n", "a")
-		b.giveUp("n", "a")
-		b.watch.count()
+		b.acquire("n", "a")
+		b.release("n", "a")
+		b.recorder.count()
 		rival, _ := b.process()
 		var g abstractions.Grant
-		b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
+		b.recorder.set(func(_ verb, r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodDelete {
 				var err error
-				g, err = rival.Acquire(t.Context(), wish("n", "b"))
+				g, err = rival.Acquire(t.Context(), acquireRequest("n", "b"))
 				require.NoError(t, err)
 				if release {
-					require.NoError(t, rival.Release(t.Context(), endOf(g)))
+					require.NoError(t, rival.Release(t.Context(), releaseRequest(g)))
 				}
 			}
 			return nil, nil
 		}, nil)
-		b.watch.ages(providerkit.DefaultRetention + time.Minute)
+		b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
 		r, err := b.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, r)
-		require.Len(t, b.watch.count(), 4, "one request for the page, two for the floor, and one for the name")
-		b.watch.heals()
-		require.Equal(t, g.Token, b.shows("n").Token)
-		require.Equal(t, !release, b.shows("n").Held)
+		require.Len(t, b.recorder.count(), 4, "one request for the page, two for the floor, and one for the name")
+		b.recorder.reset()
+		require.Equal(t, g.Token, b.inspect("n").Token)
+		require.Equal(t, !release, b.inspect("n").Held)
 	}
 }
 
@@ -94,9 +94,9 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	o.Retention = abstractions.Infinite
 	never := opener{o, true}.open(t)
 	for i := range 30 {
-		b.giveUp(fmt.Sprint("n", i), "a")
+		b.release(fmt.Sprint("n", i), "a")
 	}
-	b.watch.ages(providerkit.DefaultRetention + time.Minute)
+	b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
 	r, err := never.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, r, "Forever")
@@ -114,10 +114,10 @@ func TestBlobListAmongOthers(t *testing.T) {
 	o.Prefix = "leases/"
 	p := opener{o, true}.open(t)
 	for i := range 7 {
-		_, err := p.Acquire(t.Context(), wish(fmt.Sprint("n/", i), "a"))
+		_, err := p.Acquire(t.Context(), acquireRequest(fmt.Sprint("n/", i), "a"))
 		require.NoError(t, err)
 	}
-	b.take("n/outside", "a")
+	b.acquire("n/outside", "a")
 	page, err := p.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 7)
@@ -127,10 +127,10 @@ func TestBlobListAmongOthers(t *testing.T) {
 	page, err = b.List(t.Context(), abstractions.ListRequest{Prefix: "n/"})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1, "two prefixes, two sets of names")
-	b.watch.answers(other, 400, "x-ms-error-code", "OutOfRangeInput")
+	b.recorder.answerWith(verbOther, 400, "x-ms-error-code", "OutOfRangeInput")
 	_, err = b.List(t.Context(), abstractions.ListRequest{After: "x"})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
-	b.watch.heals()
+	b.recorder.reset()
 }
 
 // T28: a blob with a snapshot is kept, and the other blobs are still swept.
@@ -138,11 +138,11 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, name := range []string{"a", "b", "c"} {
-		b.giveUp(name, abstractions.NewID())
+		b.release(name, abstractions.NewID())
 	}
 	_, err := b.admin.NewBlobClient(b.blobName("a")).CreateSnapshot(t.Context(), nil)
 	require.NoError(t, err)
-	b.watch.ages(providerkit.DefaultRetention + time.Minute)
+	b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
 	r, err := b.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, r)
@@ -152,11 +152,11 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 func TestBlobSweepThatIsDenied(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.giveUp("a", "x")
-	b.watch.ages(providerkit.DefaultRetention + time.Minute)
-	b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
+	b.release("a", "x")
+	b.recorder.advanceClock(providerkit.DefaultRetention + time.Minute)
+	b.recorder.set(func(_ verb, r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete {
-			return answering(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil
+			return newAnswer(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil
 		}
 		return nil, nil
 	}, nil)
@@ -166,7 +166,7 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 
 // T127: a token from a clock that was ahead is forgotten, and later tokens are
 // still greater.
-func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
+func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	t.Parallel()
 	p := newBed(t).Provider
 	recordstest.Floor(t, p, &p.driver.Records)

@@ -15,10 +15,10 @@ func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 	b := newBed(t)
 	var last int64
 	for range 5 {
-		g := b.take("n", abstractions.NewID())
+		g := b.acquire("n", abstractions.NewID())
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 		_, err := b.admin.NewBlobClient(b.blobName("n")).Delete(t.Context(), nil)
 		require.NoError(t, err)
 	}
@@ -31,10 +31,10 @@ func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	metadata, err := encode("", fmt.Appendf(nil, `{"v": 1, "name": "n", "token": %d}`, abstractions.MaxToken-2), nil)
 	require.NoError(t, err)
 	b.upload("n", "", map[string]string{metadataName: *metadata[metadataName]})
-	g := b.take("n", "a")
+	g := b.acquire("n", "a")
 	require.EqualValues(t, abstractions.MaxToken-1, g.Token)
-	require.Equal(t, g.Token, b.shows("n").Token)
-	require.NoError(t, b.extend(g))
+	require.Equal(t, g.Token, b.inspect("n").Token)
+	require.NoError(t, b.renew(g))
 }
 
 // T28: the same against a service whose clock differs from the local clock.
@@ -42,13 +42,13 @@ func TestTrap_T28_BlobForgottenWithinASecondByAClockThatIsOff(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-time.Minute, time.Minute} {
 		b := newBed(t)
-		b.watch.ages(skew)
+		b.recorder.advanceClock(skew)
 		var last int64
 		for range 10 {
-			g := b.take("n", abstractions.NewID())
+			g := b.acquire("n", abstractions.NewID())
 			require.Greater(t, g.Token, last)
 			last = g.Token
-			require.NoError(t, b.Release(t.Context(), endOf(g)))
+			require.NoError(t, b.Release(t.Context(), releaseRequest(g)))
 			_, err := b.admin.NewBlobClient(b.blobName("n")).Delete(t.Context(), nil)
 			require.NoError(t, err)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named returns the URL of a server. Building a server takes minutes, so "make test"
+// serverURL returns the URL of a server. Building a server takes minutes, so "make test"
 // starts no servers of this kind.
-func named(t testing.TB) string {
+func serverURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_CONSUL")
 }
@@ -30,8 +30,8 @@ func open(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// unasked returns a provider that has sent no request to its server.
-func unasked(t testing.TB, o Options) *Provider {
+// openUnprobed returns a provider that has sent no request to its server.
+func openUnprobed(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
 	tokens, err := o.tokens()
@@ -41,16 +41,16 @@ func unasked(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent returns a provider whose server accepts connections and never answers.
-func silent(t testing.TB) *Provider {
-	return unasked(t, Options{Address: "http://" + faulttest.Silent(t)})
+// silentProvider returns a provider whose server accepts connections and never answers.
+func silentProvider(t testing.TB) *Provider {
+	return openUnprobed(t, Options{Address: "http://" + faulttest.Silent(t)})
 }
 
 // newServer starts a server for the test, with additional configuration. The server keeps its data when it is killed, and has a leader
 // when it answers.
 func newServer(t testing.TB, config string) *servertest.Server {
 	t.Helper()
-	named(t)
+	serverURL(t)
 	program, data := servertest.Tool(t, "CONSUL", "../../integration/tools/consul", "consul"), t.TempDir()
 	var ports [2]int
 	for i := range ports {
@@ -84,20 +84,20 @@ func newServer(t testing.TB, config string) *servertest.Server {
 	return s
 }
 
-// through returns a provider whose requests go through a wire, which initially changes nothing.
-func through(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
+// openOverWire returns a provider whose requests go through a wire, which initially changes nothing.
+func openOverWire(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: connections}
 	t.Cleanup(transport.CloseIdleConnections)
 	var w *faulttest.Wire
 	o.Client, w = faulttest.NewWire(transport)
-	return unasked(t, o), w
+	return openUnprobed(t, o), w
 }
 
-func wish(name string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(name string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: ttl}
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }

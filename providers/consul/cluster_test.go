@@ -30,7 +30,7 @@ type cluster struct {
 // newCluster starts a cluster. Elections take longer with a greater multiplier; Consul's default is 5.
 func newCluster(t testing.TB, multiplier int) *cluster {
 	t.Helper()
-	named(t)
+	serverURL(t)
 	path := servertest.Tool(t, "CONSUL", "../../integration/tools/consul", "consul")
 	var err error
 	var ports [3][3]int
@@ -42,7 +42,7 @@ func newCluster(t testing.TB, multiplier int) *cluster {
 			require.NoError(t, err)
 		}
 		c.agents[i] = Options{Address: fmt.Sprintf("http://127.0.0.1:%d", ports[i][0])}
-		c.asked[i], c.raft[i] = unasked(t, c.agents[i]), fmt.Sprintf("127.0.0.1:%d", ports[i][1])
+		c.asked[i], c.raft[i] = openUnprobed(t, c.agents[i]), fmt.Sprintf("127.0.0.1:%d", ports[i][1])
 		join = append(join, "-retry-join", fmt.Sprintf("127.0.0.1:%d", ports[i][2]))
 	}
 	for i := range c.servers {
@@ -103,7 +103,7 @@ func (c *cluster) resume(server int) { require.NoError(c.t, c.servers[server].Re
 // The server that a holder uses is the leader, and is killed or stopped, or loses its followers. The
 // holder's loss is reported before another claim gets the name from another server. A stopped server
 // resumes with its pending requests.
-func TestLossOfTheLeaderIsToldBeforeTheNameIsFree(t *testing.T) {
+func TestLossOfTheLeaderIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	for name, harm := range map[string]func(c *cluster, leader int) (mend func()){
 		"killed": func(c *cluster, leader int) func() {
@@ -153,7 +153,7 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 			c := newCluster(t, 5)
 			leader := c.leader()
 			mine, theirs := others(leader)
-			behind, w := through(t, c.agents[mine])
+			behind, w := openOverWire(t, c.agents[mine])
 			var lock sync.Mutex
 			answers := map[string]int{}
 			*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
@@ -198,7 +198,7 @@ func TestRenewalsGoOnThroughAnElection(t *testing.T) {
 			take := func(ctx context.Context, lease *leasing.Lease) (abstractions.Grant, error) {
 				ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 				defer cancel()
-				return rival.Acquire(ctx, wish(lease.Name(), time.Minute))
+				return rival.Acquire(ctx, acquireRequest(lease.Name(), time.Minute))
 			}
 			servertest.Eventually(t, "all are renewed", renewed)
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	url := named(t)
+	url := serverURL(t)
 	providertest.Run(t, providertest.Harness{
 		New:  func(t testing.TB) abstractions.Provider { return open(t, Options{URL: url}) },
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, Options{URL: url}) },
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, s.Delete(t.Context(), item))
 		},
 		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
-		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silentProvider(t) },
 		Watched:     true,
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
 			o := Options{URL: url}

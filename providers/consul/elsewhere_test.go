@@ -14,7 +14,7 @@ func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 	for name, client := range map[string]*http.Client{"own": nil, "application's": {Transport: &http.Transport{DisableKeepAlives: true}}} {
 		t.Run(name, func(t *testing.T) {
 			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
-				return unasked(t, Options{Address: url, Token: providerkit.NewSecret("s3cret"), Client: client}), nil
+				return openUnprobed(t, Options{Address: url, Token: providerkit.NewSecret("s3cret"), Client: client}), nil
 			}, "s3cret", "s3cret")
 		})
 	}

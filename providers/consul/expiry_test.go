@@ -12,11 +12,11 @@ import (
 )
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
-	url := named(t)
+	url := serverURL(t)
 	faulttest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
 }
 
-func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	faulttest.LossIsReported(t, 3*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s := newServer(t, "")
 		at := func(addr string) abstractions.Provider { return open(t, Options{Address: "http://" + addr}) }
@@ -25,8 +25,8 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 }
 
 // T127: a token from a clock that was ahead is forgotten, and later tokens are still greater.
-func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	url := named(t)
+func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
+	url := serverURL(t)
 	p := open(t, Options{URL: url[:strings.LastIndex(url, "/")+1] + abstractions.NewID()})
 	recordstest.Floor(t, p, &p.driver.Records)
 }

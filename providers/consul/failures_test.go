@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// agents returns an answer with the header of a Consul agent.
-func agents(req *http.Request, status int, body string) *http.Response {
+// agentAnswer returns an answer with the header of a Consul agent.
+func agentAnswer(req *http.Request, status int, body string) *http.Response {
 	response := faulttest.Answer(req, status, body)
 	response.Header.Set("X-Consul-Default-Acl-Policy", "allow")
 	response.Header.Set("X-Consul-Index", "7")
@@ -29,7 +29,7 @@ func agents(req *http.Request, status int, body string) *http.Response {
 
 // T185: the advice for an answer matches the answer's cause.
 func TestTrap_T185_WhatAnswersMean(t *testing.T) {
-	p, w := through(t, Options{})
+	p, w := openOverWire(t, Options{})
 	const policy = "policy write"
 	for _, c := range []struct {
 		status int
@@ -49,11 +49,11 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	} {
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return agents(req, http.StatusNotFound, ""), nil
+				return agentAnswer(req, http.StatusNotFound, ""), nil
 			}
-			return agents(req, c.status, c.body), nil
+			return agentAnswer(req, c.status, c.body), nil
 		}
-		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Contains(t, err.Error(), c.advice)
 		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
@@ -62,13 +62,13 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of the agent's listener
 		return faulttest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
 	}
-	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
 // No answer counts without Consul's mark: no refusal, no success, no missing key. Each body answers each verb.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
-	p, w := through(t, Options{})
+	p, w := openOverWire(t, Options{})
 	s := p.driver.store
 	item := cas.Item{Key: s.naming.Encode("a"), Version: "6"}
 	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
@@ -96,25 +96,25 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 
 // A transaction that is refused at an unchanged index was not refused because of the index.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
-	p, w := through(t, Options{})
+	p, w := openOverWire(t, Options{})
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodGet {
-			return agents(req, http.StatusNotFound, ""), nil
+			return agentAnswer(req, http.StatusNotFound, ""), nil
 		}
-		return agents(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
+		return agentAnswer(req, http.StatusConflict, `{"Errors": [{"What": "Permission denied"}]}`), nil
 	}
-	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.ErrorContains(t, err, "ACL token")
 }
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	p, w := through(t, Options{})
-	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return unasked(t, Options{Address: "http://" + addr}) }, p, w)
+	p, w := openOverWire(t, Options{})
+	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider { return openUnprobed(t, Options{Address: "http://" + addr}) }, p, w)
 }
 
 func TestTrap_T13_LostReply(t *testing.T) {
-	p, w := through(t, Options{URL: named(t)})
+	p, w := openOverWire(t, Options{URL: serverURL(t)})
 	faulttest.RepliesAreLost(t, p, w)
 }
 
@@ -126,9 +126,9 @@ func TestTokens(t *testing.T) {
 		return providerkit.NewSecret(secret)
 	}
 	p := open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "write" }`)})
-	g, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	g, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.NoError(t, err)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 	_, err = p.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
@@ -136,11 +136,11 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 
 	p = open(t, Options{Address: "http://" + s.Addr(), Token: token(`key_prefix "leases/" { policy = "read" }`)})
-	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
+	_, err = p.Acquire(t.Context(), acquireRequest("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.True(t, abstractions.NotApplied(err))
-	p = unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
-	_, err = p.Acquire(t.Context(), wish("b", time.Minute))
+	p = openUnprobed(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret("none")})
+	_, err = p.Acquire(t.Context(), acquireRequest("b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
@@ -149,7 +149,7 @@ func newServerOfTokens(t testing.TB) (*servertest.Server, *httpjson.Client) {
 	t.Helper()
 	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"
 	s := newServer(t, fmt.Sprintf(`acl { enabled = true, default_policy = "deny", tokens { initial_management = %q } }`, root))
-	return s, unasked(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
+	return s, openUnprobed(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
 }
 
 // newToken makes a token with rules.

@@ -75,22 +75,22 @@ func TestOptionsThatCannotWork(t *testing.T) {
 
 // Each request has the token and the datacenter.
 func TestRequestsSayTokenAndDatacenter(t *testing.T) {
-	p, w := through(t, Options{URL: "consul://:t@h?datacenter=dc2"})
+	p, w := openOverWire(t, Options{URL: "consul://:t@h?datacenter=dc2"})
 	sent := 0
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 		sent++
 		require.Equal(t, "t", req.Header.Get("X-Consul-Token"))
 		require.Equal(t, "dc2", req.URL.Query().Get("dc"))
-		return agents(req, http.StatusNotFound, ""), nil
+		return agentAnswer(req, http.StatusNotFound, ""), nil
 	}
-	_, _ = p.Acquire(t.Context(), wish("a", time.Minute))
+	_, _ = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	_, _ = p.List(t.Context(), abstractions.ListRequest{})
 	require.Equal(t, 4, sent, "two reads, a write, a list")
 }
 
 // An agent refuses a machine that opens many connections.
 func TestAProviderOpensFewConnections(t *testing.T) {
-	p := unasked(t, Options{})
+	p := openUnprobed(t, Options{})
 	require.Equal(t, connections, p.driver.store.client.Transport().MaxConnsPerHost)
 }
 
@@ -108,7 +108,7 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 		require.Error(t, err)
 		shown.Show(o, &o, p, err)
 	}
-	p := unasked(t, Options{Address: "http://127.0.0.1:1", Token: providerkit.NewSecret(secret)})
+	p := openUnprobed(t, Options{Address: "http://127.0.0.1:1", Token: providerkit.NewSecret(secret)})
 	shown.Show(p)
 	shown.Hides(t, secret)
 }

@@ -57,9 +57,9 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 			}
 			return err
 		}),
-		naming: cas.Naming{Prefix: o.Prefix + "/", Max: longestKey}, common: url.Values{},
+		naming: cas.Naming{Prefix: o.Prefix + "/", Max: maxKey}, common: url.Values{},
 	}
-	s.client.Service, s.client.Ours = "Consul", ours
+	s.client.Service, s.client.HasMark = "Consul", hasMark
 	if transport := s.client.Transport(); transport != nil {
 		transport.MaxConnsPerHost = connections
 	}
@@ -81,8 +81,8 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// longestKey is the greatest length of a key, without the prefix.
-const longestKey = 200
+// maxKey is the greatest length of a key, without the prefix.
+const maxKey = 200
 
 // driver is the part of the provider that depends on Consul. Records has the rules.
 type driver struct {

@@ -61,11 +61,11 @@ func TestTrap_T182_EachRequestHasTheNewestToken(t *testing.T) {
 		if how == "function" {
 			o = Options{Secret: func(context.Context) (string, error) { return token, failure }}
 		}
-		p, w := through(t, o)
+		p, w := openOverWire(t, o)
 		var sent []string
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			sent = append(sent, req.Header.Get("X-Consul-Token"))
-			return agents(req, http.StatusNotFound, ""), nil
+			return agentAnswer(req, http.StatusNotFound, ""), nil
 		}
 		_ = p.Ping(t.Context())
 		token = "second"
@@ -76,13 +76,13 @@ func TestTrap_T182_EachRequestHasTheNewestToken(t *testing.T) {
 			continue
 		}
 		for _, token = range []string{"", "of two\nlines"} {
-			_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+			_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 			require.ErrorIs(t, err, abstractions.ErrUnavailable)
 			require.True(t, abstractions.NotApplied(err))
 			require.NotContains(t, err.Error(), "of two")
 		}
 		failure = os.ErrPermission
-		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorContains(t, err, "credentials: "+os.ErrPermission.Error())
 		require.Len(t, sent, 2, "and nothing without one")
 	}

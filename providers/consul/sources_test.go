@@ -13,7 +13,7 @@ import (
 // T119: an error of the application's client that does not come from the agent is not an answer
 // about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
-	o, source := Options{URL: named(t)}, &credentialtest.Source{}
+	o, source := Options{URL: serverURL(t)}, &credentialtest.Source{}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	client, wire := faulttest.NewWire(transport)

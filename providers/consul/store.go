@@ -40,10 +40,10 @@ func (s *store) query(name, value string) url.Values {
 	return query
 }
 
-// ours reports whether an answer comes from a Consul agent, which sends its default policy since
+// hasMark reports whether an answer comes from a Consul agent, which sends its default policy since
 // 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections has no header:
 // tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
-func ours(response *http.Response, body []byte) bool {
+func hasMark(response *http.Response, body []byte) bool {
 	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
 		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
 }
@@ -51,21 +51,21 @@ func ours(response *http.Response, body []byte) bool {
 // entries is the answer to a read. The page of a proxy has no X-Consul-Index:
 // developer.hashicorp.com/consul/api-docs/features/blocking.
 type entries struct {
-	of  string // the requested key or prefix
-	all bool   // of is a prefix
-	kv  []entry
+	requested string // the requested key or prefix
+	isPrefix  bool   // requested is a prefix
+	kv        []entry
 }
 
 func (e *entries) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &e.kv) }
 
 func (e *entries) Marked(header http.Header) bool {
-	return len(e.kv) > 0 && index(header) && !slices.ContainsFunc(e.kv, func(kv entry) bool {
-		return kv.ModifyIndex == 0 || kv.Key != e.of && !(e.all && strings.HasPrefix(kv.Key, e.of))
+	return len(e.kv) > 0 && hasIndex(header) && !slices.ContainsFunc(e.kv, func(kv entry) bool {
+		return kv.ModifyIndex == 0 || kv.Key != e.requested && !(e.isPrefix && strings.HasPrefix(kv.Key, e.requested))
 	})
 }
 
-// index reports whether an answer to a read comes from Consul.
-func index(header http.Header) bool {
+// hasIndex reports whether an answer to a read comes from Consul.
+func hasIndex(header http.Header) bool {
 	index, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
 	return err == nil && index > 0
 }
@@ -76,9 +76,9 @@ func (s *store) read(ctx context.Context, key string, options ...string) ([]cas.
 	for _, option := range options {
 		query.Set(option, "")
 	}
-	found := entries{of: key, all: len(options) > 0}
+	found := entries{requested: key, isPrefix: len(options) > 0}
 	header, err := s.client.Do(ctx, http.MethodGet, "/v1/kv/"+(&url.URL{Path: key}).EscapedPath(), query, nil, &found)
-	if err != nil && !(httpjson.StatusOf(err) == http.StatusNotFound && index(header)) {
+	if err != nil && !(httpjson.StatusOf(err) == http.StatusNotFound && hasIndex(header)) {
 		return nil, cas.Item{}, err
 	}
 	none := cas.Item{Key: key}
@@ -110,23 +110,23 @@ type operation struct {
 	}
 }
 
-// written is the answer to a transaction of one write.
-type written struct {
+// writeAnswer is the answer to a transaction of one write.
+type writeAnswer struct {
 	Results []struct{ KV entry }
 	old     operation
 }
 
-func (w *written) Marked(http.Header) bool {
+func (w *writeAnswer) Marked(http.Header) bool {
 	return len(w.Results) == 1 && w.Results[0].KV.Key == w.old.KV.Key && w.Results[0].KV.ModifyIndex > w.old.KV.Index
 }
 
-// deleted is the answer to a deletion: true or false.
-type deleted struct{ done *bool }
+// deleteAnswer is the answer to a deletion: true or false.
+type deleteAnswer struct{ done *bool }
 
-func (d *deleted) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &d.done) }
+func (d *deleteAnswer) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &d.done) }
 
-func (d *deleted) Marked(header http.Header) bool {
-	return d.done != nil && ours(&http.Response{Header: header}, nil)
+func (d *deleteAnswer) Marked(header http.Header) bool {
+	return d.done != nil && hasMark(&http.Response{Header: header}, nil)
 }
 
 // errRefused is the error of a transaction that Consul has refused for a reason other
@@ -139,10 +139,10 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 	o := make([]operation, 1)
 	o[0].KV.Verb, o[0].KV.Key, o[0].KV.Value = "cas", old.Key, data
 	o[0].KV.Index, _ = strconv.ParseUint(old.Version, 10, 64)
-	result := written{old: o[0]}
+	result := writeAnswer{old: o[0]}
 	_, err := s.client.Do(ctx, http.MethodPut, "/v1/txn", s.common, o, &result)
 	if httpjson.StatusOf(err) == http.StatusConflict {
-		return cas.Item{}, s.why(ctx, old, err)
+		return cas.Item{}, s.conflictError(ctx, old, err)
 	}
 	if err != nil {
 		return cas.Item{}, err
@@ -150,9 +150,9 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 	return cas.Item{Key: old.Key, Data: data, Version: strconv.FormatUint(result.Results[0].KV.ModifyIndex, 10)}, nil
 }
 
-// why finds the cause of a 409. All refused transactions have this status, and Consul gives
+// conflictError finds the cause of a 409. All refused transactions have this status, and Consul gives
 // the reason only as text. If the index has not changed, it was not the reason.
-func (s *store) why(ctx context.Context, old cas.Item, refusal error) error {
+func (s *store) conflictError(ctx context.Context, old cas.Item, refusal error) error {
 	now, err := s.Get(ctx, old.Key)
 	if err == nil && now.Version == old.Version {
 		return fmt.Errorf("%w: %w", errRefused, refusal)
@@ -162,7 +162,7 @@ func (s *store) why(ctx context.Context, old cas.Item, refusal error) error {
 
 // Delete deletes an entry under the index that was read.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
-	var gone deleted
+	var gone deleteAnswer
 	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &gone)
 	if err == nil && !*gone.done {
 		return cas.ErrConflict

@@ -12,7 +12,7 @@ import (
 
 // The entry of release 0.1.0. Later releases must read the entry.
 func TestStoredEntry(t *testing.T) {
-	p := open(t, Options{URL: named(t) + "/" + abstractions.NewID()})
+	p := open(t, Options{URL: serverURL(t) + "/" + abstractions.NewID()})
 	recordstest.UsesStored(t, p, func() {
 		_, err := p.driver.store.Put(t.Context(), cas.Item{Key: p.driver.store.naming.Prefix + "jobs~2Fdaily"}, nil, []byte(recordstest.StoredRecord))
 		require.NoError(t, err)

@@ -20,13 +20,13 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 		b.account.WriteRegions(true)
 		b.account.Record()
 		p := b.process(func(o *Options) { o.Create, o.Container = true, "made" })
-		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "AllowMultipleWriteRegions")
 		require.Equal(t, []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer}, b.verbs(), "nothing was created")
 
 		allowed := b.process(func(o *Options) { o.AllowMultipleWriteRegions = true })
-		_, err = allowed.Acquire(t.Context(), wish("n", "a", time.Minute))
+		_, err = allowed.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.NoError(t, err)
 
 		b.account.WriteRegions(false)
@@ -49,7 +49,7 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 	for _, fault := range []cosmostest.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
 		inBubble(t, func(t *testing.T, b *bed) {
-			b.account.Before(on(cosmostest.ReadAccount, fault))
+			b.account.Before(faultOn(cosmostest.ReadAccount, fault))
 			for range 2 {
 				_, err := b.try("n", "a")
 				require.Error(t, err)
@@ -66,7 +66,7 @@ func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 // Calls that wait for the first read of the account end with their own contexts.
 func TestCallersDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		b.account.Before(on(cosmostest.ReadAccount, cosmostest.Fault{Delay: 3 * time.Second}))
+		b.account.Before(faultOn(cosmostest.ReadAccount, cosmostest.Fault{Delay: 3 * time.Second}))
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 8 {

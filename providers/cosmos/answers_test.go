@@ -20,12 +20,12 @@ import (
 // set.
 type gateway struct {
 	next    http.RoundTripper
-	instead atomic.Pointer[foreign]
+	instead atomic.Pointer[foreignAnswer]
 	visits  atomic.Int32 // to the page of the redirect
 }
 
-// foreign is an answer that does not come from the account.
-type foreign struct {
+// foreignAnswer is an answer that does not come from the account.
+type foreignAnswer struct {
 	status int
 	body   string
 	header http.Header
@@ -37,7 +37,7 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	f := g.instead.Load()
 	if req.URL.Host == "login" {
 		g.visits.Add(1)
-		f = &foreign{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
+		f = &foreignAnswer{200, page, http.Header{"Etag": {`"5f3e-1c"`}}}
 	}
 	if f == nil {
 		return g.next.RoundTrip(req)
@@ -53,8 +53,8 @@ func (g *gateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// behind returns a provider whose requests go through a gateway.
-func (b *bed) behind() (*Provider, *gateway) {
+// openBehindGateway returns a provider whose requests go through a gateway.
+func (b *bed) openBehindGateway() (*Provider, *gateway) {
 	transport := b.pipe.Transport()
 	b.t.Cleanup(transport.CloseIdleConnections)
 	g := &gateway{next: transport}
@@ -62,19 +62,19 @@ func (b *bed) behind() (*Provider, *gateway) {
 }
 
 // html is a page with the headers of a file.
-func html(status int) *foreign {
-	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
+func html(status int) *foreignAnswer {
+	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
 
-func redirect(status int) *foreign {
-	return &foreign{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
+func redirect(status int) *foreignAnswer {
+	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
 }
 
 // twoHolders puts a gateway in front of one holder and lets it answer in the
 // account's place, while another process acquires the name directly. It returns the
 // gateway.
-func twoHolders(t *testing.T, b *bed, instead *foreign) *gateway {
-	behind, gate := b.behind()
+func twoHolders(t *testing.T, b *bed, instead *foreignAnswer) *gateway {
+	behind, gate := b.openBehindGateway()
 	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
 	lease, err := first.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
 
 // T115: a gateway answers 200.
 func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
-	for _, instead := range []*foreign{{status: 200}, {status: 201}, {status: 204}, html(200), {status: 200, body: `{"status": "maintenance"}`}} {
+	for _, instead := range []*foreignAnswer{{status: 200}, {status: 201}, {status: 204}, html(200), {status: 200, body: `{"status": "maintenance"}`}} {
 		inBubble(t, func(t *testing.T, b *bed) { twoHolders(t, b, instead) })
 		everyVerbIsUnknown(t, instead)
 	}
@@ -111,7 +111,7 @@ func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 // T115: a gateway answers with the service's header, but without an item.
 func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", page} {
-		everyVerbIsUnknown(t, &foreign{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
+		everyVerbIsUnknown(t, &foreignAnswer{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
 	}
 }
 
@@ -120,10 +120,10 @@ func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
 		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {
-			everyVerbIsUnknown(t, &foreign{status, body, http.Header{"Retry-After": {"1"}}})
+			everyVerbIsUnknown(t, &foreignAnswer{status, body, http.Header{"Retry-After": {"1"}}})
 		}
 		inBubble(t, func(t *testing.T, b *bed) {
-			behind, gate := b.behind()
+			behind, gate := b.openBehindGateway()
 			lease, err := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second}).TryAcquire(t.Context(), "n")
 			require.NoError(t, err)
 			gate.instead.Store(html(status))
@@ -138,20 +138,23 @@ func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 
 // everyVerbIsUnknown checks that the outcome of each call is unknown if a gateway answers in
 // the account's place.
-func everyVerbIsUnknown(t *testing.T, instead *foreign) {
+func everyVerbIsUnknown(t *testing.T, instead *foreignAnswer) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, b *bed) {
-		p, gate := b.behind()
-		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		p, gate := b.openBehindGateway()
+		g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.NoError(t, err)
 		stateless := g
 		stateless.State = nil
 		for verb, call := range map[string]func(context.Context) error{
-			"acquire":           func(ctx context.Context) error { _, err := p.Acquire(ctx, wish("n", "b", time.Minute)); return err },
-			"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
-			"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(stateless)); return err },
-			"release":           func(ctx context.Context) error { return p.Release(ctx, giveUp(g)) },
-			"release by a read": func(ctx context.Context) error { return p.Release(ctx, giveUp(stateless)) },
+			"acquire": func(ctx context.Context) error {
+				_, err := p.Acquire(ctx, acquireRequest("n", "b", time.Minute))
+				return err
+			},
+			"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(g)); return err },
+			"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(stateless)); return err },
+			"release":           func(ctx context.Context) error { return p.Release(ctx, releaseRequest(g)) },
+			"release by a read": func(ctx context.Context) error { return p.Release(ctx, releaseRequest(stateless)) },
 			"break": func(ctx context.Context) error {
 				_, err := p.Break(ctx, abstractions.BreakRequest{Name: "n"})
 				return err
@@ -164,7 +167,7 @@ func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 			"ping":  p.Ping,
 			"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx); return err },
 			"first use": func(ctx context.Context) error {
-				fresh, other := b.behind()
+				fresh, other := b.openBehindGateway()
 				other.instead.Store(instead)
 				return fresh.Ping(ctx)
 			},
@@ -179,25 +182,25 @@ func everyVerbIsUnknown(t *testing.T, instead *foreign) {
 			require.Contains(t, err.Error(), "a proxy or gateway may stand before the service", what)
 			require.NotContains(t, err.Error(), "\n", what)
 		}
-		g, err = p.Renew(t.Context(), renewal(g))
+		g, err = p.Renew(t.Context(), renewRequest(g))
 		require.NoError(t, err, "the account has it")
-		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	})
 }
 
 // T117: the account alone determines whether it accepts writes in several regions, not
 // a gateway that answers {} to the second read of the account.
-func TestTrap_T117_CosmosRegionsAreToldByTheAccount(t *testing.T) {
+func TestTrap_T117_CosmosRegionsComeFromTheAccount(t *testing.T) {
 	for _, header := range []http.Header{nil, {"X-Ms-Activity-Id": {"1"}}} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.account.WriteRegions(true)
-			p, gate := b.behind()
+			p, gate := b.openBehindGateway()
 			require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
-			gate.instead.Store(&foreign{200, "{}", header})
+			gate.instead.Store(&foreignAnswer{200, "{}", header})
 			time.Sleep(6 * time.Minute) // azcosmos reads the account every five minutes
 			_ = p.Ping(t.Context())
 			synctest.Wait()
-			require.True(t, p.driver.store.connection.wire.several.Load())
+			require.True(t, p.driver.store.connection.wire.severalRegions.Load())
 		})
 	}
 }

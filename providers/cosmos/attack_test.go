@@ -95,8 +95,8 @@ func (a *attack) fault(op cosmostest.Operation) cosmostest.Fault {
 
 const attackTimeout = 2 * time.Second
 
-// trusted returns the end of trust in a claim whose request was sent at an instant.
-func trusted(sent time.Time, ttl time.Duration) time.Time {
+// trustEnd returns the end of trust in a claim whose request was sent at an instant.
+func trustEnd(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
 }
 
@@ -105,15 +105,15 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 	time.Sleep(turn.pause)
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
-	g, err := p.Acquire(ctx, wish(a.name, id, turn.ttl))
+	g, err := p.Acquire(ctx, acquireRequest(a.name, id, turn.ttl))
 	cancel()
 	if err != nil {
 		if !errors.Is(err, abstractions.ErrHeld) {
-			a.giveUp(p, abstractions.ReleaseRequest{Name: a.name, ID: id})
+			a.release(p, abstractions.ReleaseRequest{Name: a.name, ID: id})
 		}
 		return
 	}
-	s := stay{id: id, token: g.Token, from: time.Now(), to: trusted(sent, turn.ttl)}
+	s := stay{id: id, token: g.Token, from: time.Now(), to: trustEnd(sent, turn.ttl)}
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -126,7 +126,7 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 		prolong := p.Renew
 		if n < turn.again {
 			prolong = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-				return p.Acquire(ctx, wish(req.Name, req.ID, req.TTL))
+				return p.Acquire(ctx, acquireRequest(req.Name, req.ID, req.TTL))
 			}
 		}
 		var lost bool
@@ -149,7 +149,7 @@ func (a *attack) finish(p *Provider, g abstractions.Grant, end ending, s *stay) 
 		a.breakOne(g, true)
 	default:
 		s.to = earlier(s.to, time.Now())
-		a.giveUp(p, giveUp(g))
+		a.release(p, releaseRequest(g))
 		if end == isForgotten {
 			time.Sleep(settled + time.Second)
 			a.forget(p)
@@ -165,15 +165,15 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 		return g, true
 	}
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
-	next, err := verb(ctx, renewal(g))
+	next, err := verb(ctx, renewRequest(g))
 	cancel()
 	switch now := time.Now(); {
 	case err == nil && now.Before(s.to):
 		require.Equal(a.t, g.Token, next.Token)
-		s.to = trusted(sent, g.TTL)
+		s.to = trustEnd(sent, g.TTL)
 		return next, false
 	case err == nil: // too late: the client releases the claim, and no longer trusts it
-		a.giveUp(p, giveUp(next))
+		a.release(p, releaseRequest(next))
 		return g, true
 	case errors.Is(err, abstractions.ErrLost), errors.Is(err, abstractions.ErrReleased), errors.Is(err, abstractions.ErrHeld):
 		s.to = earlier(s.to, now)
@@ -182,8 +182,8 @@ func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (
 	return g, false
 }
 
-// giveUp repeats the release until its outcome is certain.
-func (a *attack) giveUp(p *Provider, req abstractions.ReleaseRequest) {
+// release repeats the release until its outcome is certain.
+func (a *attack) release(p *Provider, req abstractions.ReleaseRequest) {
 	for {
 		ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 		err := p.Release(ctx, req)

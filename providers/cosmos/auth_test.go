@@ -39,8 +39,8 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 	})
 }
 
-// held runs a lease with tokens of a server in the bubble.
-func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
+// runHeldLease runs a lease with tokens of a server in the bubble.
+func runHeldLease(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
 		server.SetLifetime(life)
@@ -54,7 +54,7 @@ func held(t *testing.T, life time.Duration, test func(t *testing.T, server *auth
 
 // T48: a lease of an hour uses tokens of ten minutes.
 func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
+	runHeldLease(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		time.Sleep(time.Hour)
 		require.NoError(t, lease.Err())
 		require.GreaterOrEqual(t, len(server.Issued()), 6)
@@ -66,7 +66,7 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 // then for as long as the lease is trusted. If a new token comes in time the lease is
 // not lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
+	runHeldLease(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
 			server.Fail(status)
 			expires := time.Now().Add(10 * time.Minute)
@@ -85,9 +85,9 @@ func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 
 // The service refuses tokens for a while: the lease is not lost.
 func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
-	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease *leasing.Lease) {
+	runHeldLease(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{401, 403} {
-			account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: status}))
+			account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Status: status}))
 			time.Sleep(8 * time.Second) // shorter than the trust that remains after a failed renewal
 			account.Before(nil)
 			time.Sleep(time.Minute)
@@ -97,13 +97,13 @@ func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
 	})
 }
 
-// slow is a credential that answers after a delay.
-type slow struct {
+// slowCredential is a credential that answers after a delay.
+type slowCredential struct {
 	bearer
 	delay time.Duration
 }
 
-func (c *slow) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c *slowCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	select {
 	case <-time.After(c.delay):
 		return c.bearer.GetToken(ctx, o)
@@ -117,7 +117,7 @@ func (c *slow) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azco
 func TestCallersDoNotWaitForEachOthersTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{Token: valid})
-		credential := &slow{bearer: bearer{life: time.Hour}}
+		credential := &slowCredential{bearer: bearer{life: time.Hour}}
 		p := b.process(func(o *Options) { o.Key, o.Credential = "", credential })
 		require.NoError(t, p.Ping(t.Context()))
 		time.Sleep(2 * time.Hour) // the token is no longer valid

@@ -75,12 +75,12 @@ func openTest(t testing.TB, o Options) *Provider {
 	return p
 }
 
-func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(name, id string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
 }
 
 func (b *bed) try(name, id string) (abstractions.Grant, error) {
-	return b.Acquire(b.t.Context(), wish(name, id, time.Minute))
+	return b.Acquire(b.t.Context(), acquireRequest(name, id, time.Minute))
 }
 
 func (b *bed) acquire(name, id string) abstractions.Grant {
@@ -90,21 +90,21 @@ func (b *bed) acquire(name, id string) abstractions.Grant {
 	return g
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
 func (b *bed) renew(g abstractions.Grant) (abstractions.Grant, error) {
-	return b.Renew(b.t.Context(), renewal(g))
+	return b.Renew(b.t.Context(), renewRequest(g))
 }
 
-func giveUp(g abstractions.Grant) abstractions.ReleaseRequest {
+func releaseRequest(g abstractions.Grant) abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
 func (b *bed) release(g abstractions.Grant) {
 	b.t.Helper()
-	require.NoError(b.t, b.Release(b.t.Context(), giveUp(g)))
+	require.NoError(b.t, b.Release(b.t.Context(), releaseRequest(g)))
 }
 
 func (b *bed) inspect(name string) abstractions.Record {
@@ -130,8 +130,8 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bed)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, cosmostest.Options{})) })
 }
 
-// on is a hook that applies a fault to the operations of a verb.
-func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
+// faultOn is a hook that applies a fault to the operations of a verb.
+func faultOn(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
 	return func(op cosmostest.Operation) cosmostest.Fault {
 		if op.Verb == verb {
 			return fault
@@ -140,9 +140,9 @@ func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
 	}
 }
 
-// lost drops the reply to a write, and fails the read that looks for the outcome of
+// loseReply drops the reply to a write, and fails the read that looks for the outcome of
 // the write.
-func (b *bed) lost(verb cosmostest.Verb, do func() error) {
+func (b *bed) loseReply(verb cosmostest.Verb, do func() error) {
 	b.t.Helper()
 	var spent atomic.Bool
 	b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {

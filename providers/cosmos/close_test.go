@@ -14,7 +14,7 @@ import (
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	for _, verb := range []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.CreateItem} {
 		inBubble(t, func(t *testing.T, b *bed) {
-			b.account.Before(on(verb, cosmostest.Fault{Delay: time.Hour}))
+			b.account.Before(faultOn(verb, cosmostest.Fault{Delay: time.Hour}))
 			ended := make(chan error, 1)
 			go func() {
 				_, err := b.try("n", "a")

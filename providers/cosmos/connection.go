@@ -56,7 +56,7 @@ func (c *connection) container(ctx context.Context) (*container, error) {
 			return nil, err
 		}
 	}
-	if c.refused() {
+	if c.regionsRefused() {
 		c.forget(found) // the next call searches again
 		return nil, errSeveralRegions
 	}
@@ -82,7 +82,7 @@ func (c *connection) find(key string) (*container, error) {
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = fmt.Errorf("%w: %w", ended, err)
 		}
-		return nil, readError{brief(err)} // no write to a lease happened
+		return nil, readError{shortError(err)} // no write to a lease happened
 	}
 	if former := c.found.Swap(found); former != nil {
 		former.client.Close()
@@ -90,10 +90,10 @@ func (c *connection) find(key string) (*container, error) {
 	return found, nil
 }
 
-// refused reports whether the account has several write regions without
+// regionsRefused reports whether the account has several write regions without
 // Options.AllowMultipleWriteRegions.
-func (c *connection) refused() bool {
-	return c.wire.several.Load() && !c.options.AllowMultipleWriteRegions
+func (c *connection) regionsRefused() bool {
+	return c.wire.severalRegions.Load() && !c.options.AllowMultipleWriteRegions
 }
 
 // errSeveralRegions: with several write regions, one region can accept a write while
@@ -126,7 +126,7 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 		switch {
 		case !c.options.Create:
 			return nil, c.options.setup("there is no such container", err)
-		case c.refused():
+		case c.regionsRefused():
 			return nil, errSeveralRegions
 		}
 		if err = c.options.create(ctx, found.client); err == nil {
@@ -195,7 +195,7 @@ func (o Options) setup(what string, err error) error {
 	}
 	return fmt.Errorf("%w: %s: %s/%s; create it (az cosmosdb sql database create -g GROUP -a ACCOUNT -n %[3]s; "+
 		"az cosmosdb sql container create -g GROUP -a ACCOUNT -d %[3]s -n %[4]s -p %[5]s --partition-key-version 2%[6]s), or set Options.Create and use the account's key: %[7]w",
-		errNoContainer, what, o.Database, o.Container, o.path(), flags, brief(err))
+		errNoContainer, what, o.Database, o.Container, o.path(), flags, shortError(err))
 }
 
 // path returns the partition key path of a new container.

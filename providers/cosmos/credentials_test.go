@@ -17,13 +17,13 @@ import (
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
-// faulty is a credential behind a source that fails. Its tokens expire at once.
-type faulty struct {
+// failingCredential is a credential behind a source that fails. Its tokens expire at once.
+type failingCredential struct {
 	bearer
 	source *credentialtest.Source
 }
 
-func (f *faulty) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (f *failingCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	if err := f.source.Err(ctx); err != nil {
 		return azcore.AccessToken{}, err
 	}
@@ -42,7 +42,7 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 		Open: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{
 				Endpoint: service.URL, Database: testDatabase, Container: testContainer,
-				Credential: &faulty{bearer{life: time.Second}, source},
+				Credential: &failingCredential{bearer{life: time.Second}, source},
 			})
 		},
 	})
@@ -69,7 +69,7 @@ func TestTrap_T118_WhatAnAnswerNamesGetsNoCredentials(t *testing.T) {
 	for _, o := range []Options{{Key: testKey}, {Credential: &bearer{life: time.Hour}}} {
 		o.Endpoint, o.Database, o.Container = service.URL, testDatabase, testContainer
 		p := openTest(t, o)
-		g, err := p.Acquire(t.Context(), wish(abstractions.NewID(), "a", time.Minute))
+		g, err := p.Acquire(t.Context(), acquireRequest(abstractions.NewID(), "a", time.Minute))
 		require.NoError(t, err)
 		_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State})
 		require.NoError(t, err)

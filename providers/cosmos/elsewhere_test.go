@@ -41,25 +41,25 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// panicking is a credential whose tokens expire at once.
-type panicking struct {
+// panickingCredential is a credential whose tokens expire at once.
+type panickingCredential struct {
 	bearer
 	maybe func()
 }
 
-func (p *panicking) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (p *panickingCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	p.maybe()
 	return p.bearer.GetToken(ctx, o)
 }
 
-type doing func(*http.Request) (*http.Response, error)
+type transportFunc func(*http.Request) (*http.Response, error)
 
-func (d doing) Do(r *http.Request) (*http.Response, error) { return d(r) }
+func (d transportFunc) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// policyOf calls a function for each request.
-type policyOf func()
+// hookPolicy calls a function for each request.
+type hookPolicy func()
 
-func (f policyOf) Do(req *policy.Request) (*http.Response, error) {
+func (f hookPolicy) Do(req *policy.Request) (*http.Response, error) {
 	f()
 	return req.Next()
 }
@@ -71,13 +71,13 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	service := httptest.NewServer(account)
 	t.Cleanup(service.Close)
 	for name, set := range map[string]func(o *Options, maybe func()){
-		"credential": func(o *Options, maybe func()) { o.Key, o.Credential = "", &panicking{maybe: maybe} },
+		"credential": func(o *Options, maybe func()) { o.Key, o.Credential = "", &panickingCredential{maybe: maybe} },
 		"transport": func(o *Options, maybe func()) {
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			o.ClientOptions.Transport = doing(func(r *http.Request) (*http.Response, error) { maybe(); return client.Do(r) })
+			o.ClientOptions.Transport = transportFunc(func(r *http.Request) (*http.Response, error) { maybe(); return client.Do(r) })
 		},
-		"policy":            func(o *Options, maybe func()) { o.ClientOptions.PerCallPolicies = []policy.Policy{policyOf(maybe)} },
-		"policy of retries": func(o *Options, maybe func()) { o.ClientOptions.PerRetryPolicies = []policy.Policy{policyOf(maybe)} },
+		"policy":            func(o *Options, maybe func()) { o.ClientOptions.PerCallPolicies = []policy.Policy{hookPolicy(maybe)} },
+		"policy of retries": func(o *Options, maybe func()) { o.ClientOptions.PerRetryPolicies = []policy.Policy{hookPolicy(maybe)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {

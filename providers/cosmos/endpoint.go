@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// toAccount keeps a request within the account. azcosmos sends requests, with the key's signature or a token,
+// keepInAccount keeps a request within the account. azcosmos sends requests, with the key's signature or a token,
 // to the endpoints that the account's answer names. The endpoints of its regions are ACCOUNT-REGION in the
 // account's own domain (learn.microsoft.com/azure/cosmos-db/how-to-configure-firewall, "regional endpoints"). A
-// request to any other host goes to Options.Endpoint instead, which serves the whole account. toAccount changes
+// request to any other host goes to Options.Endpoint instead, which serves the whole account. keepInAccount changes
 // the request.
-func (w *wire) toAccount(req *http.Request) *http.Request {
+func (w *wire) keepInAccount(req *http.Request) *http.Request {
 	if w.account != nil && !owns(w.account, req.URL) {
 		to := *req.URL
 		to.Scheme, to.Host = w.account.Scheme, w.account.Host

@@ -192,12 +192,12 @@ func TestExamplesRun(t *testing.T) {
 	defer server.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	t.Setenv("COSMOS_URL", "cosmos+http://:a2V5@"+server.Listener.Addr().String()+"/app/leases")
-	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
-	require.Equal(t, "forgotten: 0\n<nil>\n", printed(t, ExampleProvider_Sweep))
-	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"alice\" has seen 34\n", printed(t, ExampleOpen_fencedWrite))
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", outputOf(t, Example))
+	require.Equal(t, "forgotten: 0\n<nil>\n", outputOf(t, ExampleProvider_Sweep))
+	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"alice\" has seen 34\n", outputOf(t, ExampleOpen_fencedWrite))
 }
 
-func printed(t *testing.T, example func()) string {
+func outputOf(t *testing.T, example func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

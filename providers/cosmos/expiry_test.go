@@ -25,7 +25,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 				sent := time.Now()
 				time.Sleep(58 * time.Second)
 				for {
-					_, err := b.process().Acquire(t.Context(), wish("n", "b", time.Minute)) // has watched no write
+					_, err := b.process().Acquire(t.Context(), acquireRequest("n", "b", time.Minute)) // has watched no write
 					if err == nil {
 						break
 					}
@@ -46,7 +46,7 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 		g := b.acquire("n", "a")
 		watcher := b.process()
 		try := func() (abstractions.Grant, time.Duration) {
-			g, err := watcher.Acquire(t.Context(), wish("n", "b", time.Minute))
+			g, err := watcher.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 			if err == nil {
 				return g, 0
 			}
@@ -67,7 +67,7 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 		time.Sleep(left - 1)
 		_, left = try()
 		require.EqualValues(t, 1, left)
-		_, err = b.process().Acquire(t.Context(), wish("n", "c", time.Minute))
+		_, err = b.process().Acquire(t.Context(), acquireRequest("n", "c", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
 		time.Sleep(time.Nanosecond)
 		next, _ := try()
@@ -80,12 +80,15 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
 		watcher := b.process()
-		watch := func() error { _, err := watcher.Acquire(t.Context(), wish("n", "b", time.Minute)); return err }
+		watch := func() error {
+			_, err := watcher.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
+			return err
+		}
 		require.ErrorIs(t, watch(), abstractions.ErrHeld)
 		time.Sleep(59 * time.Second)
 		_, err := b.renew(g)
 		require.NoError(t, err)
-		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
+		b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
 		time.Sleep(10 * time.Second)
 		require.ErrorIs(t, watch(), abstractions.ErrHeld, "it read what was before, and was refused the write")
 		require.Equal(t, abstractions.FingerprintOf("a"), b.inspect("n").Fingerprint)
@@ -100,13 +103,13 @@ func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 			b := newBed(t, cosmostest.Options{})
 			b.account.SetTTL(testDatabase, testContainer, 1)
 			p := b.process(func(o *Options) { o.ExpireDocuments, o.Retention = expire, time.Minute })
-			g, err := p.Acquire(t.Context(), wish("n", "a", time.Hour))
+			g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Hour))
 			require.NoError(t, err)
 			time.Sleep(59 * time.Minute)
 			require.True(t, b.inspect("n").Held, "after an hour of a container whose items live for a second")
 			_, err = b.try("n", "b")
 			require.ErrorIs(t, err, abstractions.ErrHeld)
-			require.NoError(t, p.Release(t.Context(), giveUp(g)))
+			require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 			time.Sleep(59 * time.Second)
 			require.Equal(t, g.Token, b.inspect("n").Token)
 			time.Sleep(2 * time.Second)
@@ -131,11 +134,11 @@ func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 		b := newBed(t, cosmostest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		b.account.SetTTL(testDatabase, testContainer, -1)
 		p := b.process(func(o *Options) { o.ExpireDocuments, o.Retention = true, time.Minute })
-		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.NoError(t, err)
 		ahead.Store(0) // the clock was corrected
 		g.State = nil
-		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 		time.Sleep(9 * time.Minute)
 		require.Equal(t, g.Token, b.inspect("n").Token)
 		time.Sleep(2 * time.Minute)
@@ -151,12 +154,12 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		b := newBed(t, cosmostest.Options{ExpiredBlocks: true})
 		b.account.SetTTL(testDatabase, testContainer, -1)
 		p := b.process(func(o *Options) { o.ExpireDocuments = true })
-		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.NoError(t, err)
-		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 		time.Sleep(providerkit.DefaultRetention + time.Second)
 		b.account.Record()
-		_, err = p.Acquire(t.Context(), wish("n", "b", time.Minute))
+		_, err = p.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 		requireUnknown(t, err)
 		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // azcosmos reads the account at times
 		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // of the document and of the floor

@@ -84,9 +84,9 @@ func refusal(err error) error {
 	return err
 }
 
-// whole returns the error of a request about the container as a whole. The answer
+// containerError returns the error of a request about the container as a whole. The answer
 // for a missing container may be a plain 404.
-func whole(err error) error {
+func containerError(err error) error {
 	if classOf(err) == missing {
 		return fmt.Errorf("%w: %w", errNoContainer, err)
 	}
@@ -121,22 +121,22 @@ func (e readError) Unwrap() error { return e.error }
 // errNoContainer is in the errors of calls whose container does not exist.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
-// brief returns an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in
+// shortError returns an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in
 // eight to twelve lines, with the text that was signed.
-func brief(err error) error {
+func shortError(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err
 	}
 	text := httpguard.Sentences(nil, err.Error())
 	if s, header := statusOf(err); header != nil {
-		text = fmt.Sprintf("Cosmos DB answered %d/%d%s, activity %q", s.code, s.sub, said(err), header.Get("x-ms-activity-id"))
+		text = fmt.Sprintf("Cosmos DB answered %d/%d%s, activity %q", s.code, s.sub, serviceMessage(err), header.Get("x-ms-activity-id"))
 	}
 	return providerkit.WithText(text, err)
 }
 
-// said returns the service's own sentences about a refusal, after a colon; "" without a
+// serviceMessage returns the service's own sentences about a refusal, after a colon; "" without a
 // message.
-func said(err error) string {
+func serviceMessage(err error) string {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) || answered.RawResponse == nil {
 		return ""

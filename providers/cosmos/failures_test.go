@@ -35,7 +35,7 @@ func answer(code int, header http.Header) error {
 	})
 }
 
-func means(t *testing.T, err, cause error, want ...error) {
+func requireMeaning(t *testing.T, err, cause error, want ...error) {
 	t.Helper()
 	for _, kind := range kinds {
 		require.Equal(t, slices.Contains(want, kind), errors.Is(err, kind), "%v: %v", cause, kind)
@@ -43,8 +43,8 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// explained converts an error to the error that callers get.
-func explained(err error) error {
+// explain converts an error to the error that callers get.
+func explain(err error) error {
 	d := &driver{Records: cas.Records{Expiry: &cas.Expiry{}}}
 	p := providerkit.New(d, providerkit.Config{})
 	return providerkit.Call(context.Background(), p, "test", "n", func(context.Context) error { return err })
@@ -71,8 +71,8 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	} {
 		err := answer(test.code, http.Header{"X-Ms-Substatus": {fmt.Sprint(test.sub)}})
 		require.Equal(t, test.class, classOf(err), "%d/%d", test.code, test.sub)
-		means(t, explained(err), err, test.want...)
-		means(t, explained(brief(err)), err, test.want...)
+		requireMeaning(t, explain(err), err, test.want...)
+		requireMeaning(t, explain(shortError(err)), err, test.want...)
 	}
 }
 
@@ -83,10 +83,10 @@ func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, errors.New("409 Conflict"), errors.New("412"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, explained(cause), cause, abstractions.ErrUnavailable)
-		require.False(t, abstractions.NotApplied(explained(cause)), cause)
-		means(t, explained(readError{cause}), cause, abstractions.ErrUnavailable)
-		require.Equal(t, providerkit.NotSent(cause), abstractions.NotApplied(explained(readError{cause})), cause)
+		requireMeaning(t, explain(cause), cause, abstractions.ErrUnavailable)
+		require.False(t, abstractions.NotApplied(explain(cause)), cause)
+		requireMeaning(t, explain(readError{cause}), cause, abstractions.ErrUnavailable)
+		require.Equal(t, providerkit.NotSent(cause), abstractions.NotApplied(explain(readError{cause})), cause)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	p := openTest(t, Options{Endpoint: "http://" + listener.Addr().String(), Key: testKey, Database: "d", Container: "c"})
-	_, err = p.Acquire(t.Context(), wish("n", "a", time.Minute))
+	_, err = p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 	requireUnavailable(t, err)
 	require.True(t, abstractions.NotApplied(err))
 	require.NotContains(t, err.Error(), "\n")
@@ -106,7 +106,7 @@ func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
 func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "1500": 1500 * time.Millisecond, "12.5": 12500 * time.Microsecond, "x": 0, "-1": 0, "99999999999": 0} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, explained(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
+		require.ErrorAs(t, explain(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
 		require.Equal(t, want, throttled.RetryAfter, text)
 	}
 }
@@ -114,13 +114,13 @@ func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 // A document of another program under a name is kept, and reported.
 func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 	for name, body := range map[string]string{
-		"no document of ours":                      `{"id": "n", "what": "ever"}`,
-		"of an earlier version":                    `{"id": "n", "v": 1, "name": "n", "token": 7, "ttl": -1}`,
-		"of a later version":                       `{"id": "n", "lease": {"v": 2, "name": "n"}}`,
-		"of another name":                          `{"id": "n", "lease": {"v": 1, "name": "m"}}`,
-		"of another shape":                         `{"id": "n", "lease": {"v": 1, "name": "n", "token": "7"}}`,
-		"T65, with a token that no number tells":   `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9007199254740993}}`,
-		"T65, the same as some languages write it": `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9.007199254740993e15}}`,
+		"no document of ours":                       `{"id": "n", "what": "ever"}`,
+		"of an earlier version":                     `{"id": "n", "v": 1, "name": "n", "token": 7, "ttl": -1}`,
+		"of a later version":                        `{"id": "n", "lease": {"v": 2, "name": "n"}}`,
+		"of another name":                           `{"id": "n", "lease": {"v": 1, "name": "m"}}`,
+		"of another shape":                          `{"id": "n", "lease": {"v": 1, "name": "n", "token": "7"}}`,
+		"T65, with a token that no number can hold": `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9007199254740993}}`,
+		"T65, the same as some languages write it":  `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9.007199254740993e15}}`,
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			c, err := b.driver.store.connection.container(t.Context())
@@ -180,7 +180,7 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 		require.NoError(t, err)
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://account.documents.azure.com/dbs/d", http.NoBody)
 		request.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+mac))
-		text := explained(brief(runtime.NewResponseError(&http.Response{
+		text := explain(shortError(runtime.NewResponseError(&http.Response{
 			StatusCode: c.status, Header: http.Header{"X-Ms-Activity-Id": {"1-2"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: request,
 		}))).Error()
 		require.Contains(t, text, c.shown)
@@ -223,6 +223,6 @@ func TestErrorsHaveOneLine(t *testing.T) {
 			}
 		}
 	})
-	require.Equal(t, "a b", brief(errors.New("a\n\tb")).Error())
-	require.NoError(t, brief(nil))
+	require.Equal(t, "a b", shortError(errors.New("a\n\tb")).Error())
+	require.NoError(t, shortError(nil))
 }

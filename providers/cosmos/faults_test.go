@@ -16,7 +16,7 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, verb := range []cosmostest.Verb{cosmostest.CreateItem, cosmostest.ReplaceItem} { // a new name, and a known name
 			id := fmt.Sprint("a-", verb[:6])
-			b.lost(verb, func() error { _, err := b.try("n", id); return err })
+			b.loseReply(verb, func() error { _, err := b.try("n", id); return err })
 			require.True(t, b.inspect("n").Held, "it was applied")
 			g := b.acquire("n", id)
 			require.Equal(t, b.inspect("n").Token, g.Token)
@@ -30,23 +30,23 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
 		_, err := b.renew(g)
 		require.NoError(t, err)
 		breaks := abstractions.BreakRequest{Name: "n", IfToken: g.Token}
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
 		r, err := b.Break(t.Context(), breaks)
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
 		g.State = nil // with this state, which is old, the first write would be refused
-		b.lost(cosmostest.ReplaceItem, func() error { return b.Release(t.Context(), giveUp(g)) })
+		b.loseReply(cosmostest.ReplaceItem, func() error { return b.Release(t.Context(), releaseRequest(g)) })
 		next := b.acquire("n", "b")
 		b.release(g)
 		_, err = b.renew(next)
 		require.NoError(t, err, "the repetition does not touch the next holder")
 
 		breaks = abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true}
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
 		last := b.acquire("n", "c")
 		_, err = b.Break(t.Context(), breaks)
 		require.ErrorIs(t, err, abstractions.ErrStale)
@@ -62,7 +62,7 @@ func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %+v", verb, fault), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, b *bed) {
 					// azcosmos reads again by itself.
-					b.account.Before(on(verb, fault))
+					b.account.Before(faultOn(verb, fault))
 					_, err := b.try("n", "a")
 					b.account.Before(nil)
 					if fault.Applied && verb == cosmostest.CreateItem {
@@ -100,7 +100,7 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
+				_, err := b.Acquire(ctx, acquireRequest("n", "a", time.Minute))
 				requireUnknown(t, err)
 				b.account.Before(nil)
 				require.NoError(t, b.process().Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
@@ -119,14 +119,14 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "before")
 		watcher := b.process()
-		_, err := watcher.Acquire(t.Context(), wish("n", "a", time.Minute))
+		_, err := watcher.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
 		time.Sleep(time.Minute + time.Second) // expired for the watcher alone
 		require.True(t, b.inspect("n").Held)
-		b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Delay: 20 * time.Second, Late: true}))
+		b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Delay: 20 * time.Second, Late: true}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = watcher.Acquire(ctx, wish("n", "a", time.Minute))
+		_, err = watcher.Acquire(ctx, acquireRequest("n", "a", time.Minute))
 		requireUnknown(t, err)
 		b.account.Before(nil)
 		require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
@@ -141,7 +141,7 @@ func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	return map[string]func() error{
 		"acquire": func() error { _, err := b.try("free", "x"); return err },
 		"renew":   func() error { _, err := b.renew(g); return err },
-		"release": func() error { return b.Release(ctx, giveUp(g)) },
+		"release": func() error { return b.Release(ctx, releaseRequest(g)) },
 		"break": func() error {
 			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			return err
@@ -172,7 +172,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 						g := b.acquire("held", "a")
 						call := verbsOf(b, g)[verb]
 						// The fault hits every request, because azcosmos repeats some.
-						b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
+						b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
 						err := call()
 						b.account.Before(nil)
 						switch {
@@ -203,7 +203,7 @@ func TestEveryStatusOnReads(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				g := b.acquire("held", "a")
-				b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Status: status}))
+				b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Status: status}))
 				for _, call := range []func() error{
 					func() error { _, err := b.try("held", "x"); return err },
 					func() error { _, err := b.try("free", "x"); return err },
@@ -232,7 +232,7 @@ func TestEveryStatusOnReads(t *testing.T) {
 func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.try("warm", "up")
-		b.account.Before(on(cosmostest.CreateItem, cosmostest.Fault{Status: 409}))
+		b.account.Before(faultOn(cosmostest.CreateItem, cosmostest.Fault{Status: 409}))
 		b.account.Record()
 		_, err := b.try("n", "a")
 		requireUnknown(t, err)
@@ -244,7 +244,7 @@ func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 func TestEndlessConflictsAreUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: 412}))
+		b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Status: 412}))
 		b.account.Record()
 		_, err := b.renew(g)
 		requireUnknown(t, err)

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hanging is a credential whose first requests get no answer.
-type hanging struct {
+// hangingCredential is a credential whose first requests get no answer.
+type hangingCredential struct {
 	bearer
 	asked sync.Mutex
 	left  int // requests that hang
 }
 
-func (c *hanging) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c *hangingCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	c.asked.Lock()
 	hangs := c.left > 0
 	c.left--
@@ -39,7 +39,7 @@ func withHanging(t *testing.T, requests int, test func(t *testing.T, p *Provider
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{Token: valid})
 		test(t, b.process(func(o *Options) {
-			o.Key, o.Credential = "", &hanging{bearer: bearer{life: time.Hour}, left: requests}
+			o.Key, o.Credential = "", &hangingCredential{bearer: bearer{life: time.Hour}, left: requests}
 		}))
 	})
 }
@@ -51,12 +51,12 @@ func TestOneRequestForATokenThatHangsDoesNotHangTheProvider(t *testing.T) {
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := p.Acquire(short, wish("n", "a", time.Minute))
+		_, err := p.Acquire(short, acquireRequest("n", "a", time.Minute))
 		requireUnknown(t, err)
 		require.Equal(t, time.Second, time.Since(began))
 		for err != nil {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			_, err = p.Acquire(ctx, wish("n", "a", time.Minute))
+			_, err = p.Acquire(ctx, acquireRequest("n", "a", time.Minute))
 			cancel()
 		}
 		require.LessOrEqual(t, time.Since(began), 12*time.Second)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func good() Options {
+func validOptions() Options {
 	return Options{Endpoint: "https://a.documents.azure.com:443/", Key: testKey, Database: "db", Container: "c"}
 }
 
@@ -54,7 +54,7 @@ func TestBadOptionsAreInvalidAndSayWhich(t *testing.T) {
 		{"Options.Consistency", func(o *Options) { o.Consistency = "Eventual" }},
 		{"Options.Consistency", func(o *Options) { o.Consistency = "session" }},
 	} {
-		o := good()
+		o := validOptions()
 		test.change(&o)
 		_, err := Open(t.Context(), o)
 		var invalid *abstractions.InvalidError
@@ -62,7 +62,7 @@ func TestBadOptionsAreInvalidAndSayWhich(t *testing.T) {
 		require.Equal(t, test.field, invalid.Field)
 		require.NotEmpty(t, invalid.Want)
 	}
-	o := good()
+	o := validOptions()
 	o.Key, o.Auth.Mode = "", auth.ServicePrincipal
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, abstractions.ErrInvalid, "package auth's")
@@ -115,7 +115,7 @@ func TestConnectionStrings(t *testing.T) {
 	} {
 		got := Options{ConnectionString: text, Database: "db", Container: "c"}
 		require.NoError(t, got.readConnectionString())
-		require.Equal(t, good(), got)
+		require.Equal(t, validOptions(), got)
 		p, err := Open(t.Context(), Options{ConnectionString: text, Database: "db", Container: "c"})
 		require.NoError(t, err)
 		require.NoError(t, p.Close())
@@ -147,13 +147,13 @@ func TestOptionsAreReadFromJSON(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	o := good()
+	o := validOptions()
 	require.NoError(t, o.complete())
 	require.Equal(t, time.Hour, o.Retention)
 	require.Equal(t, 10*time.Second, o.Timeout)
 	require.Equal(t, 2*time.Second, o.ClockSkew)
-	require.Equal(t, 6*time.Second, openTest(t, good()).Capabilities().Lateness.Fixed)
-	require.True(t, openTest(t, good()).Capabilities().ReadsMayLag)
+	require.Equal(t, 6*time.Second, openTest(t, validOptions()).Capabilities().Lateness.Fixed)
+	require.True(t, openTest(t, validOptions()).Capabilities().ReadsMayLag)
 }
 
 // Names become IDs under the prefix, as documented.

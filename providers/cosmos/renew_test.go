@@ -14,11 +14,11 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "before"))
 		g := b.acquire("n", "a")
-		stateless := renewal(g)
+		stateless := renewRequest(g)
 		stateless.State = nil
 		for lag := 3; lag > 0; lag-- { // the renewal reads no document, or an earlier version
 			other := b.process() // has no session
-			b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: lag}))
+			b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: lag}))
 			require.NoError(t, other.Ping(t.Context()))
 			b.account.Record()
 			next, err := other.Renew(t.Context(), stateless)
@@ -37,8 +37,8 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
-		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Status: 404}))
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Status: 404}))
 		_, err := b.renew(g)
 		requireUnknown(t, err)
 		b.account.Before(nil)
@@ -98,12 +98,12 @@ func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
 		g := b.acquire("n", "a")
 		other := b.acquire("m", "b")
 		for _, state := range []any{other.State, "nonsense"} {
-			with := renewal(g)
+			with := renewRequest(g)
 			with.State = state
 			_, err := b.Renew(t.Context(), with)
 			require.NoError(t, err)
 		}
-		stranger := giveUp(g)
+		stranger := releaseRequest(g)
 		stranger.ID = "c"
 		require.NoError(t, b.Release(t.Context(), stranger))
 		require.True(t, b.inspect("n").Held)
@@ -116,7 +116,7 @@ func TestALateCopyOfAnAcquireNeverShortens(t *testing.T) {
 	for _, passed := range []time.Duration{0, time.Minute, 2*time.Minute - 4*time.Second, 2*time.Minute + 30*time.Second} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			g := b.acquire("n", "a")
-			longer := renewal(g)
+			longer := renewRequest(g)
 			longer.TTL = 3 * time.Minute
 			_, err := b.Renew(t.Context(), longer)
 			require.NoError(t, err)

@@ -57,7 +57,7 @@ func TestRequestsPerOperation(t *testing.T) {
 func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
 		b.account.Record()
 		next, err := b.renew(g) // with the earlier state
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem}, b.verbs(), "healed")
 
-		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(next); return err })
+		b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.renew(next); return err })
 		b.account.Record()
 		b.release(next)
 		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem, cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())

@@ -46,7 +46,7 @@ func (r *resent) Do(req *http.Request) (*http.Response, error) {
 	return nil, r.lost
 }
 
-func (b *bed) through(r *resent) *Provider {
+func (b *bed) openThrough(r *resent) *Provider {
 	r.next = b.pipe.Transport()
 	b.t.Cleanup(r.next.CloseIdleConnections)
 	return b.process(func(o *Options) { o.ClientOptions = clientOptions(r) })
@@ -60,8 +60,8 @@ func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				b.release(b.acquire("n", "x"))
 				r := &resent{lost: &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, errno)}, applied: true, status: 429}
-				p := b.through(r)
-				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+				p := b.openThrough(r)
+				_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 				require.NoError(t, err, "it was looked up")
 				require.Equal(t, 1, r.writes, errno)
 				require.Equal(t, abstractions.FingerprintOf("a"), b.inspect("n").Fingerprint)
@@ -76,7 +76,7 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "x"))
 		r := &resent{lost: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, status: 429}
-		_, err := b.through(r).Acquire(t.Context(), wish("n", "a", time.Minute))
+		_, err := b.openThrough(r).Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrThrottled)
 		require.Equal(t, 2, r.writes)
 		require.False(t, b.inspect("n").Held)
@@ -86,13 +86,13 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 func TestErrorsOfAWriteShowTheContextAlone(t *testing.T) {
 	write, read := &http.Request{Method: http.MethodPost}, &http.Request{Method: http.MethodGet}
 	reset := &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}
-	require.NotErrorIs(t, broke(t.Context(), write, reset), syscall.ETIMEDOUT)
-	require.ErrorContains(t, broke(t.Context(), write, reset), reset.Error())
-	require.ErrorIs(t, broke(t.Context(), read, reset), syscall.ETIMEDOUT)
-	require.ErrorIs(t, broke(t.Context(), write, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}), syscall.ETIMEDOUT)
-	require.ErrorIs(t, broke(t.Context(), write, context.DeadlineExceeded), context.DeadlineExceeded)
-	require.ErrorIs(t, broke(t.Context(), write, context.Canceled), context.Canceled)
-	require.NotErrorIs(t, broke(t.Context(), write, io.EOF), io.EOF)
+	require.NotErrorIs(t, requestError(t.Context(), write, reset), syscall.ETIMEDOUT)
+	require.ErrorContains(t, requestError(t.Context(), write, reset), reset.Error())
+	require.ErrorIs(t, requestError(t.Context(), read, reset), syscall.ETIMEDOUT)
+	require.ErrorIs(t, requestError(t.Context(), write, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}), syscall.ETIMEDOUT)
+	require.ErrorIs(t, requestError(t.Context(), write, context.DeadlineExceeded), context.DeadlineExceeded)
+	require.ErrorIs(t, requestError(t.Context(), write, context.Canceled), context.Canceled)
+	require.NotErrorIs(t, requestError(t.Context(), write, io.EOF), io.EOF)
 }
 
 // azcosmos may have sent a write twice: the first copy was applied, and the second
@@ -102,7 +102,7 @@ func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 		for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem} {
 			inBubble(t, func(t *testing.T, b *bed) {
 				g := b.acquire("n", "a")
-				b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err }) // makes the state old
+				b.loseReply(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err }) // makes the state old
 				refused := false
 				b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
 					if refused && op.Verb == verb {
@@ -140,9 +140,9 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 					}
 					return cosmostest.Fault{DelayReply: time.Second}
 				})
-				_, err := b.Renew(ctx, renewal(g))
+				_, err := b.Renew(ctx, renewRequest(g))
 				requireUnknown(t, err)
-				_, err = b.Renew(ctx, renewal(g)) // the context has ended
+				_, err = b.Renew(ctx, renewRequest(g)) // the context has ended
 				require.True(t, abstractions.NotApplied(err))
 				require.NotErrorIs(t, err, cause)
 			})
@@ -154,7 +154,7 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 			cancel(abstractions.ErrLost)
 			return cosmostest.Fault{Delay: time.Second}
 		})
-		_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
+		_, err := b.Acquire(ctx, acquireRequest("n", "a", time.Minute))
 		requireUnknown(t, err)
 	})
 }

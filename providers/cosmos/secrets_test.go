@@ -22,9 +22,9 @@ const secret = "czNjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 
 type shown struct{ credentialtest.Shown }
 
-// everything records the errors of all calls, and closes the provider.
-func (s *shown) everything(t *testing.T, p *Provider) {
-	g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+// recordAll records the errors of all calls, and closes the provider.
+func (s *shown) recordAll(t *testing.T, p *Provider) {
+	g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 	s.Show(g, err, &abstractions.Error{Op: "acquire", Err: err})
 	_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: time.Minute})
 	s.Show(err)
@@ -69,7 +69,7 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 		p, err := Open(t.Context(), o)
 		s.Show(err)
 		if err == nil {
-			s.everything(t, p)
+			s.recordAll(t, p)
 		}
 	}
 	s.Show(json.Unmarshal([]byte(`{"key": "`+secret+`", "nothing": 3}`), &Options{}))
@@ -90,9 +90,9 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	for _, o := range []auth.Options{server.ClientSecret(), server.ManagedIdentity(), server.Federated()} {
 		options := Options{Endpoint: service.URL, Auth: o, Database: "d", Container: "c"}
 		s.Show(options)
-		s.everything(t, openTest(t, options))
+		s.recordAll(t, openTest(t, options))
 		server.Fail(500)
-		s.everything(t, openTest(t, options))
+		s.recordAll(t, openTest(t, options))
 		server.Fail(0)
 	}
 	s.Hides(t, server.Secrets()...)

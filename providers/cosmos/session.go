@@ -23,14 +23,14 @@ type sessions struct {
 	tokens map[string]string // by partition key range
 }
 
-// keep stores the session tokens of a reply: range:token, several separated by commas.
-func (s *sessions) keep(header string) {
+// add stores the session tokens of a reply: range:token, several separated by commas.
+func (s *sessions) add(header string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for part := range strings.SplitSeq(header, ",") {
 		id, token, ok := strings.Cut(part, ":")
 		known := s.tokens[id]
-		if !ok || known != "" && older(token, known) {
+		if !ok || known != "" && isOlder(token, known) {
 			continue
 		}
 		if s.tokens == nil || len(s.tokens) >= maxRanges && known == "" {
@@ -40,8 +40,8 @@ func (s *sessions) keep(header string) {
 	}
 }
 
-// all returns the tokens in the form of a request header, or nil.
-func (s *sessions) all() *string {
+// header returns the tokens in the form of a request header, or nil.
+func (s *sessions) header() *string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var parts []string
@@ -63,14 +63,14 @@ func (s *sessions) drop() {
 	s.tokens = nil
 }
 
-// older compares two tokens of a range: version#globalLSN#... or an LSN alone.
-func older(token, than string) bool {
-	version, lsn := numbers(token)
-	thanVersion, thanLSN := numbers(than)
+// isOlder compares two tokens of a range: version#globalLSN#... or an LSN alone.
+func isOlder(token, than string) bool {
+	version, lsn := parseToken(token)
+	thanVersion, thanLSN := parseToken(than)
 	return cmp.Or(cmp.Compare(version, thanVersion), cmp.Compare(lsn, thanLSN)) < 0
 }
 
-func numbers(token string) (version, lsn int64) {
+func parseToken(token string) (version, lsn int64) {
 	parts := strings.Split(token, "#")
 	if len(parts) == 1 {
 		parts = []string{"", token}

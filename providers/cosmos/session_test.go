@@ -12,20 +12,20 @@ import (
 
 func TestSessionTokensOnlyAdvance(t *testing.T) {
 	var s sessions
-	require.Nil(t, s.all())
+	require.Nil(t, s.header())
 	for _, step := range []struct{ header, first, second string }{
 		{"", "", ""}, {"nonsense", "", ""},
 		{"0:-1#5", "-1#5", ""}, {"0:-1#4", "-1#5", ""}, {"0:-1#12#3=7", "-1#12#3=7", ""}, {"0:-1#11", "-1#12#3=7", ""},
 		{"1:7", "-1#12#3=7", "7"}, {"1:6,0:2#1", "2#1", "7"}, {"1:8", "2#1", "8"},
 	} {
-		s.keep(step.header)
+		s.add(step.header)
 		require.Equal(t, []string{step.first, step.second}, []string{s.tokens["0"], s.tokens["1"]}, step.header)
 	}
-	require.ElementsMatch(t, []string{"0:2#1", "1:8"}, strings.Split(*s.all(), ","))
+	require.ElementsMatch(t, []string{"0:2#1", "1:8"}, strings.Split(*s.header(), ","))
 	s.drop()
-	require.Nil(t, s.all())
+	require.Nil(t, s.header())
 	for i := range 10 * maxRanges {
-		s.keep(fmt.Sprintf("%d:1", i))
+		s.add(fmt.Sprintf("%d:1", i))
 	}
 	require.LessOrEqual(t, len(s.tokens), maxRanges)
 }
@@ -34,7 +34,7 @@ func TestSessionTokensOnlyAdvance(t *testing.T) {
 // that caused conflicts.
 func TestReadsSeeWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
+		b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
 		g := b.acquire("n", "a")
 		require.True(t, b.inspect("n").Held)
 		g, err := b.renew(g)
@@ -43,13 +43,13 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 		_, err = b.renew(g)
 		require.NoError(t, err)
 		other := b.process()
-		_, err = other.Acquire(t.Context(), wish("n", "b", time.Minute))
+		_, err = other.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 		require.Error(t, err)
 		b.release(g)
 		require.False(t, b.inspect("n").Held)
-		next, err := other.Acquire(t.Context(), wish("n", "c", time.Minute))
+		next, err := other.Acquire(t.Context(), acquireRequest("n", "c", time.Minute))
 		if err != nil { // it has read an earlier version
-			next, err = other.Acquire(t.Context(), wish("n", "c", time.Minute))
+			next, err = other.Acquire(t.Context(), acquireRequest("n", "c", time.Minute))
 		}
 		require.NoError(t, err)
 		require.Greater(t, next.Token, g.Token)
@@ -61,7 +61,7 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 func TestALostSessionIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.sessions().keep("0:-1#99999") // of a region that has failed since
+		b.sessions().add("0:-1#99999") // of a region that has failed since
 		_, err := b.try("n", "b")
 		requireUnknown(t, err)
 		require.True(t, b.inspect("n").Held)

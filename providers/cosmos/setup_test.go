@@ -24,7 +24,7 @@ func TestAMissingContainerIsCreatedOnDemand(t *testing.T) {
 		var all sync.WaitGroup
 		for _, p := range []*Provider{b.process(create), b.process(create), b.process(create)} {
 			all.Go(func() {
-				_, err := p.Acquire(t.Context(), wish("n", abstractions.NewID(), time.Minute))
+				_, err := p.Acquire(t.Context(), acquireRequest("n", abstractions.NewID(), time.Minute))
 				if err != nil {
 					require.ErrorIs(t, err, abstractions.ErrHeld)
 				}
@@ -46,13 +46,13 @@ func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				p := b.process(func(o *Options) { o.Database, o.Container = account.db, account.container })
 				for range 2 {
-					_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+					_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 					require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 					require.ErrorContains(t, err, "az cosmosdb sql container create -g GROUP -a ACCOUNT -d "+account.db+" -n "+account.container+" -p /id --partition-key-version 2")
 					require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
 				}
 				b.account.AddContainer(account.db, account.container, "/id")
-				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+				_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 				require.NoError(t, err, "as soon as it is there")
 			})
 		})
@@ -87,13 +87,13 @@ func valid(token string) error {
 	return err
 }
 
-func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
+func TestAnIdentityThatMayNotCreateLearnsWhatToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{Token: valid})
 		p := b.process(func(o *Options) {
 			o.Key, o.Credential, o.Create, o.Container = "", &bearer{life: time.Hour}, true, "missing"
 		})
-		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "this identity may not create containers")
 		require.ErrorContains(t, err, "az cosmosdb sql container create")
@@ -113,7 +113,7 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.account.AddContainer(testDatabase, "odd", path)
 			p := b.process(func(o *Options) { o.Container = "odd"; change(o) })
-			_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp, path)
 		})
 	}
@@ -121,9 +121,9 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.account.AddContainer(testDatabase, "fine", path)
 			p := b.process(func(o *Options) { o.Container = "fine" })
-			g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			g, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 			require.NoError(t, err, path)
-			_, err = p.Renew(t.Context(), renewal(g))
+			_, err = p.Renew(t.Context(), renewRequest(g))
 			require.NoError(t, err)
 		})
 	}
@@ -141,11 +141,11 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			other := b.process(func(o *Options) { o.Create = create })
 			if !create {
-				_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+				_, err := other.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 				require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 				b.account.AddContainer(testDatabase, testContainer, "/id")
 			}
-			next, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+			next, err := other.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 			require.NoError(t, err)
 			require.Greater(t, next.Token, lease.Token())
 			<-lease.Done()
@@ -161,18 +161,18 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 func TestAContainerIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		p := b.process(func(o *Options) { o.Create = true })
-		first, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		first, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.NoError(t, err)
 		b.account.DropContainer(testDatabase, testContainer)
 		time.Sleep(time.Second)
-		next, err := p.Acquire(t.Context(), wish("n", "b", time.Minute))
+		next, err := p.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 		require.NoError(t, err)
 		require.Greater(t, next.Token, first.Token)
-		_, err = p.Renew(t.Context(), renewal(first))
+		_, err = p.Renew(t.Context(), renewRequest(first))
 		requireLost(t, abstractions.LostTaken, err)
 
 		b.account.DropContainer(testDatabase, testContainer)
-		_, err = p.Renew(t.Context(), renewal(next))
+		_, err = p.Renew(t.Context(), renewRequest(next))
 		requireLost(t, abstractions.LostGone, err)
 	})
 }
@@ -182,7 +182,7 @@ func TestDatabasesAndContainersMayHaveAnyName(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, name := range []string{"my leases", "größe", "a+b", "日本", "x'y", "a&b=c"} {
 			p := b.process(func(o *Options) { o.Database, o.Container, o.Create = name, name, true })
-			_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			_, err := p.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 			require.NoError(t, err, name)
 			body, _ := b.account.Container(name, name)
 			require.NotEmpty(t, body)

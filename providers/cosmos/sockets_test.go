@@ -66,7 +66,7 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 // answers.
 func TestConformanceNPM(t *testing.T) {
 	servertest.Long(t)
-	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
+	h := socketHarness(Options{URL: requireEnv(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
 	plain := h.New
 	h.New = func(t testing.TB) abstractions.Provider {
 		p := plain(t).(*Provider)
@@ -114,20 +114,20 @@ func socketHarness(o Options) providertest.Harness {
 		New:  open,
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t) },
 		Unreachable: func(t testing.TB) abstractions.Provider {
-			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
+			return openTest(t, Options{Endpoint: silentAddress(t), Key: testKey, Database: "d", Container: "c"})
 		},
 	}
 }
 
-// silent returns the address of a server that accepts connections and never answers.
-func silent(t testing.TB) string {
+// silentAddress returns the address of a server that accepts connections and never answers.
+func silentAddress(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return "http://" + listener.Addr().String()
 }
 
-// required returns the environment variable of a server that the tests need.
-func required(t testing.TB, variable string) string {
+// requireEnv returns the environment variable of a server that the tests need.
+func requireEnv(t testing.TB, variable string) string {
 	return servertest.Require(t, variable)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagging lets a replica without the last writes answer reads. The replica has the
+// lagReplica lets a replica without the last writes answer reads. The replica has the
 // writes that the session has seen: a new process has seen none of them yet.
-func (b *bed) lagging(writes int) {
-	b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
+func (b *bed) lagReplica(writes int) {
+	b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
 // A stale read does not grant a broken claim again, whatever its remaining time.
@@ -21,19 +21,19 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				ctx := t.Context()
-				g, err := b.Acquire(ctx, wish("n", "a", ttl))
+				g, err := b.Acquire(ctx, acquireRequest("n", "a", ttl))
 				require.NoError(t, err)
 				_, err = b.process().Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token, Immediate: true})
 				require.NoError(t, err)
 				other := b.process()
-				next, err := other.Acquire(ctx, wish("n", "b", time.Minute))
+				next, err := other.Acquire(ctx, acquireRequest("n", "b", time.Minute))
 				require.NoError(t, err)
-				b.lagging(2)
+				b.lagReplica(2)
 				_, err = b.try("n", "a")
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.account.Before(nil)
 				require.Equal(t, abstractions.FingerprintOf("b"), b.inspect("n").Fingerprint)
-				_, err = other.Renew(ctx, renewal(next))
+				_, err = other.Renew(ctx, renewRequest(next))
 				require.NoError(t, err)
 			})
 		})
@@ -45,11 +45,11 @@ func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, ttl := range []time.Duration{abstractions.Infinite, time.Hour} {
 			name := ttl.String()
-			g, err := b.Acquire(t.Context(), wish(name, "a", ttl))
+			g, err := b.Acquire(t.Context(), acquireRequest(name, "a", ttl))
 			require.NoError(t, err)
 			before := b.inspect(name)
 			b.account.Record()
-			again, err := b.Acquire(t.Context(), wish(name, "a", time.Minute))
+			again, err := b.Acquire(t.Context(), acquireRequest(name, "a", time.Minute))
 			require.NoError(t, err)
 			require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())
 			require.Equal(t, g.Token, again.Token)
@@ -72,7 +72,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 					b.release(b.acquire("n", "a"))
 					g := b.acquire("n", "b")
 					operator := b.process()
-					b.lagging(lag)
+					b.lagReplica(lag)
 					req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 					if byToken {
 						req.IfToken = g.Token
@@ -103,7 +103,7 @@ func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 		b.release(g)
 		next := b.acquire("n", "b")
 		operator := b.process()
-		b.lagging(2)
+		b.lagReplica(2)
 		_, err = operator.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		requireUnknown(t, err)
 		_, err = b.renew(next)

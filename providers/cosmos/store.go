@@ -40,8 +40,8 @@ type document struct {
 // Get reads the document of a key.
 func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	var response azcosmos.ItemResponse
-	header, err := s.ask(ctx, func(c *container) (_ azcosmos.Response, err error) {
-		options := azcosmos.ItemOptions{SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency()}
+	header, err := s.withContainer(ctx, func(c *container) (_ azcosmos.Response, err error) {
+		options := azcosmos.ItemOptions{SessionToken: s.sessions.header(), ConsistencyLevel: s.consistency()}
 		response, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
 		return response.Response, err
 	})
@@ -72,7 +72,7 @@ func itemOf(body []byte, now time.Time) (cas.Item, error) {
 // read.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	item := cas.Item{Key: old.Key, Data: data}
-	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
+	_, err := s.withContainer(ctx, func(c *container) (azcosmos.Response, error) {
 		fields := map[string]any{"id": old.Key, "lease": json.RawMessage(data), "ttl": s.timeToLive(r)}
 		body, err := json.Marshal(c.withPartitionKey(fields, old.Key))
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 		var response azcosmos.ItemResponse
 		if old.Version == "" {
 			response, err = c.CreateItem(ctx, id, body, nil)
-			err = whole(err)
+			err = containerError(err)
 		} else {
 			response, err = c.ReplaceItem(ctx, id, old.Key, body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&old.Version)})
 		}
@@ -94,7 +94,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 
 // Delete deletes the version with the ETag that was read.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
-	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
+	_, err := s.withContainer(ctx, func(c *container) (azcosmos.Response, error) {
 		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&item.Version)}
 		response, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(item.Key), item.Key, &options)
 		return response.Response, err
@@ -178,7 +178,7 @@ func placeOf(after string) (before int64, continuation string, err error) {
 func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []cas.Item, next string, err error) {
 	text := "SELECT * FROM c WHERE STARTSWITH(c.id, @id)"
 	options := azcosmos.QueryOptions{
-		SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency(),
+		SessionToken: s.sessions.header(), ConsistencyLevel: s.consistency(),
 		PageSizeHint: int32(limit), QueryParameters: []azcosmos.QueryParameter{{Name: "@id", Value: prefix}},
 	}
 	if before != 0 {
@@ -189,9 +189,9 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 		options.ContinuationToken = &continuation
 	}
 	var response azcosmos.QueryItemsResponse
-	header, err := s.ask(ctx, func(c *container) (_ azcosmos.Response, err error) {
+	header, err := s.withContainer(ctx, func(c *container) (_ azcosmos.Response, err error) {
 		response, err = c.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &options).NextPage(ctx)
-		return response.Response, whole(err)
+		return response.Response, containerError(err)
 	})
 	if err != nil {
 		return nil, "", err
@@ -223,9 +223,9 @@ func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	return &level
 }
 
-// ask makes a request once the container is known. If the container has gone and may be
+// withContainer makes a request once the container is known. If the container has gone and may be
 // created, ask makes the request once more.
-func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Response, error)) (header http.Header, err error) {
+func (s *store) withContainer(ctx context.Context, request func(c *container) (azcosmos.Response, error)) (header http.Header, err error) {
 	for range 2 {
 		c, err := s.connection.container(ctx)
 		if err != nil {
@@ -235,7 +235,7 @@ func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Re
 		if classOf(err) == noContainer {
 			err = fmt.Errorf("%w: %w", errNoContainer, err)
 		}
-		header, err = s.observe(response, err)
+		header, err = s.keepSession(response, err)
 		if !errors.Is(err, errNoContainer) {
 			return header, err
 		}
@@ -249,21 +249,21 @@ func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Re
 	return nil, fmt.Errorf("%w: the container was created and is not visible yet", abstractions.ErrUnavailable)
 }
 
-// observe keeps the session token of a reply, even of a refusal, so that the next read
+// keepSession keeps the session token of a reply, even of a refusal, so that the next read
 // sees the write that caused the refusal. Tokens that the service does not honour are
 // dropped: the next read sends no tokens, and azcosmos has already tried the write
 // region.
-func (s *store) observe(response azcosmos.Response, err error) (http.Header, error) {
+func (s *store) keepSession(response azcosmos.Response, err error) (http.Header, error) {
 	status, header := statusOf(err)
 	if response.RawResponse != nil {
 		header = response.RawResponse.Header
 	}
-	s.sessions.keep(header.Get("x-ms-session-token"))
+	s.sessions.add(header.Get("x-ms-session-token"))
 	if date, none := httpguard.Date(header); none == nil {
 		s.date.Store(date.Unix())
 	}
 	if status.code == http.StatusNotFound && status.sub != 0 {
 		s.sessions.drop()
 	}
-	return header, brief(err)
+	return header, shortError(err)
 }

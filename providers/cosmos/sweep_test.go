@@ -18,12 +18,12 @@ import (
 func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		other := b.process(func(o *Options) { o.Prefix = "other" })
-		_, err := other.Acquire(t.Context(), wish("theirs", "a", time.Minute))
+		_, err := other.Acquire(t.Context(), acquireRequest("theirs", "a", time.Minute))
 		require.NoError(t, err)
-		infinite := wish("infinite", "a", abstractions.Infinite)
+		infinite := acquireRequest("infinite", "a", abstractions.Infinite)
 		_, err = b.Acquire(t.Context(), infinite)
 		require.NoError(t, err)
-		_, err = b.Acquire(t.Context(), wish("long", "a", 100*time.Hour))
+		_, err = b.Acquire(t.Context(), acquireRequest("long", "a", 100*time.Hour))
 		require.NoError(t, err)
 		for i := range 250 {
 			g := b.acquire(fmt.Sprintf("reply/%d", i), "a")
@@ -58,10 +58,10 @@ func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 		b.release(b.acquire("n", "a"))
 		time.Sleep(2 * providerkit.DefaultRetention)
 		other := b.process()
-		b.account.Before(on(cosmostest.DeleteItem, cosmostest.Fault{Delay: 10 * time.Second}))
+		b.account.Before(faultOn(cosmostest.DeleteItem, cosmostest.Fault{Delay: 10 * time.Second}))
 		go func() {
 			time.Sleep(5 * time.Second)
-			_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+			_, err := other.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 			require.NoError(t, err)
 		}()
 		ctx := t.Context()
@@ -134,12 +134,12 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.acquire("n", "a")
-			b.account.Before(on(cosmostest.QueryItems, status))
+			b.account.Before(faultOn(cosmostest.QueryItems, status))
 			_, err := b.List(t.Context(), abstractions.ListRequest{})
 			require.ErrorIs(t, err, want, "%+v", status)
 			_, err = b.Sweep(t.Context())
 			require.ErrorIs(t, err, want, "%+v", status)
-			b.account.Before(on(cosmostest.DeleteItem, status))
+			b.account.Before(faultOn(cosmostest.DeleteItem, status))
 			time.Sleep(2 * providerkit.DefaultRetention)
 			_, err = b.Sweep(t.Context())
 			if status == (cosmostest.Fault{Status: 404}) {
@@ -153,6 +153,6 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 
 // T127: a token from a clock that was ahead is forgotten, and later tokens are still
 // greater.
-func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
+func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) { recordstest.Floor(t, b.Provider, &b.Provider.driver.Records) })
 }

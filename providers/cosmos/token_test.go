@@ -37,7 +37,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					delete(b)
-					taken, err := next.Acquire(t.Context(), wish("n", "b", time.Minute))
+					taken, err := next.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 					require.NoError(t, err)
 					require.Greater(t, taken.Token, g.Token)
 					_, err = b.renew(g)

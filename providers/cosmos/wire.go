@@ -22,11 +22,11 @@ import (
 // answers also show whether the account accepts writes in several regions, so wire
 // makes no further request.
 type wire struct {
-	next     httpguard.Doer
-	own      *http.Transport // made by newWire; nil if next is the application's
-	lifetime context.Context
-	account  *url.URL    // Options.Endpoint
-	several  atomic.Bool // several write regions
+	next           httpguard.Doer
+	own            *http.Transport // made by newWire; nil if next is the application's
+	lifetime       context.Context
+	account        *url.URL    // Options.Endpoint
+	severalRegions atomic.Bool // several write regions
 }
 
 // accountTimeout bounds a read of the account.
@@ -52,24 +52,24 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, accountTimeout)
 		defer cancel()
 	}
-	response, err := w.next.Do(w.toAccount(req.WithContext(ctx)))
+	response, err := w.next.Do(w.keepInAccount(req.WithContext(ctx)))
 	if err != nil {
-		return nil, broke(ctx, req, err)
+		return nil, requestError(ctx, req, err)
 	}
 	body := httpguard.Body(response)
 	if !isOwn(req, response, body) {
-		return nil, broke(ctx, req, httpguard.Foreign("Cosmos DB", response, body))
+		return nil, requestError(ctx, req, httpguard.Foreign("Cosmos DB", response, body))
 	}
 	if isAccount(req) && response.StatusCode == http.StatusOK {
-		w.several.Store(accountOf(body).Several)
+		w.severalRegions.Store(accountOf(body).Several)
 	}
 	return response, nil
 }
 
-// broke returns the error of a request without an answer, with the error of its context
+// requestError returns the error of a request without an answer, with the error of its context
 // if the context has ended. Package net/http reports the context's cause, which is the
 // caller's own, so only the text of the cause is kept.
-func broke(ctx context.Context, req *http.Request, err error) error {
+func requestError(ctx context.Context, req *http.Request, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		err = fmt.Errorf("%w: %v", ended, err)
 	}

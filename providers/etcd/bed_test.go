@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// named returns the URL of a member.
-func named(t testing.TB) string {
+// serverURL returns the URL of a member.
+func serverURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_ETCD")
 }
@@ -22,8 +22,8 @@ func open(t testing.TB, options Options) *Provider {
 	return p
 }
 
-// silent returns a provider whose member accepts connections and never answers.
-func silent(t testing.TB) *Provider {
+// silentProvider returns a provider whose member accepts connections and never answers.
+func silentProvider(t testing.TB) *Provider {
 	o := Options{Endpoints: []string{faulttest.Silent(t)}}
 	require.NoError(t, o.complete())
 	p := newProvider(o)

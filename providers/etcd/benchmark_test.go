@@ -31,9 +31,9 @@ func BenchmarkCycle(b *testing.B) {
 	b.Run("leasing", func(b *testing.B) {
 		p := c.open()
 		for b.Loop() {
-			g, err := p.Acquire(ctx, wish("n", abstractions.NewID(), time.Minute))
+			g, err := p.Acquire(ctx, acquireRequest("n", abstractions.NewID(), time.Minute))
 			require.NoError(b, err)
-			require.NoError(b, p.Release(ctx, giveUp(g)))
+			require.NoError(b, p.Release(ctx, releaseRequest(g)))
 		}
 	})
 	b.Run("mutex", func(b *testing.B) {

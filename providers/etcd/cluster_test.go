@@ -138,8 +138,8 @@ func (c *cluster) status(ctx context.Context, addr string) (*clientv3.StatusResp
 	return c.client.Status(ctx, addr)
 }
 
-// move makes the leader hand over to another member that answers.
-func (c *cluster) move() {
+// moveLeader makes the leader hand over to another member that answers.
+func (c *cluster) moveLeader() {
 	servertest.Eventually(c.t, "another member leads", func(ctx context.Context) (err error) {
 		old := c.leader()
 		alone, err := clientv3.New(clientv3.Config{Endpoints: c.addrs[old : old+1], Logger: zap.NewNop()})
@@ -184,21 +184,21 @@ func (c *cluster) raise(alarm pb.AlarmType) {
 	require.NoError(c.t, err)
 }
 
-func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(name, id string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "test", TTL: ttl}
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
-func giveUp(g abstractions.Grant) abstractions.ReleaseRequest {
+func releaseRequest(g abstractions.Grant) abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
 func acquire(t testing.TB, p *Provider, name, id string, ttl time.Duration) abstractions.Grant {
 	t.Helper()
-	g, err := p.Acquire(t.Context(), wish(name, id, ttl))
+	g, err := p.Acquire(t.Context(), acquireRequest(name, id, ttl))
 	require.NoError(t, err)
 	return g
 }
@@ -209,7 +209,7 @@ func obtain(t testing.TB, p *Provider, name, id string, ttl time.Duration) (g ab
 	servertest.Eventually(t, "the name is free", func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		g, err = p.Acquire(ctx, wish(name, id, ttl))
+		g, err = p.Acquire(ctx, acquireRequest(name, id, ttl))
 		return err
 	})
 	return g

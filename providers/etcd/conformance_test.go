@@ -12,7 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	o := Options{URL: named(t), Prefix: "conformance/" + abstractions.NewID()}
+	o := Options{URL: serverURL(t), Prefix: "conformance/" + abstractions.NewID()}
 	providertest.Run(t, providertest.Harness{
 		New:  func(t testing.TB) abstractions.Provider { return open(t, o) },
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, o) },
@@ -38,6 +38,6 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, err)
 		},
 		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
-		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silentProvider(t) },
 	})
 }

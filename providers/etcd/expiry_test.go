@@ -11,7 +11,7 @@ import (
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	t.Parallel()
-	o := Options{URL: named(t), Prefix: "expiry"}
+	o := Options{URL: serverURL(t), Prefix: "expiry"}
 	faulttest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, o) }, nil)
 }
 
@@ -19,11 +19,11 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
-	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.move)
+	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.moveLeader)
 }
 
 // One member of the cluster fails, and the others continue.
-func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	faulttest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		c := newCluster(t, 3)
@@ -35,7 +35,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 		faulttest.LossIsReportedAfter(t, ttl, c.open(0), c.open(1, 2), func() func() {
 			c.members[0].Pause()
 			if c.leader() != 0 {
-				c.move()
+				c.moveLeader()
 			}
 			return c.members[0].Resume
 		})

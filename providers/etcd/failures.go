@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	needsRole = "a role with readwrite on the prefix is needed"
-	unlimited = "allow 128 operations in a transaction: --max-txn-ops"
+	adviceRole   = "a role with readwrite on the prefix is needed"
+	adviceTxnOps = "allow 128 operations in a transaction: --max-txn-ops"
 )
 
-// own maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
+// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
 // code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It decides nothing about the
-// connection: gRPC closes connections that fail, and the function elsewhere avoids learners.
-var own = map[string]providerkit.Meaning{
+// connection: gRPC closes connections that fail, and the function retryOnLearner avoids learners.
+var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started has no version yet
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthFailed):             {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserEmpty):              {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserNotFound):           {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCRoleNotFound):           {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied):       {Class: providerkit.Denied, Advice: needsRole},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken):       {Class: providerkit.Denied, Advice: needsRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthFailed):             {Class: providerkit.Denied, Advice: adviceRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserEmpty):              {Class: providerkit.Denied, Advice: adviceRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserNotFound):           {Class: providerkit.Denied, Advice: adviceRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCRoleNotFound):           {Class: providerkit.Denied, Advice: adviceRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied):       {Class: providerkit.Denied, Advice: adviceRole},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken):       {Class: providerkit.Denied, Advice: adviceRole},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthNotEnabled):         {Class: providerkit.NotSetUp, Advice: "enable authentication, or leave Username out"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCClusterIDMismatch):      {Class: providerkit.NotSetUp, Advice: "endpoints must be members of one cluster"},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCTooManyOps):             {Class: providerkit.NotSetUp, Advice: unlimited},
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCTooManyOps):             {Class: providerkit.NotSetUp, Advice: adviceTxnOps},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooLarge):        {Class: providerkit.Invalid},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCLeaseTTLTooLarge):       {Class: providerkit.Invalid},
 }
@@ -49,17 +49,17 @@ func textOf(err error) string {
 	return rpctypes.ErrorDesc(err)
 }
 
-// is reports whether an error is one of etcd's own.
-func is(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
+// isEtcdError reports whether an error is one of etcd's own.
+func isEtcdError(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
-// elsewhere makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected
-// endpoints in turn, and other callers use some of the turns. After four rounds elsewhere pauses between attempts, since the client may
+// retryOnLearner makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected
+// endpoints in turn, and other callers use some of the turns. After four rounds retryOnLearner pauses between attempts, since the client may
 // not be connected to the voting members yet.
-func elsewhere[T any](ctx context.Context, client *clientv3.Client, request func() (T, error)) (T, error) {
+func retryOnLearner[T any](ctx context.Context, client *clientv3.Client, request func() (T, error)) (T, error) {
 	members, pause := len(client.Endpoints()), 5*time.Millisecond
 	for attempt := 1; ; attempt++ {
 		answer, err := request()
-		if members == 1 || !is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
+		if members == 1 || !isEtcdError(err, rpctypes.ErrGRPCNotSupportedForLearner) {
 			return answer, err
 		}
 		if attempt < 4*members {
@@ -77,13 +77,13 @@ func elsewhere[T any](ctx context.Context, client *clientv3.Client, request func
 // Classify uses etcd's own errors, and otherwise the codes of gRPC. Only the text distinguishes a failed dial from a lost connection,
 // so both are Unknown.
 func (*driver) Classify(err error) providerkit.Meaning {
-	if ofCredentials(err) {
+	if isCredentialError(err) {
 		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}
 	}
 	if err == nil {
 		return providerkit.Meaning{}
 	}
-	if m, known := own[textOf(err)]; known {
+	if m, known := meanings[textOf(err)]; known {
 		return m
 	}
 	code := status.Code(err)
@@ -92,7 +92,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	}
 	switch code {
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return providerkit.Meaning{Class: providerkit.Denied, Advice: needsRole}
+		return providerkit.Meaning{Class: providerkit.Denied, Advice: adviceRole}
 	case codes.ResourceExhausted:
 		return providerkit.Meaning{Class: providerkit.Refused}
 	case codes.Unimplemented:
@@ -103,9 +103,9 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	return providerkit.Meaning{}
 }
 
-// ofCredentials reports whether an error comes from credentials that an application's Client adds to each call. gRPC 1.84
+// isCredentialError reports whether an error comes from credentials that an application's Client adds to each call. gRPC 1.84
 // gives such errors any code and marks them by text alone (internal/transport/http2_client.go, getTrAuthData and
 // getCallAuthData).
-func ofCredentials(err error) bool {
+func isCredentialError(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "per-RPC creds")
 }

@@ -21,29 +21,29 @@ const (
 	// perStream is the number of renewals that share a stream: a member handles them one by one,
 	// with a request to the leader for each.
 	perStream = 32
-	// perLook bounds the claims of a read transaction, with two conditions each: etcd accepts 128 operations, unless
+	// perCheck bounds the claims of a read transaction, with two conditions each: etcd accepts 128 operations, unless
 	// --max-txn-ops differs.
-	perLook = 64
+	perCheck = 64
 )
 
 // keeper renews claims. Claims that are due at the same time share requests. Streams stay open for later renewals: with
 // a password, etcd checks the password for each new stream, by bcrypt.
 type keeper struct {
-	client  *clientv3.Client
-	calls   *batch.Batcher[*prolongation]
-	ctx     context.Context // of all streams
-	stop    context.CancelFunc
-	perLook atomic.Int64 // as the constant, or the number that the members accept
-	mu      sync.Mutex
-	idle    []*stream
+	client   *clientv3.Client
+	calls    *batch.Batcher[*renewal]
+	ctx      context.Context // of all streams
+	stop     context.CancelFunc
+	perCheck atomic.Int64 // as the constant, or the number that the members accept
+	mu       sync.Mutex
+	idle     []*stream
 }
 
-// prolongation is a renewal of one claim.
-type prolongation struct {
+// renewal is a renewal of one claim.
+type renewal struct {
 	batch.Outcome
-	lease  clientv3.LeaseID
-	stands []clientv3.Cmp // two: the claim's key has the same value, and the record the same revision
-	term   uint64         // the Raft term of the member that answered
+	lease      clientv3.LeaseID
+	conditions []clientv3.Cmp // two: the claim's key has the same value, and the record the same revision
+	term       uint64         // the Raft term of the member that answered
 }
 
 // errFormerLeader is the error of a lease that was perhaps prolonged by a member that was stopped while another was elected. Such
@@ -58,7 +58,7 @@ type stream struct {
 
 func newKeeper(client *clientv3.Client) *keeper {
 	k := &keeper{client: client}
-	k.perLook.Store(perLook)
+	k.perCheck.Store(perCheck)
 	k.calls = batch.New(k.renewMany, batch.UntilItLeaves)
 	k.ctx, k.stop = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	return k
@@ -66,11 +66,11 @@ func newKeeper(client *clientv3.Client) *keeper {
 
 // renewMany prolongs the leases of claims by their TTLs, counted from the arrival of the requests, and then checks that the
 // claims are unchanged. A missing lease or claim leads to ErrConflict.
-func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
+func (k *keeper) renewMany(ctx context.Context, all []*renewal, _ bool) {
 	var streams providerkit.Group
 	for part := range slices.Chunk(all, perStream) {
 		streams.Go(func() error {
-			k.prolong(ctx, part)
+			k.keepAlive(ctx, part)
 			return nil
 		}, func(err error) {
 			for i := 0; err != nil && i < len(part); i++ {
@@ -79,14 +79,14 @@ func (k *keeper) renewMany(ctx context.Context, all []*prolongation, _ bool) {
 		})
 	}
 	streams.Wait()
-	alive := slices.DeleteFunc(slices.Clone(all), func(p *prolongation) bool { return p.Err() != nil })
-	for part := range slices.Chunk(alive, int(k.perLook.Load())) {
-		k.look(ctx, part)
+	alive := slices.DeleteFunc(slices.Clone(all), func(p *renewal) bool { return p.Err() != nil })
+	for part := range slices.Chunk(alive, int(k.perCheck.Load())) {
+		k.check(ctx, part)
 	}
 }
 
-// prolong sends KeepAlives over an idle or a new stream.
-func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
+// keepAlive sends KeepAlives over an idle or a new stream.
+func (k *keeper) keepAlive(ctx context.Context, part []*renewal) {
 	k.mu.Lock()
 	if len(k.idle) == 0 {
 		own, cancel := context.WithCancel(k.ctx)
@@ -96,7 +96,7 @@ func (k *keeper) prolong(ctx context.Context, part []*prolongation) {
 	k.idle = k.idle[1:]
 	k.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.cancel)
-	_, err := elsewhere(ctx, k.client, func() (none struct{}, err error) { return none, s.prolong(k.client, part) })
+	_, err := retryOnLearner(ctx, k.client, func() (none struct{}, err error) { return none, s.keepAlive(k.client, part) })
 	good := stop() && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,7 @@ func (k *keeper) drop() {
 	k.idle = nil
 }
 
-func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err error) {
+func (s *stream) keepAlive(client *clientv3.Client, part []*renewal) (err error) {
 	if s.Lease_LeaseKeepAliveClient == nil {
 		s.Lease_LeaseKeepAliveClient, err = pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(s.ctx)
 	}
@@ -140,18 +140,18 @@ func (s *stream) prolong(client *clientv3.Client, part []*prolongation) (err err
 	return err
 }
 
-// look fails the renewals whose claim or record has changed. The transaction is a linearizable read, because it reads a key.
-func (k *keeper) look(ctx context.Context, all []*prolongation) {
-	var stand []clientv3.Cmp
+// check fails the renewals whose claim or record has changed. The transaction is a linearizable read, because it reads a key.
+func (k *keeper) check(ctx context.Context, all []*renewal) {
+	var conditions []clientv3.Cmp
 	for _, p := range all {
-		stand = append(stand, p.stands...)
+		conditions = append(conditions, p.conditions...)
 	}
-	answer, err := txn(ctx, k.client, stand, clientv3.OpGet(string(stand[0].KeyBytes()), clientv3.WithKeysOnly()))
+	answer, err := txn(ctx, k.client, conditions, clientv3.OpGet(string(conditions[0].KeyBytes()), clientv3.WithKeysOnly()))
 	switch half := len(all) / 2; {
-	case is(err, rpctypes.ErrGRPCTooManyOps) && half > 0: // see perLook
-		k.perLook.Store(int64(half))
-		k.look(ctx, all[:half])
-		k.look(ctx, all[half:])
+	case isEtcdError(err, rpctypes.ErrGRPCTooManyOps) && half > 0: // see perCheck
+		k.perCheck.Store(int64(half))
+		k.check(ctx, all[:half])
+		k.check(ctx, all[half:])
 	case err != nil:
 		for _, p := range all {
 			p.Fail(err)
@@ -168,7 +168,7 @@ func (k *keeper) look(ctx context.Context, all []*prolongation) {
 	case half == 0:
 		all[0].Fail(cas.ErrConflict)
 	default:
-		k.look(ctx, all[:half])
-		k.look(ctx, all[half:])
+		k.check(ctx, all[:half])
+		k.check(ctx, all[half:])
 	}
 }

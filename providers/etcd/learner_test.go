@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// learn adds a learner to the cluster, and returns its address.
-func (c *cluster) learn() string {
+// addLearner adds a learner to the cluster, and returns its address.
+func (c *cluster) addLearner() string {
 	port, err := servertest.FreePort(c.t.Context())
 	require.NoError(c.t, err)
 	peer := fmt.Sprintf("http://127.0.0.1:%d", port)
@@ -53,23 +53,23 @@ func (c *cluster) learn() string {
 func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	learner := c.learn()
+	learner := c.addLearner()
 	p := c.at(append(c.addrs, learner)...)
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
 			name := fmt.Sprint("n", i)
 			for n := range 5 {
-				g, err := p.Acquire(t.Context(), wish(name, fmt.Sprint("id", n), time.Minute))
+				g, err := p.Acquire(t.Context(), acquireRequest(name, fmt.Sprint("id", n), time.Minute))
 				if !assert.NoError(t, err) {
 					return
 				}
-				results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{renewal(g)})
+				results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{renewRequest(g)})
 				assert.NoError(t, errors.Join(err, results[0].Err))
 				assert.NoError(t, p.Ping(t.Context()))
 				_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 				assert.NoError(t, err)
-				assert.NoError(t, p.Release(t.Context(), giveUp(g)))
+				assert.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 			}
 		})
 	}
@@ -87,13 +87,13 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 func TestTrap_T176_VotersMayConnectAfterALearner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	learner := c.learn()
-	p := c.at(late(t, c.addrs[0]), learner)
-	require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, "n", "id", time.Minute))))
+	learner := c.addLearner()
+	p := c.at(slowAddress(t, c.addrs[0]), learner)
+	require.NoError(t, p.Release(t.Context(), releaseRequest(acquire(t, p, "n", "id", time.Minute))))
 }
 
-// late returns an address at which a member takes half a second to accept a connection.
-func late(t *testing.T, member string) string {
+// slowAddress returns an address at which a member takes half a second to accept a connection.
+func slowAddress(t *testing.T, member string) string {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var connections sync.WaitGroup
@@ -153,7 +153,7 @@ func TestTrap_T178_BatchesFitWhatMembersTake(t *testing.T) {
 	p := c.open()
 	var reqs []abstractions.RenewRequest
 	for i := range 100 {
-		reqs = append(reqs, renewal(acquire(t, p, fmt.Sprint("n", i), "id", time.Minute)))
+		reqs = append(reqs, renewRequest(acquire(t, p, fmt.Sprint("n", i), "id", time.Minute)))
 	}
 	for range 2 {
 		results, err := p.RenewBatch(t.Context(), reqs)
@@ -162,5 +162,5 @@ func TestTrap_T178_BatchesFitWhatMembersTake(t *testing.T) {
 			require.NoError(t, r.Err)
 		}
 	}
-	require.LessOrEqual(t, p.driver.store.keep.perLook.Load(), int64(10))
+	require.LessOrEqual(t, p.driver.store.keeper.perCheck.Load(), int64(10))
 }

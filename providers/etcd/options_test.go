@@ -64,7 +64,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 
 // A client of the application stays open.
 func TestAClientOfOnesOwn(t *testing.T) {
-	mine := open(t, Options{URL: named(t)})
+	mine := open(t, Options{URL: serverURL(t)})
 	p, err := Open(t.Context(), Options{Client: mine.driver.store.client, Prefix: abstractions.NewID()})
 	require.NoError(t, err)
 	acquire(t, p, "n", "a", time.Minute)

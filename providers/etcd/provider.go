@@ -90,7 +90,7 @@ func (d *driver) connect() (err error) {
 		d.store.client, err = d.options.client()
 	}
 	if err == nil {
-		d.store.keep = newKeeper(d.store.client)
+		d.store.keeper = newKeeper(d.store.client)
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 }
 
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := elsewhere(ctx, d.store.client, func() (*clientv3.GetResponse, error) {
+	_, err := retryOnLearner(ctx, d.store.client, func() (*clientv3.GetResponse, error) {
 		return d.store.client.Get(ctx, d.store.prefix+floors) // linearizable: a majority answers
 	})
 	return err
@@ -122,15 +122,15 @@ func (d *driver) Ping(ctx context.Context) error {
 
 func (d *driver) Close() error {
 	d.wakeups.Close()
-	if d.store.keep == nil { // the provider was never opened
+	if d.store.keeper == nil { // the provider was never opened
 		return nil
 	}
 	for len(d.store.freeLeases) > 0 {
-		d.store.leave(<-d.store.freeLeases, false)
+		d.store.recycleLease(<-d.store.freeLeases, false)
 	}
 	d.store.revoking.Wait()
-	d.store.keep.stop()
-	d.store.keep.calls.Close()
+	d.store.keeper.stop()
+	d.store.keeper.calls.Close()
 	if d.options.Client != nil {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 // T182: a lease outlives its password, which an operator or a function replaces.
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	c := newCluster(t, 1)
-	c.demandUsers()
+	c.enableAuth()
 	admin, err := (&Options{Endpoints: c.addrs, Username: "root", Password: providerkit.NewSecret("secret/@root"), Timeout: 10 * time.Second}).client()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
@@ -54,7 +54,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 // T119, T182: an error of the application's function is not an error of etcd.
 func TestTrap_T119_PasswordsFail(t *testing.T) {
 	c, source := newCluster(t, 1), &credentialtest.Source{}
-	c.demandUsers()
+	c.enableAuth()
 	admin, err := (&Options{Endpoints: c.addrs, Username: "root", Password: providerkit.NewSecret("secret/@root"), Timeout: 10 * time.Second}).client()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })

@@ -14,19 +14,19 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// perCall are credentials of the application that each call requests.
-type perCall func(context.Context) error
+// callCredentials are credentials of the application that each call requests.
+type callCredentials func(context.Context) error
 
-func (f perCall) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+func (f callCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	return nil, f(ctx)
 }
 
-func (perCall) RequireTransportSecurity() bool { return false }
+func (callCredentials) RequireTransportSecurity() bool { return false }
 
-// ofApplication returns a provider with a client of the application.
-func ofApplication(t testing.TB, prefix string, options ...grpc.DialOption) *Provider {
+// openOwnClient returns a provider with a client of the application.
+func openOwnClient(t testing.TB, prefix string, options ...grpc.DialOption) *Provider {
 	t.Helper()
-	member := Options{URL: named(t)}
+	member := Options{URL: serverURL(t)}
 	require.NoError(t, member.complete())
 	client, err := clientv3.New(clientv3.Config{Endpoints: member.Endpoints, Logger: zap.NewNop(), DialOptions: options})
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Unnamed: true, // T124 tests the panic
 		Open: func(t testing.TB) abstractions.Provider {
-			return ofApplication(t, prefix, grpc.WithPerRPCCredentials(perCall(source.Err)))
+			return openOwnClient(t, prefix, grpc.WithPerRPCCredentials(callCredentials(source.Err)))
 		},
 	})
 }
@@ -49,7 +49,7 @@ func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	for name, option := range map[string]func(maybe func()) grpc.DialOption{
 		"credentials": func(maybe func()) grpc.DialOption {
-			return grpc.WithPerRPCCredentials(perCall(func(context.Context) error { maybe(); return nil }))
+			return grpc.WithPerRPCCredentials(callCredentials(func(context.Context) error { maybe(); return nil }))
 		},
 		"interceptor": func(maybe func()) grpc.DialOption {
 			return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -60,7 +60,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
-				return ofApplication(t, abstractions.NewID(), option(maybe))
+				return openOwnClient(t, abstractions.NewID(), option(maybe))
 			})
 		})
 	}
@@ -75,11 +75,11 @@ func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	members, err := c.client.MemberList(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, members.Members[0].ClientURLs[0], addr)
-	c.demandUsers()
+	c.enableAuth()
 	p := open(t, Options{URL: "etcd://app:secret%2F%40app@" + c.addrs[0] + "/p"})
 	g := acquire(t, p, "n", "a", time.Minute)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
-	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	require.Empty(t, elsewhere.String())
 }

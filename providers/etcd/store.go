@@ -23,7 +23,7 @@ import (
 // store is the keys under a prefix, as a cas.Store and cas.Leases.
 type store struct {
 	client     *clientv3.Client
-	keep       *keeper
+	keeper     *keeper
 	prefix     string
 	freeLeases chan keyState // released claims, whose leases other claims may use
 	revoking   providerkit.Group
@@ -67,8 +67,8 @@ func (v *keyState) item(key string, data []byte, now time.Time) cas.Item {
 	return i
 }
 
-// see returns the state of a record and a claim.
-func see(record, claim *mvccpb.KeyValue) *keyState {
+// newKeyState returns the state of a record and a claim.
+func newKeyState(record, claim *mvccpb.KeyValue) *keyState {
 	return &keyState{record: record.ModRevision, claim: claim.ModRevision, holder: string(claim.Value), lease: clientv3.LeaseID(claim.Lease)}
 }
 
@@ -79,7 +79,7 @@ func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 		return cas.Item{}, err
 	}
 	first := func(i int) *mvccpb.KeyValue { return append(kvs(answer, i), &mvccpb.KeyValue{})[0] }
-	v, floor := see(first(0), first(1)), first(2)
+	v, floor := newKeyState(first(0), first(1)), first(2)
 	if v.floorRev = floor.ModRevision; v.floorRev > 0 {
 		if v.floor, err = strconv.ParseInt(string(floor.Value), 10, 64); err != nil || floorText(v.floor) != string(floor.Value) {
 			err = fmt.Errorf("%w: the content of %q is not a token", abstractions.ErrNotSetUp, floor.Key)
@@ -92,22 +92,22 @@ func kvs(answer *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
 	return answer.Responses[i].GetResponseRange().GetKvs()
 }
 
-func unchanged(key string, rev int64) clientv3.Cmp {
+func sameRevision(key string, rev int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", rev)
 }
 
-// still returns the conditions that hold if a key is unchanged since its read. Revision 0 means that the key was missing. The
+// unchangedSince returns the conditions that hold if a key is unchanged since its read. Revision 0 means that the key was missing. The
 // revision alone proves nothing: a restored snapshot, or a new cluster, assigns the same revisions to other writes.
-func still(key string, rev int64, value string) []clientv3.Cmp {
+func unchangedSince(key string, rev int64, value string) []clientv3.Cmp {
 	if rev == 0 {
-		return []clientv3.Cmp{unchanged(key, 0)}
+		return []clientv3.Cmp{sameRevision(key, 0)}
 	}
-	return []clientv3.Cmp{unchanged(key, rev), clientv3.Compare(clientv3.Value(key), "=", value)}
+	return []clientv3.Cmp{sameRevision(key, rev), clientv3.Compare(clientv3.Value(key), "=", value)}
 }
 
 // txn applies the operations if the conditions hold.
 func txn(ctx context.Context, client *clientv3.Client, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	return elsewhere(ctx, client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
+	return retryOnLearner(ctx, client, func() (*clientv3.TxnResponse, error) { return client.Txn(ctx).If(conditions...).Then(ops...).Commit() })
 }
 
 // commit writes if the conditions hold, and otherwise returns ErrConflict.
@@ -125,9 +125,9 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 // Put writes a record and its claim at once, if both are unchanged since their read. A new holder or TTL gets a new lease.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (_ cas.Item, err error) {
 	v, claim := *old.State.(*keyState), s.claimKey(old.Key)
-	conditions := append(still(old.Key, v.record, string(old.Data)), still(claim, v.claim, v.holder)...)
+	conditions := append(unchangedSince(old.Key, v.record, string(old.Data)), unchangedSince(claim, v.claim, v.holder)...)
 	if v.record == 0 { // the record may have been forgotten since the read
-		conditions = append(conditions, still(s.floorKey(old.Key), v.floorRev, floorText(v.floor))...)
+		conditions = append(conditions, unchangedSince(s.floorKey(old.Key), v.floorRev, floorText(v.floor))...)
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
 	before := v
@@ -148,9 +148,9 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	v.record = header.GetRevision()
 	switch {
 	case err == nil && v.lease != before.lease:
-		s.leave(before, v.lease == clientv3.NoLease && !before.at.IsZero())
+		s.recycleLease(before, v.lease == clientv3.NoLease && !before.at.IsZero())
 	case errors.Is(err, cas.ErrConflict) && v.lease != before.lease:
-		s.leave(v, false)
+		s.recycleLease(v, false)
 	}
 	if v.fresh {
 		v.claim = v.record
@@ -171,7 +171,7 @@ func (s *store) Delete(ctx context.Context, item cas.Item) error {
 		return err
 	}
 	v, floor := now.State.(*keyState), s.floorKey(item.Key)
-	conditions := slices.Concat(still(item.Key, item.State.(*keyState).record, string(item.Data)), still(s.claimKey(item.Key), 0, ""), still(floor, v.floorRev, floorText(v.floor)))
+	conditions := slices.Concat(unchangedSince(item.Key, item.State.(*keyState).record, string(item.Data)), unchangedSince(s.claimKey(item.Key), 0, ""), unchangedSince(floor, v.floorRev, floorText(v.floor)))
 	_, err = s.commit(ctx, conditions, clientv3.OpDelete(item.Key), clientv3.OpPut(floor, floorText(max(v.floor, forgotten.Token))))
 	return err
 }
@@ -194,7 +194,7 @@ func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, ne
 	now := time.Now().UTC()
 	for _, kv := range kvs(answer, 0) {
 		key := string(kv.Key)
-		items = append(items, see(kv, cmp.Or(held[s.claimKey(key)], &mvccpb.KeyValue{})).item(key, kv.Value, now))
+		items = append(items, newKeyState(kv, cmp.Or(held[s.claimKey(key)], &mvccpb.KeyValue{})).item(key, kv.Value, now))
 	}
 	if answer.Responses[0].GetResponseRange().GetMore() {
 		next = items[len(items)-1].Key
@@ -231,28 +231,28 @@ func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (i
 	}
 	ttl := max(1, seconds(r.Left))
 	select {
-	case spare := <-s.freeLeases:
-		again := &prolongation{lease: spare.lease}
-		age := max(time.Since(spare.at), time.Since(spare.at.Round(0))) // Go's clock stops during a suspend, the host's does not
-		if strings.HasSuffix(spare.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
-			if s.keep.prolong(ctx, []*prolongation{again}); again.Err() == nil {
-				return again.lease, again.term, nil
+	case free := <-s.freeLeases:
+		renewed := &renewal{lease: free.lease}
+		age := max(time.Since(free.at), time.Since(free.at.Round(0))) // Go's clock stops during a suspend, the host's does not
+		if strings.HasSuffix(free.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
+			if s.keeper.keepAlive(ctx, []*renewal{renewed}); renewed.Err() == nil {
+				return renewed.lease, renewed.term, nil
 			}
 		}
-		s.leave(spare, false)
+		s.recycleLease(free, false)
 	default:
 	}
-	answer, err := elsewhere(ctx, s.client, func() (*clientv3.LeaseGrantResponse, error) { return s.client.Grant(ctx, ttl) })
+	answer, err := retryOnLearner(ctx, s.client, func() (*clientv3.LeaseGrantResponse, error) { return s.client.Grant(ctx, ttl) })
 	if err != nil {
 		return 0, 0, err
 	}
 	return answer.ID, 0, nil
 }
 
-// leave keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
+// recycleLease keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
 // only within half its TTL after it was prolonged: until then no leader, not even a former one, had a reason to revoke the lease.
-func (s *store) leave(v keyState, keep bool) {
-	if keep {
+func (s *store) recycleLease(v keyState, reusable bool) {
+	if reusable {
 		select {
 		case s.freeLeases <- v:
 			return
@@ -261,9 +261,9 @@ func (s *store) leave(v keyState, keep bool) {
 	}
 	if v.lease != clientv3.NoLease {
 		s.revoking.Go(func() error {
-			ctx, cancel := context.WithTimeout(s.keep.ctx, time.Second)
+			ctx, cancel := context.WithTimeout(s.keeper.ctx, time.Second)
 			defer cancel()
-			_, err := elsewhere(ctx, s.client, func() (*clientv3.LeaseRevokeResponse, error) { return s.client.Revoke(ctx, v.lease) })
+			_, err := retryOnLearner(ctx, s.client, func() (*clientv3.LeaseRevokeResponse, error) { return s.client.Revoke(ctx, v.lease) })
 			return err
 		}, nil)
 	}
@@ -296,12 +296,12 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 		return item, nil
 	}
 	v.at = time.Now()
-	renewed := &prolongation{lease: v.lease, stands: []clientv3.Cmp{
-		clientv3.Compare(clientv3.Value(s.claimKey(item.Key)), "=", v.holder), unchanged(item.Key, v.record),
+	renewed := &renewal{lease: v.lease, conditions: []clientv3.Cmp{
+		clientv3.Compare(clientv3.Value(s.claimKey(item.Key)), "=", v.holder), sameRevision(item.Key, v.record),
 	}}
 	if v.lease == clientv3.NoLease {
-		s.keep.look(ctx, []*prolongation{renewed})
-	} else if err := s.keep.calls.Do(ctx, renewed); err != nil {
+		s.keeper.check(ctx, []*renewal{renewed})
+	} else if err := s.keeper.calls.Do(ctx, renewed); err != nil {
 		return item, err
 	}
 	return item, renewed.Err()

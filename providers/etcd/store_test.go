@@ -26,14 +26,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// fresh returns a provider on the test's server, under a new prefix.
-func fresh(t testing.TB) (*Provider, *store) {
+// openFresh returns a provider on the test's server, under a new prefix.
+func openFresh(t testing.TB) (*Provider, *store) {
 	t.Helper()
-	p := open(t, Options{URL: named(t), Prefix: abstractions.NewID()})
+	p := open(t, Options{URL: serverURL(t), Prefix: abstractions.NewID()})
 	return p, p.driver.store
 }
 
-func (s *store) look(t testing.TB, name string) (cas.Item, *keyState) {
+func (s *store) lookUp(t testing.TB, name string) (cas.Item, *keyState) {
 	t.Helper()
 	item, err := s.Get(t.Context(), s.key(name))
 	require.NoError(t, err)
@@ -44,10 +44,10 @@ func (s *store) look(t testing.TB, name string) (cas.Item, *keyState) {
 func (s *store) renew(t testing.TB, name string, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(t.Context(), servertest.Timeout)
 	defer cancel()
-	_, v := s.look(t, name)
+	_, v := s.lookUp(t, name)
 	claim := s.claimKey(s.key(name))
-	p := &prolongation{lease: lease, stands: still(claim, v.claim, v.holder)}
-	require.NoError(t, s.keep.calls.Do(ctx, p))
+	p := &renewal{lease: lease, conditions: unchangedSince(claim, v.claim, v.holder)}
+	require.NoError(t, s.keeper.calls.Do(ctx, p))
 	return p.Err()
 }
 
@@ -61,51 +61,51 @@ func lostFor(t testing.TB, err error) abstractions.LostReason {
 // A claim whose key or record was deleted by hand is lost, although etcd still prolongs its
 // lease. As long as the claim's key exists no other claim gets the name.
 func TestKeysThatWereDeletedByHand(t *testing.T) {
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	g := acquire(t, p, "claim", "a", time.Minute)
 	_, err := s.client.Delete(t.Context(), s.claimKey(s.key("claim")))
 	require.NoError(t, err)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.Equal(t, abstractions.LostExpired, lostFor(t, err))
 	require.Greater(t, acquire(t, p, "claim", "b", time.Minute).Token, g.Token)
 
 	g = acquire(t, p, "record", "a", 2*time.Second)
 	_, err = s.client.Delete(t.Context(), s.key("record"))
 	require.NoError(t, err)
-	_, err = p.Acquire(t.Context(), wish("record", "b", time.Minute))
+	_, err = p.Acquire(t.Context(), acquireRequest("record", "b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "record"})
 	require.NoError(t, err)
 	require.True(t, record.Unconfirmed)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.Equal(t, abstractions.LostGone, lostFor(t, err))
 	require.Greater(t, obtain(t, p, "record", "b", time.Minute).Token, g.Token)
 }
 
 // T14: no delayed copy of an earlier request prolongs or ends a later claim.
 func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	g := acquire(t, p, "n", "a", time.Minute)
-	_, before := s.look(t, "n")
+	_, before := s.lookUp(t, "n")
 	for _, ttl := range []time.Duration{2 * time.Minute, time.Minute} {
-		req := renewal(g)
+		req := renewRequest(g)
 		req.TTL = ttl
 		var err error
 		g, err = p.Renew(t.Context(), req)
 		require.NoError(t, err)
 	}
-	_, after := s.look(t, "n")
+	_, after := s.lookUp(t, "n")
 	require.NotEqual(t, before.lease, after.lease)
 	_, err := s.client.Revoke(t.Context(), before.lease)
 	require.True(t, err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound), "%v", err)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	_, broken := s.look(t, "n")
+	_, broken := s.lookUp(t, "n")
 	require.Equal(t, after.lease, broken.lease)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
@@ -113,14 +113,14 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 // lease has left: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	var until time.Time
 	var calls int
 	g := acquire(t, p, "n", "a", ttl)
 	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the time that the lease has left
 			sent := time.Now()
-			if _, err := p.Renew(ctx, renewal(g)); err == nil {
+			if _, err := p.Renew(ctx, renewRequest(g)); err == nil {
 				until = sent.Add(ttl)
 			}
 		}
@@ -140,74 +140,74 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 
 // A break that comes too late does not change the holder's lease.
 func TestABreakThatMeetsAChange(t *testing.T) {
-	p, s := fresh(t)
-	req := renewal(acquire(t, p, "n", "a", time.Minute))
-	read, _ := s.look(t, "n")
+	p, s := openFresh(t)
+	req := renewRequest(acquire(t, p, "n", "a", time.Minute))
+	read, _ := s.lookUp(t, "n")
 	req.Metadata = map[string]string{"k": "v"}
 	g, err := p.Renew(t.Context(), req)
 	require.NoError(t, err)
 	_, err = s.Put(t.Context(), read, &providerkit.Record{Name: "n", ID: "a", TTL: time.Minute, Left: time.Minute, Breaking: true}, []byte("{}"))
 	require.ErrorIs(t, err, cas.ErrConflict)
 	s.revoking.Wait()
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 }
 
 // The next claim of the process gets the lease of a released claim, prolonged, if it has the same TTL.
 func TestLeasesAreUsedAgain(t *testing.T) {
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	left := func(lease clientv3.LeaseID) int64 {
 		answer, err := s.client.TimeToLive(t.Context(), lease)
 		require.NoError(t, err)
 		return answer.TTL
 	}
 	first := acquire(t, p, "n", "a", time.Minute)
-	_, before := s.look(t, "n")
+	_, before := s.lookUp(t, "n")
 	<-time.After(3 * time.Second)
 	old := left(before.lease)
-	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(first)))
 	second := acquire(t, p, "m", "b", time.Minute)
-	_, after := s.look(t, "m")
+	_, after := s.lookUp(t, "m")
 	require.Equal(t, before.lease, after.lease)
 	require.Greater(t, left(after.lease), old)
-	_, err := p.Renew(t.Context(), renewal(first)) // a delayed copy
+	_, err := p.Renew(t.Context(), renewRequest(first)) // a delayed copy
 	require.ErrorIs(t, err, abstractions.ErrLost)
-	require.NoError(t, p.Release(t.Context(), giveUp(first)))
-	_, err = p.Renew(t.Context(), renewal(second))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(first)))
+	_, err = p.Renew(t.Context(), renewRequest(second))
 	require.NoError(t, err)
 
-	require.NoError(t, p.Release(t.Context(), giveUp(second)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(second)))
 	third := acquire(t, p, "n", "c", 2*time.Minute)
-	_, longer := s.look(t, "n")
+	_, longer := s.lookUp(t, "n")
 	require.NotEqual(t, before.lease, longer.lease)
 	require.Greater(t, left(longer.lease), int64(60))
 
-	require.NoError(t, p.Release(t.Context(), giveUp(third)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(third)))
 	_, err = s.client.Revoke(t.Context(), longer.lease)
 	require.NoError(t, err)
 	fourth := acquire(t, p, "n", "d", 2*time.Minute)
-	_, err = p.Renew(t.Context(), renewal(fourth))
+	_, err = p.Renew(t.Context(), renewRequest(fourth))
 	require.NoError(t, err)
 	fourth.State = nil // the time of the prolongation is unknown
-	require.NoError(t, p.Release(t.Context(), giveUp(fourth)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(fourth)))
 	require.Empty(t, s.freeLeases)
 }
 
 // T28: a request that has found no record is refused after a record was created and
 // forgotten, however late the request arrives.
 func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
-	p, s := fresh(t)
-	unseen, _ := s.look(t, "n")
+	p, s := openFresh(t)
+	unseen, _ := s.lookUp(t, "n")
 	g := acquire(t, p, "n", "a", time.Minute)
-	require.NoError(t, p.Release(t.Context(), giveUp(g)))
-	item, _ := s.look(t, "n")
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
+	item, _ := s.lookUp(t, "n")
 	require.NoError(t, s.Delete(t.Context(), item))
 	_, err := s.Put(t.Context(), unseen, &providerkit.Record{Name: "n"}, []byte("{}"))
 	require.ErrorIs(t, err, cas.ErrConflict)
-	_, v := s.look(t, "n")
+	_, v := s.lookUp(t, "n")
 	require.Equal(t, g.Token, v.floor)
 	require.Greater(t, acquire(t, p, "n", "b", time.Minute).Token, g.Token)
-	held, _ := s.look(t, "n")
+	held, _ := s.lookUp(t, "n")
 	require.ErrorIs(t, s.Delete(t.Context(), held), cas.ErrConflict, "somebody holds it")
 }
 
@@ -228,15 +228,15 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	first := acquire(t, p, "n", "a", time.Minute)
 	path, before := c.snapshot(), c.revision()
 
-	require.NoError(t, p.Release(t.Context(), giveUp(first)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(first)))
 	second, other := acquire(t, p, "n", "b", time.Minute), acquire(t, p, "other", "c", time.Minute)
 	c.restore(path)
 	require.Equal(t, before, c.revision())
 
 	next := c.open()
-	_, err := next.Renew(t.Context(), renewal(second))
+	_, err := next.Renew(t.Context(), renewRequest(second))
 	require.ErrorIs(t, err, abstractions.ErrLost)
-	_, err = next.Acquire(t.Context(), wish("n", "d", time.Minute))
+	_, err = next.Acquire(t.Context(), acquireRequest("n", "d", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld, "by the one of the snapshot")
 	_, err = next.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 					before = append(before, acquire(t, p, "before/"+name, "x", variant.ttl))
 				}
 				for _, g := range before {
-					require.NoError(t, p.Release(t.Context(), giveUp(g)))
+					require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 				}
 			}
 			again := func() { c.restart("-anew") }
@@ -279,7 +279,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 				grants = map[string]abstractions.Grant{}
 				for _, name := range names {
 					grants[name] = acquire(t, p, name, id, variant.ttl)
-					_, v := p.driver.store.look(t, name)
+					_, v := p.driver.store.lookUp(t, name)
 					revisions = append(revisions, v.record, v.claim)
 				}
 				return grants, revisions
@@ -290,10 +290,10 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 			present, after := take(next, "b")
 			require.Equal(t, before, after, "revisions")
 
-			changed := renewal(lost["changed"])
+			changed := renewRequest(lost["changed"])
 			changed.Metadata = map[string]string{"k": "v"}
-			for _, req := range []abstractions.RenewRequest{renewal(lost["renewed"]), changed} {
-				servertest.Eventually(t, "the loss is told", func(ctx context.Context) error { // the first errors may be lost connections
+			for _, req := range []abstractions.RenewRequest{renewRequest(lost["renewed"]), changed} {
+				servertest.Eventually(t, "the loss is reported", func(ctx context.Context) error { // the first errors may be lost connections
 					_, err := p.Renew(ctx, req)
 					require.Error(t, err)
 					if errors.Is(err, abstractions.ErrLost) {
@@ -302,13 +302,13 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 					return err
 				})
 			}
-			require.NoError(t, p.Release(t.Context(), giveUp(lost["released"])))
+			require.NoError(t, p.Release(t.Context(), releaseRequest(lost["released"])))
 			for name, g := range present {
 				record, err := next.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 				require.NoError(t, err)
 				require.Equal(t, g.Token, record.Token)
 				require.Empty(t, record.Metadata)
-				_, err = next.Renew(t.Context(), renewal(g))
+				_, err = next.Renew(t.Context(), renewRequest(g))
 				require.NoError(t, err)
 			}
 		})
@@ -316,8 +316,8 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 }
 
 // A batch uses several streams and transactions, and each claim gets its own result.
-func TestABatchTellsEachClaimItsOwn(t *testing.T) {
-	p, s := fresh(t)
+func TestABatchReturnsEachClaimsResult(t *testing.T) {
+	p, s := openFresh(t)
 	reqs := make([]abstractions.RenewRequest, 300)
 	var all sync.WaitGroup
 	for i := range reqs {
@@ -326,18 +326,18 @@ func TestABatchTellsEachClaimItsOwn(t *testing.T) {
 			ttl = abstractions.Infinite
 		}
 		all.Go(func() {
-			g, err := p.Acquire(t.Context(), wish(fmt.Sprint(i), abstractions.NewID(), ttl))
+			g, err := p.Acquire(t.Context(), acquireRequest(fmt.Sprint(i), abstractions.NewID(), ttl))
 			if err != nil {
 				t.Error(err)
 			}
-			reqs[i] = renewal(g)
+			reqs[i] = renewRequest(g)
 		})
 	}
 	all.Wait()
 	lost := map[int]func(name string){
 		7:   func(name string) { _, _ = s.client.Delete(t.Context(), s.claimKey(s.key(name))) },
 		8:   func(name string) { _, _ = s.client.Delete(t.Context(), s.key(name)) },
-		150: func(name string) { _, v := s.look(t, name); _, _ = s.client.Revoke(t.Context(), v.lease) },
+		150: func(name string) { _, v := s.lookUp(t, name); _, _ = s.client.Revoke(t.Context(), v.lease) },
 		299: func(name string) {
 			_, _ = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 		},
@@ -357,7 +357,7 @@ func TestABatchTellsEachClaimItsOwn(t *testing.T) {
 			}
 		}
 	}
-	require.NotEmpty(t, s.keep.idle, "streams stay open")
+	require.NotEmpty(t, s.keeper.idle, "streams stay open")
 }
 
 // If a member hangs or is gone, even the leader, some calls fail, but no lease is lost.
@@ -369,7 +369,7 @@ func TestLeasesOutliveAMember(t *testing.T) {
 	renewed := func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		_, err = p.Renew(ctx, renewal(g))
+		_, err = p.Renew(ctx, renewRequest(g))
 		require.NotErrorIs(t, err, abstractions.ErrLost)
 		return err
 	}
@@ -381,17 +381,17 @@ func TestLeasesOutliveAMember(t *testing.T) {
 	servertest.Eventually(t, "renewed without a member", renewed)
 	c.members[first].Restart()
 	servertest.Eventually(t, "renewed with the member back", renewed)
-	c.move()
+	c.moveLeader()
 	servertest.Eventually(t, "renewed at another leader", renewed)
 }
 
 // Waiters get wake-ups for a release and for an expiry, even after a compaction and a new leader.
-func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
+func TestWakeUpsAfterACompactionAndANewLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	p := c.open()
 	for i, end := range []func(g abstractions.Grant){
-		func(g abstractions.Grant) { require.NoError(t, p.Release(t.Context(), giveUp(g))) },
+		func(g abstractions.Grant) { require.NoError(t, p.Release(t.Context(), releaseRequest(g))) },
 		func(abstractions.Grant) {}, // the lease runs out
 	} {
 		g := acquire(t, p, "n", string(rune('a'+i)), 2*time.Second)
@@ -402,13 +402,13 @@ func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.client.Compact(t.Context(), now.Header.Revision)
 		require.NoError(t, err)
-		c.move()
+		c.moveLeader()
 		servertest.Eventually(t, "the new leader answers", c.answers)
 		end(g)
 		select {
 		case <-w.C:
 		case <-time.After(servertest.Timeout):
-			t.Fatal("no hint")
+			t.Fatal("no wake-up")
 		}
 		cancel()
 		obtain(t, p, "n", string(rune('c'+i)), time.Minute)
@@ -424,19 +424,19 @@ func TestNoSpace(t *testing.T) {
 	p := c.open()
 	g := acquire(t, p, "n", "a", 5*time.Second)
 	c.raise(pb.AlarmType_NOSPACE)
-	_, err := p.Acquire(t.Context(), wish("other", "b", time.Minute))
+	_, err := p.Acquire(t.Context(), acquireRequest("other", "b", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.ErrorContains(t, err, "alarm disarm")
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
-	require.ErrorIs(t, p.Release(t.Context(), giveUp(g)), abstractions.ErrThrottled)
+	require.ErrorIs(t, p.Release(t.Context(), releaseRequest(g)), abstractions.ErrThrottled)
 	_, err = c.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
 	require.NoError(t, err)
 	obtain(t, p, "n", "c", time.Minute)
 }
 
-// demandUsers enables authentication for the users app, with the keys under p/, and root.
-func (c *cluster) demandUsers() {
+// enableAuth enables authentication for the users app, with the keys under p/, and root.
+func (c *cluster) enableAuth() {
 	c.t.Helper()
 	t, ctx := c.t, c.t.Context()
 	_, err := c.client.RoleAdd(ctx, "leases")
@@ -458,11 +458,11 @@ func TestUsers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	ctx := t.Context()
-	c.demandUsers()
+	c.enableAuth()
 	at := "etcd://app:secret%2F%40app@" + c.addrs[0]
 	p := open(t, Options{URL: at + "/p"})
 	g := acquire(t, p, "n", "a", 2*time.Second)
-	g, err := p.Renew(ctx, renewal(g))
+	g, err := p.Renew(ctx, renewRequest(g))
 	require.NoError(t, err)
 	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
@@ -470,7 +470,7 @@ func TestUsers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.NoError(t, p.Release(ctx, giveUp(g)))
+	require.NoError(t, p.Release(ctx, releaseRequest(g)))
 	_, err = p.Sweep(ctx)
 	require.NoError(t, err)
 
@@ -495,7 +495,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	var o Options
-	o.URL = named(t)
+	o.URL = serverURL(t)
 	require.NoError(t, o.complete())
 	go func() {
 		for {
@@ -531,14 +531,14 @@ func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	var renewals atomic.Int32
 	move := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if request, ok := req.(*pb.TxnRequest); ok && len(request.Compare) > 0 && moving.Swap(false) {
-			c.move()
+			c.moveLeader()
 			servertest.Eventually(t, "the new leader answers", c.answers)
 		}
 		return invoke(ctx, method, req, reply, conn, opts...)
 	}
 	count := func(ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := stream(ctx, about, conn, method, opts...)
-		return counted{s, &renewals}, err
+		return countedStream{s, &renewals}, err
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.addrs, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(move), grpc.WithChainStreamInterceptor(count),
@@ -548,12 +548,12 @@ func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	p := open(t, Options{Client: client, Prefix: "p", Timeout: servertest.Timeout})
 	g := acquire(t, p, "n", "a", time.Minute)
 	moving.Store(true)
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	servertest.Eventually(t, "it is renewed", func(ctx context.Context) error {
-		g, err := p.Renew(ctx, renewal(g))
+		g, err := p.Renew(ctx, renewRequest(g))
 		if err == nil {
-			err = p.Release(ctx, giveUp(g))
+			err = p.Release(ctx, releaseRequest(g))
 		}
 		return err
 	})
@@ -564,12 +564,12 @@ func TestTrap_T92_ARenewalOfAFormerLeader(t *testing.T) {
 	require.Equal(t, int32(2), renewals.Load(), "the lease that was left is prolonged once more")
 }
 
-type counted struct {
+type countedStream struct {
 	grpc.ClientStream
 	sent *atomic.Int32
 }
 
-func (c counted) SendMsg(m any) error {
+func (c countedStream) SendMsg(m any) error {
 	if _, is := m.(*pb.LeaseKeepAliveRequest); is {
 		c.sent.Add(1)
 	}
@@ -578,9 +578,9 @@ func (c counted) SendMsg(m any) error {
 
 // T01: each renewal gets the result of its own lease.
 func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	acquire(t, p, "n", "a", time.Minute)
-	_, v := s.look(t, "n")
+	_, v := s.lookUp(t, "n")
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {

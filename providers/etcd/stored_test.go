@@ -11,7 +11,7 @@ import (
 
 // The keys of release 0.1.0: a record, and the claim, which has the lease. Later releases must read both.
 func TestStoredKeys(t *testing.T) {
-	p, s := fresh(t)
+	p, s := openFresh(t)
 	recordstest.UsesStored(t, p, func() {
 		lease, err := s.client.Grant(t.Context(), 30)
 		require.NoError(t, err)

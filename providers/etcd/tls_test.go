@@ -13,7 +13,7 @@ import (
 
 // T122: connections use the newest contents of the file of authorities.
 func TestTrap_T122_TLSFilesAreReadAgain(t *testing.T) {
-	member := Options{URL: named(t)}
+	member := Options{URL: serverURL(t)}
 	require.NoError(t, member.complete())
 	credentialtest.OutlivesNewAuthority(t, member.Endpoints[0], "h2", func(addr string, files servertest.Pair) abstractions.Provider {
 		return open(t, Options{

@@ -27,7 +27,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-func opened(t testing.TB, folder string) *Provider {
+func openTest(t testing.TB, folder string) *Provider {
 	t.Helper()
 	p, err := Open(t.Context(), Options{Folder: folder, Create: true})
 	require.NoError(t, err)
@@ -35,13 +35,13 @@ func opened(t testing.TB, folder string) *Provider {
 	return p
 }
 
-func request(name, id string) abstractions.AcquireRequest {
+func acquireRequest(name, id string) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "test", TTL: time.Minute}
 }
 
 func (p *Provider) mustAcquire(t testing.TB, name, id string) abstractions.Grant {
 	t.Helper()
-	grant, err := p.Acquire(t.Context(), request(name, id))
+	grant, err := p.Acquire(t.Context(), acquireRequest(name, id))
 	require.NoError(t, err)
 	return grant
 }
@@ -87,11 +87,11 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 
 	gone := t.TempDir()
-	p := opened(t, gone)
+	p := openTest(t, gone)
 	p.mustAcquire(t, "n", "mine")
 	require.NoError(t, os.RemoveAll(gone))
 	require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
-	_, err = p.Acquire(t.Context(), request("n", "theirs"))
+	_, err = p.Acquire(t.Context(), acquireRequest("n", "theirs"))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp, "a folder that is gone is no free name")
@@ -109,7 +109,7 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 // reports the loss.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
-	p := opened(t, folder)
+	p := openTest(t, folder)
 	renew := func(g abstractions.Grant) error {
 		_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State})
 		return err
@@ -118,7 +118,7 @@ func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	require.NoError(t, renew(one))
 	require.NoError(t, os.RemoveAll(folder))
 	require.ErrorIs(t, renew(one), abstractions.ErrLost, "any process may make a new folder")
-	opened(t, folder).mustAcquire(t, "two", "theirs")
+	openTest(t, folder).mustAcquire(t, "two", "theirs")
 	for _, grant := range []abstractions.Grant{two, three} {
 		require.ErrorIs(t, renew(grant), abstractions.ErrLost, grant.Name)
 	}
@@ -127,7 +127,7 @@ func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 // A sweep deletes only the records that it has listed, and no newer ones.
 func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 	dir := t.TempDir()
-	p := opened(t, dir)
+	p := openTest(t, dir)
 	p.mustAcquire(t, "n", "mine")
 	f := &folder{path: dir}
 	listed, _, err := f.List(t.Context(), cas.ListQuery{Limit: 10})
@@ -142,7 +142,7 @@ func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	folder := t.TempDir()
-	opened(t, folder)
+	openTest(t, folder)
 	before := check
 	check = func(string) error { return fmt.Errorf("this one is: %w", disk.ErrNetwork) }
 	defer func() { check = before }()
@@ -159,7 +159,7 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 // new record of a killed writer, a damaged record of an earlier boot.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
-	p := opened(t, folder)
+	p := openTest(t, folder)
 	old := p.mustAcquire(t, "n", "mine")
 	path := filepath.Join(folder, "n"+suffix)
 	whole, err := os.ReadFile(path)
@@ -171,7 +171,7 @@ func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o600))
-	_, err = p.Acquire(t.Context(), request("n", "theirs"))
+	_, err = p.Acquire(t.Context(), acquireRequest("n", "theirs"))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp, "damaged in this boot: its holder may live")
 	require.ErrorContains(t, err, `"n"`)
 	p.mustAcquire(t, "other", "theirs")
@@ -191,10 +191,10 @@ func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 // A name whose file belongs to another name, on a file system that folds case, is refused.
 func TestTwoNamesOfOneFile(t *testing.T) {
 	folder := t.TempDir()
-	p := opened(t, folder)
+	p := openTest(t, folder)
 	p.mustAcquire(t, "Jobs", "mine")
 	require.NoError(t, os.Link(filepath.Join(folder, "Jobs"+suffix), filepath.Join(folder, "jobs"+suffix)))
-	_, err := p.Acquire(t.Context(), request("jobs", "theirs"))
+	_, err := p.Acquire(t.Context(), acquireRequest("jobs", "theirs"))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, `"Jobs"`)
 }
@@ -220,10 +220,10 @@ func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
 	var wait sync.WaitGroup
 	grants := make(chan abstractions.Grant, 32)
 	for i := range 4 {
-		p := opened(t, folder)
+		p := openTest(t, folder)
 		for j := range 8 {
 			wait.Go(func() {
-				grant, err := p.Acquire(t.Context(), request("n", fmt.Sprint(i, "-", j)))
+				grant, err := p.Acquire(t.Context(), acquireRequest("n", fmt.Sprint(i, "-", j)))
 				if err == nil {
 					grants <- grant
 				} else if !errors.Is(err, abstractions.ErrHeld) {
@@ -237,7 +237,7 @@ func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
 }
 
 func TestPagesAreInTheOrderOfFiles(t *testing.T) {
-	p := opened(t, t.TempDir())
+	p := openTest(t, t.TempDir())
 	for _, name := range []string{"a", "a-b", "a.b", "b"} {
 		p.mustAcquire(t, name, "mine")
 	}
@@ -258,7 +258,7 @@ func TestPagesAreInTheOrderOfFiles(t *testing.T) {
 // T73: even a process that makes a single release sweeps.
 func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	folder := t.TempDir()
-	p := opened(t, folder)
+	p := openTest(t, folder)
 	for i := range 50 {
 		name := fmt.Sprint("reply/", i)
 		p.mustAcquire(t, name, "mine")
@@ -292,7 +292,7 @@ func child(folder string) {
 	ctx := context.Background()
 	p, err := Open(ctx, Options{Folder: folder})
 	for err == nil {
-		req := request("n", abstractions.NewID())
+		req := acquireRequest("n", abstractions.NewID())
 		req.TTL = 150 * time.Millisecond
 		var grant abstractions.Grant
 		if grant, err = p.Acquire(ctx, req); errors.Is(err, abstractions.ErrHeld) {
@@ -313,7 +313,7 @@ func child(folder string) {
 // grants have the same token.
 func TestTrap_T19_KilledWriters(t *testing.T) {
 	folder := t.TempDir()
-	opened(t, folder)
+	openTest(t, folder)
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	var wait sync.WaitGroup
@@ -351,7 +351,7 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 }
 
 // T127: a token from a clock that was ahead is forgotten, and later tokens are still greater.
-func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	p := opened(t, t.TempDir())
+func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
+	p := openTest(t, t.TempDir())
 	recordstest.Floor(t, p, p.records)
 }

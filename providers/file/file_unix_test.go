@@ -19,7 +19,7 @@ import (
 // T33: calls don't hang while a stopped process has the lock.
 func TestTrap_T33_AStoppedWriterHoldsUpNobodyForLong(t *testing.T) {
 	folder := t.TempDir()
-	p := opened(t, folder)
+	p := openTest(t, folder)
 	p.mustAcquire(t, "n", "mine")
 	var held []*os.File
 	for i := range locks {

@@ -26,7 +26,7 @@ import (
 
 const (
 	suffix     = ".lease"
-	longestKey = 255 - len(suffix) // of a file's name
+	maxKey     = 255 - len(suffix) // of a file's name
 	lockFolder = ".locks"          // no key begins with a dot
 	locks      = 256
 )
@@ -77,22 +77,22 @@ func (f *folder) Get(_ context.Context, key string) (cas.Item, error) {
 func read(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) { // a socket, or a device that does not exist
-		return nil, oddFile(path)
+		return nil, notRegularError(path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, oddFile(path))
+		return nil, cmp.Or(err, notRegularError(path))
 	}
 	return io.ReadAll(file)
 }
 
-var errOdd = errors.New("not a regular file")
+var errNotRegular = errors.New("not a regular file")
 
-func oddFile(path string) error {
-	return fmt.Errorf("%w: %s is %w, and has to be removed", abstractions.ErrNotSetUp, path, errOdd)
+func notRegularError(path string) error {
+	return fmt.Errorf("%w: %s is %w, and has to be removed", abstractions.ErrNotSetUp, path, errNotRegular)
 }
 
 func itemOf(key string, data []byte) cas.Item {
@@ -109,13 +109,13 @@ func (f *folder) beforeBoot(key string) bool {
 
 // Put replaces a file.
 func (f *folder) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, data []byte) (cas.Item, error) {
-	return itemOf(old.Key, data), f.locked(ctx, old, func(beside string) error {
-		err := write(beside, data)
+	return itemOf(old.Key, data), f.underLock(ctx, old, func(newPath string) error {
+		err := write(newPath, data)
 		if err == nil {
-			err = os.Rename(beside, f.file(old.Key))
+			err = os.Rename(newPath, f.file(old.Key))
 		}
 		if err != nil {
-			_ = os.Remove(beside) // a full disk needs the room
+			_ = os.Remove(newPath) // a full disk needs the room
 		}
 		return err
 	})
@@ -123,12 +123,12 @@ func (f *folder) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, d
 
 // Delete deletes a file.
 func (f *folder) Delete(ctx context.Context, item cas.Item) error {
-	return f.locked(ctx, item, func(string) error { return os.Remove(f.file(item.Key)) })
+	return f.underLock(ctx, item, func(string) error { return os.Remove(f.file(item.Key)) })
 }
 
-// locked runs do under the lock of a file, if the file is unchanged. beside is
+// underLock runs do under the lock of a file, if the file is unchanged. newPath is
 // the name for a new file.
-func (f *folder) locked(ctx context.Context, item cas.Item, do func(beside string) error) error {
+func (f *folder) underLock(ctx context.Context, item cas.Item, do func(newPath string) error) error {
 	n := crc32.ChecksumIEEE([]byte(item.Key)) % locks
 	f.queues[n].Lock() // the shell ends a call whose context ends in the queue
 	defer f.queues[n].Unlock()
@@ -196,7 +196,7 @@ func (f *folder) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, n
 			return items, items[q.Limit-1].Key, err
 		}
 		item, failed := f.Get(ctx, key)
-		if errors.Is(failed, errOdd) || errors.Is(failed, fs.ErrPermission) || errors.Is(failed, syscall.ELOOP) {
+		if errors.Is(failed, errNotRegular) || errors.Is(failed, fs.ErrPermission) || errors.Is(failed, syscall.ELOOP) {
 			if failed = f.check(); failed == nil {
 				continue
 			}

@@ -35,7 +35,7 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			folder := t.TempDir()
-			p := opened(t, folder)
+			p := openTest(t, folder)
 			p.records.Retention = time.Nanosecond
 			p.mustAcquire(t, "b", "id")
 			g := p.mustAcquire(t, "old", "id")
@@ -51,8 +51,8 @@ func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 			_, err = p.Sweep(ctx)
 			require.NoError(t, err)
 			require.NoFileExists(t, filepath.Join(folder, "old"+suffix))
-			if _, err = p.Acquire(ctx, request("zz", "id")); err != nil {
-				require.NoError(t, ctx.Err(), "it is told at once")
+			if _, err = p.Acquire(ctx, acquireRequest("zz", "id")); err != nil {
+				require.NoError(t, ctx.Err(), "the error comes at once")
 			}
 		})
 	}

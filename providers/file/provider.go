@@ -39,7 +39,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	f := &folder{path: options.Folder, oneHost: options.OneHost}
-	naming := cas.Naming{Max: longestKey}
+	naming := cas.Naming{Max: maxKey}
 	records := &cas.Records{Store: f, Key: naming.Encode, FloorKey: naming.Floor(), Retention: options.Retention}
 	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
 	err = providerkit.Call(ctx, p.shell, "open", "", func(context.Context) error { return f.open(options.Create) })

@@ -22,9 +22,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named returns the URL of a server. Building a server takes minutes, so "make test"
+// serverURL returns the URL of a server. Building a server takes minutes, so "make test"
 // starts no servers of this kind.
-func named(t testing.TB) string {
+func serverURL(t testing.TB) string {
 	t.Helper()
 	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")
 	return url
@@ -38,8 +38,8 @@ func open(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// unasked returns a provider that has sent no request to its server.
-func unasked(t testing.TB, o Options) *Provider {
+// openUnprobed returns a provider that has sent no request to its server.
+func openUnprobed(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
 	p, err := newProvider(o)
@@ -48,9 +48,9 @@ func unasked(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent returns a provider whose server accepts connections and never answers.
-func silent(t testing.TB) *Provider {
-	return unasked(t, Options{Address: "http://" + faulttest.Silent(t), Namespace: "default"})
+// silentProvider returns a provider whose server accepts connections and never answers.
+func silentProvider(t testing.TB) *Provider {
+	return openUnprobed(t, Options{Address: "http://" + faulttest.Silent(t), Namespace: "default"})
 }
 
 const secret = "secret-of-the-admin"
@@ -58,7 +58,7 @@ const secret = "secret-of-the-admin"
 // newServer starts a server for the test, with its own etcd, which keeps the leases. at returns the admin's options for an address.
 func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options) {
 	t.Helper()
-	named(t)
+	serverURL(t)
 	dir := t.TempDir()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -104,8 +104,8 @@ func newServer(t testing.TB) (s *servertest.Server, at func(addr string) Options
 	return s, at
 }
 
-// through returns a provider whose requests go through a wire, which initially changes nothing.
-func through(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
+// openOverWire returns a provider whose requests go through a wire, which initially changes nothing.
+func openOverWire(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	require.NoError(t, o.complete())
 	client, err := o.client() // the transport trusts the server
@@ -114,16 +114,18 @@ func through(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	var w *faulttest.Wire
 	o.CAFile = ""
 	o.Client, w = faulttest.NewWire(client.Transport())
-	return unasked(t, o), w
+	return openUnprobed(t, o), w
 }
 
-// nowhere returns options of a server that gets no requests.
-func nowhere() Options { return Options{Address: "http://127.0.0.1:1", Namespace: "default"} }
+// unreachableOptions returns options of a server that gets no requests.
+func unreachableOptions() Options {
+	return Options{Address: "http://127.0.0.1:1", Namespace: "default"}
+}
 
-func wish(name string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(name string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: ttl}
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }

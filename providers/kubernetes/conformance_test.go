@@ -11,7 +11,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	o := Options{URL: named(t)}
+	o := Options{URL: serverURL(t)}
 	remove := func(t testing.TB, p abstractions.Provider, name string) { // as an operator deletes the object
 		s := p.(*Provider).driver.store
 		item, err := s.Get(t.Context(), encode(name))
@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		Forget:      remove,
 		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
 		Remove:      remove,
-		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silentProvider(t) },
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
 			o := o
 			require.NoError(t, o.complete())

@@ -26,7 +26,7 @@ func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				o := o
 				o.Address, o.Namespace = url, "default"
-				return unasked(t, o), nil
+				return openUnprobed(t, o), nil
 			}, "Bearer s3cret", "s3cret")
 		})
 	}

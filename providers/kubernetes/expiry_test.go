@@ -15,11 +15,11 @@ import (
 )
 
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
-	url := named(t)
+	url := serverURL(t)
 	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, Options{URL: url}) }, nil)
 }
 
-func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		s, options := newServer(t)
 		at := func(addr string) abstractions.Provider { return open(t, options(addr)) }
@@ -29,8 +29,8 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 
 // T127: a token from a clock that was ahead is forgotten, and later tokens are still greater. Each namespace
 // has one floor, so the test uses a new namespace.
-func TestTrap_T127_TheFloorIsKeptAndHeeded(t *testing.T) {
-	p, namespace := open(t, Options{URL: named(t)}), "floor-"+abstractions.NewID()
+func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
+	p, namespace := open(t, Options{URL: serverURL(t)}), "floor-"+abstractions.NewID()
 	s := p.driver.store
 	object := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": namespace}}
 	_, err := s.client.Do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, object, &struct{}{})

@@ -25,8 +25,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// refusal returns an API server's answer about an object of a kind.
-func refusal(code int, kind string) string {
+// statusAnswer returns an API server's answer about an object of a kind.
+func statusAnswer(code int, kind string) string {
 	group := ""
 	if kind != "" && kind != "namespaces" {
 		group = `"group": "coordination.k8s.io", `
@@ -34,11 +34,11 @@ func refusal(code int, kind string) string {
 	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "details": {%s"kind": %q}, "code": %d}`, group, kind, code)
 }
 
-// none is the answer that the lease does not exist.
-var none = refusal(http.StatusNotFound, "leases")
+// notFoundAnswer is the answer that the lease does not exist.
+var notFoundAnswer = statusAnswer(http.StatusNotFound, "leases")
 
 func TestWhatAnswersMean(t *testing.T) {
-	p, w := through(t, nowhere())
+	p, w := openOverWire(t, unreachableOptions())
 	for _, c := range []struct {
 		status int
 		kind   string
@@ -57,17 +57,17 @@ func TestWhatAnswersMean(t *testing.T) {
 	} {
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			if req.Method == http.MethodGet {
-				return faulttest.Answer(req, http.StatusNotFound, none), nil
+				return faulttest.Answer(req, http.StatusNotFound, notFoundAnswer), nil
 			}
-			return faulttest.Answer(req, c.status, refusal(c.status, c.kind)), nil
+			return faulttest.Answer(req, c.status, statusAnswer(c.status, c.kind)), nil
 		}
-		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
 	for _, kind := range []string{"leases", "Lease"} { // Lease on a deletion
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
-			return faulttest.Answer(req, http.StatusConflict, refusal(http.StatusConflict, kind)), nil
+			return faulttest.Answer(req, http.StatusConflict, statusAnswer(http.StatusConflict, kind)), nil
 		}
 		require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "a", State: &lease{}}), cas.ErrConflict)
 	}
@@ -76,7 +76,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		response.Header.Set("Audit-Id", "a")
 		return response, nil
 	}
-	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
@@ -96,11 +96,11 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 		{400, `admission webhook "w" denied the request`, "webhook"},
 	} {
 		body := fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": %q, "code": %d}`, c.message, c.status)
-		p, w := through(t, nowhere())
+		p, w := openOverWire(t, unreachableOptions())
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			return faulttest.Answer(req, c.status, body), nil
 		}
-		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorContains(t, err, c.advice)
 		require.Equal(t, c.advice == verbs, strings.Contains(err.Error(), verbs), err)
 		require.True(t, abstractions.NotApplied(err))
@@ -109,7 +109,7 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 
 // No answer counts without Kubernetes' mark: no refusal, no success, no missing lease. Each body answers each verb.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
-	p, w := through(t, nowhere())
+	p, w := openOverWire(t, unreachableOptions())
 	s := p.driver.store
 	before := &lease{APIVersion: apiVersion, Kind: "Lease", Metadata: metadata{Name: "a", UID: "u", ResourceVersion: "6"}}
 	item := cas.Item{Key: "a", Version: "6", State: before}
@@ -117,7 +117,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	for _, status := range []int{200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 422, 429, 503} {
 		for _, body := range []string{
 			"", "<html>", "null", "{}", "[]", "[null]", "true", `{"status": "maintenance"}`, `{"kind": "Status"}`, `{"details": {"kind": "leases"}}`,
-			refusal(599, "leases"), `{"kind": "Status", "details": {"kind": "leases"}, "code": 404}`, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`,
+			statusAnswer(599, "leases"), `{"kind": "Status", "details": {"kind": "leases"}, "code": 404}`, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`,
 			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1"}`, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1"}`,
 			`{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": [null]}`,
 			`{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "b", "uid": "u", "resourceVersion": "7"}}`,
@@ -152,9 +152,9 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 }
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	p, w := through(t, nowhere())
+	p, w := openOverWire(t, unreachableOptions())
 	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
-		return unasked(t, Options{Address: "http://" + addr, Namespace: "default"})
+		return openUnprobed(t, Options{Address: "http://" + addr, Namespace: "default"})
 	}, p, w)
 }
 
@@ -162,8 +162,8 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 // can't be sent in time is not sent.
 func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, w := through(t, nowhere())
-		const calls, each, patience = 200, 10 * time.Millisecond, time.Second
+		p, w := openOverWire(t, unreachableOptions())
+		const calls, each, timeout = 200, 10 * time.Millisecond, time.Second
 		processor := make(chan struct{}, 1)
 		var sent, cut, unsent atomic.Int64
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
@@ -177,7 +177,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 			}()
 			select {
 			case <-done:
-				return faulttest.Answer(req, http.StatusNotFound, none), nil
+				return faulttest.Answer(req, http.StatusNotFound, notFoundAnswer), nil
 			case <-req.Context().Done():
 				cut.Add(1)
 				return nil, req.Context().Err()
@@ -187,7 +187,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 		for range calls {
 			all.Go(func() {
 				ask := func() error {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
 					defer cancel()
 					_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "a"})
 					return errors.Join(err, ctx.Err())
@@ -195,7 +195,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 				err := ask()
 				for ; abstractions.NotApplied(err); err = ask() {
 					assert.ErrorIs(t, err, abstractions.ErrUnavailable)
-					assert.NotErrorIs(t, err, context.DeadlineExceeded, "it is told while there is time")
+					assert.NotErrorIs(t, err, context.DeadlineExceeded, "the error comes while there is time")
 					unsent.Add(1)
 				}
 				assert.NoError(t, err)
@@ -209,7 +209,7 @@ func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 }
 
 func TestTrap_T13_LostReply(t *testing.T) {
-	p, w := through(t, Options{URL: named(t)})
+	p, w := openOverWire(t, Options{URL: serverURL(t)})
 	faulttest.RepliesAreLost(t, p, w)
 }
 
@@ -217,16 +217,16 @@ func TestTrap_T13_LostReply(t *testing.T) {
 func TestRights(t *testing.T) {
 	s, at := newServer(t)
 	users, admins := at(s.Addr()), at(s.Addr())
-	admin := unasked(t, admins).driver.store.client
+	admin := openUnprobed(t, admins).driver.store.client
 	users.Token, users.TokenFile = providerkit.Secret{}, filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("expired\n"), 0o600))
-	p := unasked(t, users)
-	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	p := openUnprobed(t, users)
+	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
 	// The next read of the file returns the new token.
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+	_, err = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.ErrorContains(t, err, "verbs")
 	require.True(t, abstractions.NotApplied(err))
@@ -244,10 +244,10 @@ func TestRights(t *testing.T) {
 	})
 	var g abstractions.Grant
 	servertest.Eventually(t, "the rights are known", func(ctx context.Context) error {
-		g, err = p.Acquire(ctx, wish("a", time.Minute))
+		g, err = p.Acquire(ctx, acquireRequest("a", time.Minute))
 		return err
 	})
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
 	_, err = p.List(t.Context(), abstractions.ListRequest{})
@@ -257,10 +257,10 @@ func TestRights(t *testing.T) {
 	require.NoError(t, p.driver.store.Delete(t.Context(), item))
 
 	users.Namespace = "kube-system"
-	_, err = unasked(t, users).Acquire(t.Context(), wish("a", time.Minute))
+	_, err = openUnprobed(t, users).Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	admins.Namespace = "there-is-none"
-	_, err = unasked(t, admins).Acquire(t.Context(), wish("a", time.Minute))
+	_, err = openUnprobed(t, admins).Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "namespaces")
 }

@@ -68,8 +68,8 @@ type note struct {
 	Spec   spec            `json:"spec"`
 }
 
-// ours reports whether the holder is a claim of this library.
-func (n *note) ours() bool { return n.ID != "" && strings.Contains(n.Spec.HolderIdentity, n.ID) }
+// isOfClaim reports whether the holder is a claim of this library.
+func (n *note) isOfClaim() bool { return n.ID != "" && strings.Contains(n.Spec.HolderIdentity, n.ID) }
 
 // item returns the state of a lease, as of the time of the reply.
 func (l *lease) item(now time.Time) (cas.Item, error) {
@@ -81,17 +81,17 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 	before := l.note.Spec
 	// A former leader frees the name without a check of the present holder: tryRelease
 	// in k8s.io/client-go@v0.37.2/tools/leaderelection/leaderelection.go.
-	freed := l.note.ours() && l.Spec.HolderIdentity == "" && l.Spec.LeaseTransitions == before.LeaseTransitions
+	freed := l.note.isOfClaim() && l.Spec.HolderIdentity == "" && l.Spec.LeaseTransitions == before.LeaseTransitions
 	if l.note.Record != nil && (l.Spec == before || freed) {
 		l.Spec = before
-		item.Data, item.Written = l.note.Record, l.written()
+		item.Data, item.Written = l.note.Record, l.writtenAt()
 		return item, nil
 	}
 	f := cas.Foreign{Terms: int64(l.Spec.LeaseTransitions) - int64(before.LeaseTransitions), Now: now}
 	if l.Spec.HolderIdentity != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", l.Spec.LeaseTransitions, l.Spec.HolderIdentity))
 		f.ID, f.Owner, f.Write = "foreign-"+hex.EncodeToString(sum[:16]), l.Spec.HolderIdentity, l.Metadata.ResourceVersion
-		if l.note.ours() { // the identity has the ID of a claim, and owners are public
+		if l.note.isOfClaim() { // the identity has the ID of a claim, and owners are public
 			f.Owner = strings.ReplaceAll(f.Owner, l.note.ID, abstractions.FingerprintOf(l.note.ID).String())
 		}
 		if f.TTL = time.Duration(l.Spec.LeaseDurationSeconds) * time.Second; f.TTL <= 0 {
@@ -103,9 +103,9 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 	return item, err
 }
 
-// written returns the server's time of the last write of a record, or zero if the server has
+// writtenAt returns the server's time of the last write of a record, or zero if the server has
 // set no time. A restored lease is at least as new as its restoration.
-func (l *lease) written() (at time.Time) {
+func (l *lease) writtenAt() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
 		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {
 			at = slices.MaxFunc([]time.Time{at, write, l.Metadata.CreationTimestamp}, time.Time.Compare)
@@ -131,7 +131,7 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 		s.HolderIdentity = strings.TrimPrefix(r.Owner+"_"+r.ID, "_")
 		s.LeaseTransitions += min(1, math.MaxInt32-s.LeaseTransitions)
 		s.LeaseDurationSeconds, s.AcquireTime, s.RenewTime = seconds(lasts), now.Format(microTime), now.Format(microTime)
-	case r.Breaking && !l.note.ours():
+	case r.Breaking && !l.note.isOfClaim():
 		s.HolderIdentity = "broken_" + r.ID // a program that does not support breaks can't renew another holder's lease
 	case write != before:
 		// client-go sees renewals by the second: LeaderElectionRecord in
@@ -161,19 +161,19 @@ func seconds(d time.Duration) int32 {
 var (
 	// subdomain is the form of an object's name in Kubernetes: RFC 1123.
 	subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	// hashed is the end of the names that encode makes.
-	hashed = regexp.MustCompile(`--[0-9a-f]{32}$`)
-	others = regexp.MustCompile(`[^a-z0-9]+`)
+	// hashSuffix is the end of the names that encode makes.
+	hashSuffix   = regexp.MustCompile(`--[0-9a-f]{32}$`)
+	invalidRunes = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
 // encode returns the name of a lease's object. It is the lease's name if Kubernetes
 // accepts that name, so that client-go's candidates use the same lease. Otherwise it is
 // the readable part of the name, and the beginning of its SHA-256.
 func encode(name string) string {
-	if len(name) <= 253 && subdomain.MatchString(name) && !hashed.MatchString(name) {
+	if len(name) <= 253 && subdomain.MatchString(name) && !hashSuffix.MatchString(name) {
 		return name
 	}
-	slug := strings.Trim(others.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	slug := strings.Trim(invalidRunes.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	slug = cmp.Or(strings.TrimRight(slug[:min(len(slug), 100)], "-"), "lease")
 	sum := sha256.Sum256([]byte(name))
 	return slug + "--" + hex.EncodeToString(sum[:16])

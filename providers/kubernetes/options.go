@@ -173,8 +173,8 @@ func (o *Options) client() (*httpjson.Client, error) {
 		}
 		return err
 	})
-	client.Service, client.Ours = "Kubernetes", ours
-	client.Places = make(chan struct{}, 16) // the default number of concurrent renewals of a manager
+	client.Service, client.HasMark = "Kubernetes", hasMark
+	client.Slots = make(chan struct{}, 16) // the default number of concurrent renewals of a manager
 	if transport := client.Transport(); transport != nil {
 		// A hanging connection blocks one renewal; with HTTP/2 it would block all.
 		transport.ForceAttemptHTTP2, transport.MaxConnsPerHost = false, 32

@@ -148,7 +148,7 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 		require.Error(t, err)
 		shown.Show(o, &o, p, err)
 	}
-	p := unasked(t, Options{Address: "http://127.0.0.1:1", Namespace: "a", Token: providerkit.NewSecret(secret)})
+	p := openUnprobed(t, Options{Address: "http://127.0.0.1:1", Namespace: "a", Token: providerkit.NewSecret(secret)})
 	shown.Show(p)
 	shown.Hides(t, secret)
 }

@@ -83,7 +83,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 // (resourceNames). In that case the account's rules decide.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, encode("~ping"))
-	if about(err, http.StatusForbidden) {
+	if isAboutLease(err, http.StatusForbidden) {
 		if may, failed := d.store.mayReadSome(ctx); may && failed == nil {
 			return nil
 		}

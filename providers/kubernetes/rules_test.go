@@ -30,11 +30,11 @@ func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 		"no rule":               {http.StatusCreated, review(""), abstractions.ErrDenied},
 		"another resource":      {http.StatusCreated, review(strings.Replace(named, `"leases"`, `"pods"`, 1)), abstractions.ErrDenied},
 		"another verb":          {http.StatusCreated, review(`{"verbs": ["watch"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}`), abstractions.ErrDenied},
-		"no review":             {http.StatusForbidden, refusal(http.StatusForbidden, "selfsubjectrulesreviews"), abstractions.ErrDenied},
+		"no review":             {http.StatusForbidden, statusAnswer(http.StatusForbidden, "selfsubjectrulesreviews"), abstractions.ErrDenied},
 		"a page":                {http.StatusOK, "{}", abstractions.ErrDenied},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p, w := through(t, nowhere())
+			p, w := openOverWire(t, unreachableOptions())
 			asked := 0
 			*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 				asked++
@@ -42,7 +42,7 @@ func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 					require.Equal(t, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", req.URL.Path)
 					return faulttest.Answer(req, c.status, c.answer), nil
 				}
-				return faulttest.Answer(req, http.StatusForbidden, refusal(http.StatusForbidden, "leases")), nil
+				return faulttest.Answer(req, http.StatusForbidden, statusAnswer(http.StatusForbidden, "leases")), nil
 			}
 			err := p.Ping(t.Context())
 			require.Equal(t, 2, asked)

@@ -14,14 +14,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// bearing is a transport of the application that gets a token from a source for each request, as client-go's
+// tokenTransport is a transport of the application that gets a token from a source for each request, as client-go's
 // transport does for the plug-ins of a kubeconfig.
-type bearing struct {
+type tokenTransport struct {
 	http.RoundTripper
 	source *credentialtest.Source
 }
 
-func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := b.source.Err(req.Context()); err != nil {
 		return nil, err
 	}
@@ -33,21 +33,21 @@ func (b bearing) RoundTrip(req *http.Request) (*http.Response, error) {
 // T119: an error of the application's client that does not come from the server is not an answer
 // about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
-	source, server := &credentialtest.Source{}, httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
+	source, server := &credentialtest.Source{}, httptest.NewServer(&fakeAPI{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 		Source: source, TTL: time.Minute, Function: true, Transport: true,
 		Open: func(t testing.TB) abstractions.Provider {
-			return open(t, Options{Address: server.URL, Namespace: "default", Client: &http.Client{Transport: bearing{transport, source}}})
+			return open(t, Options{Address: server.URL, Namespace: "default", Client: &http.Client{Transport: tokenTransport{transport, source}}})
 		},
 	})
 }
 
 // T124: a panic of the application's transport does not end the process.
 func TestTrap_T124_ATransportPanics(t *testing.T) {
-	server := httptest.NewServer(&imitation{leases: map[string]map[string]any{}, token: "token"})
+	server := httptest.NewServer(&fakeAPI{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)
 	credentialtest.ApplicationPanics(t, time.Minute, func(t testing.TB, maybe func()) abstractions.Provider {
 		client, wire := faulttest.NewWire(&http.Transport{DisableKeepAlives: true})

@@ -25,9 +25,9 @@ type store struct {
 
 // Get reads a lease. Without a resourceVersion in the query the server reads from etcd.
 func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
-	found := answer{lease: lease{Metadata: metadata{Name: key}}}
+	found := leaseAnswer{lease: lease{Metadata: metadata{Name: key}}}
 	header, err := s.client.Do(ctx, http.MethodGet, s.path+"/"+key, nil, nil, &found)
-	missing := absent(err)
+	missing := isNotFound(err)
 	if err != nil && !missing {
 		return cas.Item{}, err
 	}
@@ -46,46 +46,46 @@ type status struct {
 	Details                           struct{ Name, Group, Kind string }
 }
 
-func (s *status) ours() bool { return s.APIVersion == "v1" && s.Kind == "Status" }
+func (s *status) isStatus() bool { return s.APIVersion == "v1" && s.Kind == "Status" }
 
-// ours reports whether a refusal comes from an API server. The refusal of too many requests
+// hasMark reports whether a refusal comes from an API server. The refusal of too many requests
 // is plain text, so its header decides: audit_init.go in
 // k8s.io/apiserver@v0.36.3/pkg/endpoints/filters.
-func ours(response *http.Response, body []byte) bool {
+func hasMark(response *http.Response, body []byte) bool {
 	var s status
-	return json.Unmarshal(body, &s) == nil && s.ours() && s.Code == response.StatusCode ||
+	return json.Unmarshal(body, &s) == nil && s.isStatus() && s.Code == response.StatusCode ||
 		response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Audit-Id") != ""
 }
 
-// about reports whether an API server has refused a request with a status because of the lease. A
+// isAboutLease reports whether an API server has refused a request with a status because of the lease. A
 // missing namespace has the same status. In the answer to a conflict on a deletion the kind is
 // Lease: store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
-func about(err error, code int) bool {
+func isAboutLease(err error, code int) bool {
 	var refusal *httpjson.StatusError
 	var s status
 	return errors.As(err, &refusal) && refusal.Status == code && json.Unmarshal(refusal.Body, &s) == nil &&
 		(s.Details.Kind == "leases" || s.Details.Kind == "Lease") && s.Details.Group == group
 }
 
-// absent reports whether an answer means that the lease does not exist.
-func absent(err error) bool { return about(err, http.StatusNotFound) }
+// isNotFound reports whether an answer means that the lease does not exist.
+func isNotFound(err error) bool { return isAboutLease(err, http.StatusNotFound) }
 
-// refused converts the refusal of an outdated version to ErrConflict.
-func refused(err error) error {
-	if about(err, http.StatusConflict) || absent(err) {
+// conflictError converts the refusal of an outdated version to ErrConflict.
+func conflictError(err error) error {
+	if isAboutLease(err, http.StatusConflict) || isNotFound(err) {
 		return cas.ErrConflict
 	}
 	return err
 }
 
-// answer is the lease that an API server returns. Before the request it has the
+// leaseAnswer is the lease that an API server returns. Before the request it has the
 // request's name and lease.
-type answer struct {
+type leaseAnswer struct {
 	lease
 	sent *lease // nil for a read
 }
 
-func (a *answer) UnmarshalJSON(data []byte) error {
+func (a *leaseAnswer) UnmarshalJSON(data []byte) error {
 	asked := a.Metadata.Name
 	a.lease = lease{}
 	if err := json.Unmarshal(data, &a.lease); err != nil {
@@ -98,7 +98,7 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 }
 
 // Marked reports whether the lease is the requested lease, with the annotation of the request.
-func (a *answer) Marked(http.Header) bool {
+func (a *leaseAnswer) Marked(http.Header) bool {
 	if a.APIVersion != apiVersion || a.Kind != "Lease" || a.Metadata.ResourceVersion == "" || a.Metadata.UID == "" {
 		return false
 	}
@@ -106,28 +106,28 @@ func (a *answer) Marked(http.Header) bool {
 		(a.sent.Metadata.UID == "" || a.Metadata.UID == a.sent.Metadata.UID)
 }
 
-// deletion is the answer to a deletion: a Status, or the lease if it has finalizers.
-type deletion struct {
+// deleteAnswer is the answer to a deletion: a Status, or the lease if it has finalizers.
+type deleteAnswer struct {
 	status
 	Metadata metadata
 	name     string
 }
 
-func (d *deletion) Marked(http.Header) bool {
-	if d.ours() {
+func (d *deleteAnswer) Marked(http.Header) bool {
+	if d.isStatus() {
 		return d.Status == "Success" && d.Details.Name == d.name && d.Details.Kind == "leases"
 	}
 	return d.APIVersion == apiVersion && d.Kind == "Lease" && d.Metadata.Name == d.name && d.Metadata.ResourceVersion != ""
 }
 
-// all is the answer to a list.
-type all struct {
+// leaseList is the answer to a list.
+type leaseList struct {
 	APIVersion, Kind string
 	Metadata         metadata
 	Items            []*lease
 }
 
-func (a *all) Marked(http.Header) bool {
+func (a *leaseList) Marked(http.Header) bool {
 	return a.APIVersion == apiVersion && a.Kind == "LeaseList" && a.Metadata.ResourceVersion != "" &&
 		!slices.ContainsFunc(a.Items, func(l *lease) bool { return l == nil || l.Metadata.Name == "" || l.Metadata.ResourceVersion == "" })
 }
@@ -144,10 +144,10 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	if err != nil {
 		return cas.Item{}, err
 	}
-	stored := answer{lease: lease{Metadata: metadata{Name: old.Key}}, sent: next}
+	stored := leaseAnswer{lease: lease{Metadata: metadata{Name: old.Key}}, sent: next}
 	_, err = s.client.Do(ctx, method, path, url.Values{"fieldManager": {manager}}, next, &stored)
 	if err != nil {
-		return cas.Item{}, refused(err)
+		return cas.Item{}, conflictError(err)
 	}
 	return stored.item(r.Now)
 }
@@ -157,13 +157,13 @@ func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]string{
 		"uid": item.State.(*lease).Metadata.UID, "resourceVersion": item.Version,
 	}}
-	_, err := s.client.Do(ctx, http.MethodDelete, s.path+"/"+item.Key, nil, options, &deletion{name: item.Key})
-	return refused(err)
+	_, err := s.client.Do(ctx, http.MethodDelete, s.path+"/"+item.Key, nil, options, &deleteAnswer{name: item.Key})
+	return conflictError(err)
 }
 
 // List reads all leases of the namespace, and returns a page of those with a record.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (page []cas.Item, next string, err error) {
-	var found all
+	var found leaseList
 	header, err := s.client.Do(ctx, http.MethodGet, s.path, nil, nil, &found)
 	if err != nil {
 		return nil, "", err

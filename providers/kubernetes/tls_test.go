@@ -19,21 +19,21 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// imitation is the part of an API server that a lease needs. It accepts requests with its token.
-type imitation struct {
+// fakeAPI is the part of an API server that a lease needs. It accepts requests with its token.
+type fakeAPI struct {
 	mu     sync.Mutex
 	token  string
 	number int
 	leases map[string]map[string]any
 }
 
-func (i *imitation) trust(token string) {
+func (i *fakeAPI) trust(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.token = token
 }
 
-func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -52,7 +52,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		meta := sent["metadata"].(map[string]any)
 		if before, _ := i.leases[meta["name"].(string)]["metadata"].(map[string]any); before["resourceVersion"] != meta["resourceVersion"] {
 			w.WriteHeader(http.StatusConflict)
-			_, _ = w.Write([]byte(refusal(http.StatusConflict, "leases")))
+			_, _ = w.Write([]byte(statusAnswer(http.StatusConflict, "leases")))
 			return
 		}
 		i.number++
@@ -62,7 +62,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if answer == nil {
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(none))
+		_, _ = w.Write([]byte(notFoundAnswer))
 		return
 	}
 	_ = json.NewEncoder(w).Encode(answer)
@@ -71,7 +71,7 @@ func (i *imitation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // T122: connections use the newest ca.crt of a pod, and an unreadable or empty token is not sent
 // to the server.
 func TestTrap_T122_FilesAreReadAgain(t *testing.T) {
-	file, server := filepath.Join(t.TempDir(), "token"), &imitation{leases: map[string]map[string]any{}}
+	file, server := filepath.Join(t.TempDir(), "token"), &fakeAPI{leases: map[string]map[string]any{}}
 	write := func(text string) {
 		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
 		require.NoError(t, os.Rename(file+".new", file))

@@ -65,8 +65,8 @@ func TestTheShortestTTLWorksWithTheDefaults(t *testing.T) {
 	})
 }
 
-// clocked is a provider whose clock runs ahead of the machine's clock.
-type clocked struct {
+// aheadProvider is a provider whose clock runs ahead of the machine's clock.
+type aheadProvider struct {
 	*memlease.Provider
 	ahead atomic.Int64
 }
@@ -74,23 +74,23 @@ type clocked struct {
 func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
 		New: func(testing.TB) abstractions.Provider {
-			c := new(clocked)
+			c := new(aheadProvider)
 			c.Provider = memlease.New(memlease.Options{
 				History: 100,
 				Now:     func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 			})
 			return c
 		},
-		Advance: func(p abstractions.Provider, d time.Duration) { p.(*clocked).ahead.Add(int64(d)) },
+		Advance: func(p abstractions.Provider, d time.Duration) { p.(*aheadProvider).ahead.Add(int64(d)) },
 		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
-			p.(*clocked).ahead.Add(int64(time.Hour))
-			defer p.(*clocked).ahead.Add(-int64(time.Hour))
+			p.(*aheadProvider).ahead.Add(int64(time.Hour))
+			defer p.(*aheadProvider).ahead.Add(-int64(time.Hour))
 			grant, err := p.Acquire(t.Context(), abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: time.Second})
 			require.NoError(t, err)
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: grant.ID, Token: grant.Token}))
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, name string) {
-			p.(*clocked).ahead.Add(int64(providerkit.DefaultRetention))
+			p.(*aheadProvider).ahead.Add(int64(providerkit.DefaultRetention))
 			sweepUntilForgotten(t, p, name)
 		},
 		TTL: time.Hour,

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-func request(name string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(name string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: ttl}
 }
 

@@ -20,7 +20,7 @@ func TestListRefusesAPositionItDidNotGive(t *testing.T) {
 
 func TestListLeavesOutNamesThatWereNeverHeld(t *testing.T) {
 	p := New(Options{})
-	p.mustRelease(t, request("a", time.Second)) // only remembers the ID
+	p.mustRelease(t, acquireRequest("a", time.Second)) // only remembers the ID
 	page, err := p.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Empty(t, page)
@@ -29,7 +29,7 @@ func TestListLeavesOutNamesThatWereNeverHeld(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	p := New(Options{History: 3})
 	for range 5 {
-		req := request("a", time.Minute)
+		req := acquireRequest("a", time.Minute)
 		p.mustAcquire(t, req)
 		p.mustRelease(t, req)
 	}
@@ -37,7 +37,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 2)
 	require.Equal(t, abstractions.HistoryReleased, page.Entries[0].Kind)
-	p.mustAcquire(t, request("a", time.Minute)) // drops the oldest between two pages
+	p.mustAcquire(t, acquireRequest("a", time.Minute)) // drops the oldest between two pages
 	rest, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", After: page.Next})
 	require.NoError(t, err)
 	require.Len(t, rest.Entries, 2, "the page goes on where the other ended")
@@ -61,7 +61,7 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestHistoryOfRenewalsByOption(t *testing.T) {
 	for _, renewals := range []bool{false, true} {
 		p := New(Options{History: 10, HistoryRenewals: renewals})
-		req := request("a", time.Minute)
+		req := acquireRequest("a", time.Minute)
 		grant := p.mustAcquire(t, req)
 		_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: time.Minute})
 		require.NoError(t, err)

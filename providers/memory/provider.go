@@ -52,7 +52,7 @@ func newProvider(options Options) *Provider {
 	m := &memory{options: options, start: start, base: start.Round(0), seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].records = make(map[string]*record)
-		m.shards[i].waiting = make(map[string][]*waiting)
+		m.shards[i].waiters = make(map[string][]*waiter)
 	}
 	var d providerkit.Driver = m
 	if options.History > 0 {

@@ -12,10 +12,10 @@ import (
 type shard struct {
 	sync.Mutex
 	records map[string]*record
-	waiting map[string][]*waiting // by name, in the order of wake-ups
+	waiters map[string][]*waiter // by name, in the order of wake-ups
 	// order holds the same records in the order of the sweep.
-	order []*record
-	hand  int
+	order     []*record
+	nextSwept int
 	// floor is the highest token of the forgotten names, so that tokens rise
 	// even if the clock has gone back since.
 	floor int64
@@ -103,27 +103,27 @@ func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool
 	return r.Show(), ok
 }
 
-// swept is the number of records that an acquire or release looks at. With two, a shard
+// sweepBatch is the number of records that an acquire or release looks at. With two, a shard
 // of n records is swept completely in n/2 requests, so one-off names can't pile up
 // faster than they are forgotten.
-const swept = 2
+const sweepBatch = 2
 
 // sweep looks at the next few records and forgets those that are due. Caller holds
 // the shard's lock.
 func (m *memory) sweep(s *shard, now time.Duration) {
-	for range min(swept, len(s.order)) {
-		if s.hand >= len(s.order) {
-			s.hand = 0
+	for range min(sweepBatch, len(s.order)) {
+		if s.nextSwept >= len(s.order) {
+			s.nextSwept = 0
 		}
-		r := s.order[s.hand]
+		r := s.order[s.nextSwept]
 		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to check
 			m.settle(s, r, now)
 			if r.Forgettable(m.options.Retention) {
-				s.forget(r) // which moves another record to the place of the hand
+				s.forget(r) // which moves another record to its place
 				continue
 			}
 		}
-		s.hand++
+		s.nextSwept++
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 func TestTrap_T28_OneOffNamesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Retention: 10 * time.Second})
-		kept := request("kept", time.Hour)
+		kept := acquireRequest("kept", time.Hour)
 		p.mustAcquire(t, kept)
 		for i := range 12_000 {
-			req := request(fmt.Sprint("reply/", i), time.Second)
+			req := acquireRequest(fmt.Sprint("reply/", i), time.Second)
 			p.mustAcquire(t, req)
 			if i%2 == 0 {
 				p.mustRelease(t, req) // the others run out
@@ -28,7 +28,7 @@ func TestTrap_T28_OneOffNamesAreForgotten(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			// 1,100 names were used within TTL and retention. Each waits for the
 			// sweep for at most half as many acquires as there are names.
-			require.LessOrEqual(t, p.names(), 2*1_100+shards*swept)
+			require.LessOrEqual(t, p.names(), 2*1_100+shards*sweepBatch)
 		}
 		require.True(t, p.mustInspect(t, "kept").Held, "what is held is never forgotten")
 	})
@@ -37,12 +37,12 @@ func TestTrap_T28_OneOffNamesAreForgotten(t *testing.T) {
 func TestARecordIsKeptForItsRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Retention: time.Minute})
-		req := request("a", time.Second)
+		req := acquireRequest("a", time.Second)
 		p.mustAcquire(t, req)
 		p.mustRelease(t, req)
 		sweep := func() {
 			for i := range 100 * shards {
-				p.mustAcquire(t, request(fmt.Sprint("sweep/", i%10), minTTL))
+				p.mustAcquire(t, acquireRequest(fmt.Sprint("sweep/", i%10), minTTL))
 				time.Sleep(minTTL / 10)
 			}
 		}
@@ -50,13 +50,13 @@ func TestARecordIsKeptForItsRetention(t *testing.T) {
 		sweep()
 		_, err := p.Acquire(t.Context(), req)
 		require.ErrorIs(t, err, abstractions.ErrReleased, "the refused ID is remembered")
-		p.mustRelease(t, request("a", time.Second)) // restarts the retention
+		p.mustRelease(t, acquireRequest("a", time.Second)) // restarts the retention
 		time.Sleep(30 * time.Second)
 		sweep()
 		require.Positive(t, p.mustInspect(t, "a").Token)
 		time.Sleep(30 * time.Second)
 		for i := range 1000 {
-			p.mustAcquire(t, request(fmt.Sprint("other/", i), time.Hour))
+			p.mustAcquire(t, acquireRequest(fmt.Sprint("other/", i), time.Hour))
 		}
 		require.Zero(t, p.mustInspect(t, "a").Token, "forgotten")
 	})
@@ -67,15 +67,15 @@ func TestARecordIsKeptForItsRetention(t *testing.T) {
 func TestTrap_T54_TokenRisesAlthoughTheClockWentBack(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := New(Options{Retention: time.Minute, Now: func() time.Time { return now }})
-	first := request("a", time.Second)
+	first := acquireRequest("a", time.Second)
 	last := p.mustAcquire(t, first).Token
 	p.mustRelease(t, first)
 	now = now.Add(time.Hour)
 	for i := 0; p.mustInspect(t, "a").Token != 0; i++ {
-		p.mustAcquire(t, request(fmt.Sprint(i), time.Second))
+		p.mustAcquire(t, acquireRequest(fmt.Sprint(i), time.Second))
 	}
 	now = now.Add(-24 * time.Hour)
-	require.Greater(t, p.mustAcquire(t, request("a", time.Second)).Token, last)
+	require.Greater(t, p.mustAcquire(t, acquireRequest("a", time.Second)).Token, last)
 }
 
 // TestSweepKeepsItsBooks forgets many names in the middle of the walk.
@@ -83,7 +83,7 @@ func TestSweepKeepsItsBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Retention: time.Second})
 		for i := range 5000 {
-			p.mustAcquire(t, request(fmt.Sprint(i%700, "/", i%3), time.Duration(1+i%5)*time.Second))
+			p.mustAcquire(t, acquireRequest(fmt.Sprint(i%700, "/", i%3), time.Duration(1+i%5)*time.Second))
 			time.Sleep(7 * time.Millisecond)
 		}
 		for i := range p.memory.shards {
@@ -104,7 +104,7 @@ func TestMemoryPerName(t *testing.T) {
 	p := New(Options{})
 	before := heap()
 	for i := range names {
-		p.mustAcquire(t, request(fmt.Sprintf("component/purpose/%07d", i), time.Hour))
+		p.mustAcquire(t, acquireRequest(fmt.Sprintf("component/purpose/%07d", i), time.Hour))
 	}
 	perName := (heap() - before) / names
 	t.Logf("%d bytes per name", perName)

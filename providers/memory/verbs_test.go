@@ -16,7 +16,7 @@ import (
 func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
-		req := request("a", time.Second)
+		req := acquireRequest("a", time.Second)
 		grant := p.mustAcquire(t, req)
 		for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
 			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: ttl})
@@ -34,7 +34,7 @@ func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 	p := New(Options{})
 	var given []abstractions.AcquireRequest
 	for range 4 {
-		req := request("a", time.Minute)
+		req := acquireRequest("a", time.Minute)
 		p.mustRelease(t, req)
 		p.mustRelease(t, req) // adds no second entry
 		given = append(given, req)
@@ -43,7 +43,7 @@ func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 		_, err := p.Acquire(t.Context(), req)
 		require.ErrorIs(t, err, abstractions.ErrReleased)
 	}
-	p.mustAcquire(t, request("a", time.Minute))
+	p.mustAcquire(t, acquireRequest("a", time.Minute))
 }
 
 func TestReasonsOfLoss(t *testing.T) {
@@ -55,19 +55,19 @@ func TestReasonsOfLoss(t *testing.T) {
 			require.ErrorAs(t, err, &lost)
 			return lost.Reason
 		}
-		first := request("a", time.Second)
+		first := acquireRequest("a", time.Second)
 		grant := p.mustAcquire(t, first)
 		time.Sleep(time.Second)
 		require.Equal(t, abstractions.LostExpired, reason(first, grant))
-		second := request("a", time.Minute)
+		second := acquireRequest("a", time.Minute)
 		grant2 := p.mustAcquire(t, second)
 		require.Equal(t, abstractions.LostTaken, reason(first, grant))
 		_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Immediate: true})
 		require.NoError(t, err)
 		require.Equal(t, abstractions.LostBroken, reason(second, grant2))
-		p.mustAcquire(t, request("a", time.Minute))
+		p.mustAcquire(t, acquireRequest("a", time.Minute))
 		require.Equal(t, abstractions.LostBroken, reason(second, grant2), "also when somebody has followed")
-		require.Equal(t, abstractions.LostGone, reason(request("unseen", time.Minute), abstractions.Grant{Token: 1}))
+		require.Equal(t, abstractions.LostGone, reason(acquireRequest("unseen", time.Minute), abstractions.Grant{Token: 1}))
 	})
 }
 
@@ -76,7 +76,7 @@ func TestReasonsOfLoss(t *testing.T) {
 func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
-		req := request("a", time.Second)
+		req := acquireRequest("a", time.Second)
 		first := p.mustAcquire(t, req)
 		time.Sleep(time.Second)
 		second := p.mustAcquire(t, req)
@@ -104,7 +104,7 @@ func TestACycleAllocatesNothing(t *testing.T) {
 	p := New(Options{})
 	reqs := make([]abstractions.AcquireRequest, 100)
 	for i := range reqs {
-		reqs[i] = request("a", time.Minute)
+		reqs[i] = acquireRequest("a", time.Minute)
 	}
 	i := 0
 	cycle := func() {
@@ -119,7 +119,7 @@ func TestACycleAllocatesNothing(t *testing.T) {
 func TestNamesAreSpreadOverTheShards(t *testing.T) {
 	p := New(Options{})
 	for i := range 100 * shards {
-		p.mustAcquire(t, request(fmt.Sprint("a/", i), time.Minute))
+		p.mustAcquire(t, acquireRequest(fmt.Sprint("a/", i), time.Minute))
 	}
 	for i := range p.memory.shards {
 		require.InDelta(t, 100, len(p.memory.shards[i].records), 70)
@@ -131,7 +131,7 @@ func BenchmarkCycle(b *testing.B) {
 	p := New(Options{})
 	reqs := make([]abstractions.AcquireRequest, 1000)
 	for i := range reqs {
-		reqs[i] = request("a", time.Minute)
+		reqs[i] = acquireRequest("a", time.Minute)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// waiting is the registration of a waiter.
-type waiting struct {
+// waiter is the registration of a waiter.
+type waiter struct {
 	abstractions.WaitRequest
 	since time.Time
 }
@@ -25,19 +25,19 @@ func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 	if err != nil {
 		return wakeups, err
 	}
-	me := &waiting{req, m.base.Add(m.now())}
-	s.waiting[req.Name] = append(s.waiting[req.Name], me)
-	providerkit.AfterFunc(ctx, func() { s.leave(req.Name, me) })
+	registered := &waiter{req, m.base.Add(m.now())}
+	s.waiters[req.Name] = append(s.waiters[req.Name], registered)
+	providerkit.AfterFunc(ctx, func() { s.leave(req.Name, registered) })
 	return wakeups, nil
 }
 
 // leave ends a registration.
-func (s *shard) leave(name string, waiter *waiting) {
+func (s *shard) leave(name string, leaving *waiter) {
 	s.Lock()
 	defer s.Unlock()
-	left := slices.DeleteFunc(s.waiting[name], func(w *waiting) bool { return w == waiter })
-	if s.waiting[name] = left; len(left) == 0 {
-		delete(s.waiting, name)
+	left := slices.DeleteFunc(s.waiters[name], func(w *waiter) bool { return w == leaving })
+	if s.waiters[name] = left; len(left) == 0 {
+		delete(s.waiters, name)
 	}
 }
 
@@ -48,7 +48,7 @@ func (m *memory) Waiters(_ context.Context, req abstractions.WaitersRequest) (li
 	s.Lock()
 	defer s.Unlock()
 	r, _ := m.find(s, req.Name, m.now())
-	for _, w := range s.waiting[req.Name] {
+	for _, w := range s.waiters[req.Name] {
 		if ended, _ := r.Ended.Find(w.ID); !ended && w.ID != r.ID && len(list) < abstractions.MaxWaiters {
 			list = append(list, abstractions.Waiting{Fingerprint: abstractions.FingerprintOf(w.ID), Owner: w.Owner, Since: w.since, Now: r.Now})
 		}

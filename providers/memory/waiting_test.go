@@ -18,10 +18,10 @@ func (p *Provider) mustWait(ctx context.Context, t testing.TB) <-chan struct{} {
 	return wakeups.C
 }
 
-func hinted(hints <-chan struct{}) bool {
+func isWoken(wakeups <-chan struct{}) bool {
 	synctest.Wait()
 	select {
-	case <-hints:
+	case <-wakeups:
 		return true
 	default:
 		return false
@@ -37,32 +37,32 @@ func TestReleaseWakesOne(t *testing.T) {
 		defer leave()
 		first, second := p.mustWait(ctx, t), p.mustWait(t.Context(), t)
 		for range 3 {
-			req := request("a", time.Minute)
+			req := acquireRequest("a", time.Minute)
 			p.mustAcquire(t, req)
 			p.mustRelease(t, req)
-			require.True(t, hinted(first))
-			require.False(t, hinted(second))
+			require.True(t, isWoken(first))
+			require.False(t, isWoken(second))
 		}
-		require.False(t, hinted(first))
-		other := request("b", time.Minute)
+		require.False(t, isWoken(first))
+		other := acquireRequest("b", time.Minute)
 		p.mustAcquire(t, other)
 		p.mustRelease(t, other)
-		require.False(t, hinted(first), "another name")
+		require.False(t, isWoken(first), "another name")
 	})
 }
 
-// TestTrap_T60_HintOfALeavingWaiterGoesToTheNext ends the head waiter's wait between
+// TestTrap_T60_WakeUpOfALeavingWaiterGoesToTheNext ends the head waiter's wait between
 // its wake-up and its acquire.
-func TestTrap_T60_HintOfALeavingWaiterGoesToTheNext(t *testing.T) {
+func TestTrap_T60_WakeUpOfALeavingWaiterGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
-		req := request("a", time.Minute)
+		req := acquireRequest("a", time.Minute)
 		p.mustAcquire(t, req)
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := p.mustWait(ctx, t), p.mustWait(t.Context(), t)
 		p.mustRelease(t, req)
 		leave()
-		require.True(t, hinted(second))
-		require.False(t, hinted(first))
+		require.True(t, isWoken(second))
+		require.False(t, isWoken(first))
 	})
 }

@@ -20,7 +20,7 @@ func exercise(t *testing.T, p *Provider) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e := exercising{ctx: ctx, p: p}
+	e := exerciser{ctx: ctx, p: p}
 	e.note(p.Ping(ctx))
 	first, second, third := claimOf("name"), claimOf("name"), claimOf("name")
 	first.TTL /= 2
@@ -52,26 +52,26 @@ func exercise(t *testing.T, p *Provider) error {
 	return errors.Join(e.errs...)
 }
 
-type exercising struct {
+type exerciser struct {
 	ctx  context.Context
 	p    *Provider
 	errs []error
 }
 
-func (e *exercising) note(err error) {
+func (e *exerciser) note(err error) {
 	if !errors.Is(err, abstractions.ErrHeld) {
 		e.errs = append(e.errs, err)
 	}
 }
 
-func (e *exercising) acquire(req abstractions.AcquireRequest) abstractions.Grant {
+func (e *exerciser) acquire(req abstractions.AcquireRequest) abstractions.Grant {
 	grant, err := e.p.Acquire(e.ctx, req)
 	e.note(err)
 	return grant
 }
 
 // get retries while the name is held, 100 times at most: the holder may never release the name.
-func (e *exercising) get(req abstractions.AcquireRequest) {
+func (e *exerciser) get(req abstractions.AcquireRequest) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range 100 {
@@ -85,7 +85,7 @@ func (e *exercising) get(req abstractions.AcquireRequest) {
 }
 
 // wait registers a claim as a waiter for a held name.
-func (e *exercising) wait(req abstractions.AcquireRequest) (leave func()) {
+func (e *exerciser) wait(req abstractions.AcquireRequest) (leave func()) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	timer := time.AfterFunc(3*time.Second, cancel)
 	_, err := e.p.Wait(ctx, abstractions.WaitRequest{Name: req.Name, ID: req.ID})
@@ -113,8 +113,8 @@ func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	return refused
 }
 
-// suffice exercises a provider with the given rights, and expects no refusal.
-func suffice(t *testing.T, url string, servers ...*redistest.Server) {
+// requireSufficient exercises a provider with the given rights, and expects no refusal.
+func requireSufficient(t *testing.T, url string, servers ...*redistest.Server) {
 	t.Helper()
 	p, err := OpenURL(t.Context(), url)
 	require.NoError(t, err)
@@ -132,10 +132,10 @@ func suffice(t *testing.T, url string, servers ...*redistest.Server) {
 func TestRightsSuffice(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, userWith(ACLRules))
-	suffice(t, asUser(server), server)
+	requireSufficient(t, asUser(server), server)
 
 	server = redistest.Start(t, userWith(strings.ReplaceAll(ACLRules, "leasing", "locks"), NameACLRules))
-	suffice(t, asUser(server)+"?prefix=locks&client_name=me", server)
+	requireSufficient(t, asUser(server)+"?prefix=locks&client_name=me", server)
 }
 
 func TestWhoWaitsIsForThoseWhoMayLook(t *testing.T) {
@@ -150,7 +150,7 @@ func TestRightsSufficeOnRedlock(t *testing.T) {
 	servers := redistest.StartMany(t, 3, userWith(ACLRules, RedlockACLRules))
 	url := redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))
 	require.NoError(t, openTest(t, Options{URL: url}).Bootstrap(t.Context()))
-	suffice(t, url, servers...)
+	requireSufficient(t, url, servers...)
 }
 
 func TestRightsSufficeOnACluster(t *testing.T) {
@@ -163,12 +163,12 @@ func TestRightsSufficeOnACluster(t *testing.T) {
 		}
 		require.NoError(t, server.Client(t).Do(t.Context(), args...).Err())
 	}
-	suffice(t, strings.Replace(clusterURL(cluster), "redis://", "redis://app:secret@", 1), cluster.Servers...)
+	requireSufficient(t, strings.Replace(clusterURL(cluster), "redis://", "redis://app:secret@", 1), cluster.Servers...)
 }
 
-// unnoticed lists the rights whose absence costs only time: no waiter is woken, or
+// optionalRights lists the rights whose absence costs only time: no waiter is woken, or
 // the wake-up takes longer.
-var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem"}
+var optionalRights = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem"}
 
 // T17: a missing right is reported as such, and leaves no lease without a holder and
 // no key without an expiry. Each of the rights is needed.
@@ -192,9 +192,9 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, exists, "a lease of a claim that was refused")
 			}
-			allExpire(t, server)
+			requireExpiries(t, server)
 			err = exercise(t, p)
-			if !slices.Contains(unnoticed, right) {
+			if !slices.Contains(optionalRights, right) {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
 			}
 			require.NoError(t, p.Close())
@@ -203,7 +203,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 	}
 }
 
-func allExpire(t *testing.T, s *redistest.Server) {
+func requireExpiries(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	keys, err := s.Client(t).Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func allExpire(t *testing.T, s *redistest.Server) {
 func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))
-	bootstrapped(t, servers)
+	bootstrap(t, servers)
 	p, err := OpenURL(t.Context(), redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2])))
 	require.NoError(t, err)
 	defer p.Close()

@@ -20,36 +20,36 @@ import (
 type bed struct {
 	*Provider
 	redistest.Claimant
-	t      testing.TB
-	server *redistest.Server
-	admin  *redis.Client
-	watch  *watch
+	t        testing.TB
+	server   *redistest.Server
+	admin    *redis.Client
+	recorder *recorder
 }
 
 func newBed(t testing.TB, o redistest.Options) *bed {
 	t.Helper()
 	server := redistest.Start(t, o)
 	b := &bed{t: t, server: server, admin: server.Client(t)}
-	b.Provider, b.watch = b.process()
+	b.Provider, b.recorder = b.process()
 	b.Claimant = redistest.Claimant{T: t, From: b.Provider}
 	return b
 }
 
 // process opens a provider like that of another process.
-func (b *bed) process() (*Provider, *watch) {
+func (b *bed) process() (*Provider, *recorder) {
 	b.t.Helper()
-	client, w := watched(b.t, b.server)
+	client, w := recordedClient(b.t, b.server)
 	return openTest(b.t, Options{Client: client}), w
 }
 
-func watched(t testing.TB, s *redistest.Server) (*redis.Client, *watch) {
-	client, w := s.Client(t), &watch{}
+func recordedClient(t testing.TB, s *redistest.Server) (*redis.Client, *recorder) {
+	client, w := s.Client(t), &recorder{}
 	client.AddHook(redistest.Around(w.around))
 	return client, w
 }
 
 func (b *bed) renew(g abstractions.Grant, ttl time.Duration) error {
-	return second(b.Keep(g, ttl))
+	return second(b.RenewGrant(g, ttl))
 }
 
 func (b *bed) release(name, id string) {
@@ -93,7 +93,7 @@ func (b *bed) exists(key string) bool {
 	return n == 1
 }
 
-func (b *bed) queued(name string) []string {
+func (b *bed) waitList(name string) []string {
 	b.t.Helper()
 	all, err := b.admin.ZRange(b.t.Context(), b.keys(name).Queue, 0, -1).Result()
 	require.NoError(b.t, err)
@@ -113,10 +113,12 @@ func (b *bed) clock() int64 {
 
 // stored returns the server's record of a name.
 func (b *bed) stored(name string) redistest.Stored {
-	return redistest.Look(b.t, b.admin, b.keys(name).Name)
+	return redistest.ReadStored(b.t, b.admin, b.keys(name).Name)
 }
 
-func (b *bed) put(name string, s redistest.Stored) { redistest.Put(b.t, b.admin, b.keys(name).Name, s) }
+func (b *bed) put(name string, s redistest.Stored) {
+	redistest.WriteStored(b.t, b.admin, b.keys(name).Name, s)
+}
 
 // forget deletes the server's record of a name.
 func (b *bed) forget(name string) {
@@ -124,8 +126,8 @@ func (b *bed) forget(name string) {
 	require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(name).Name).Err())
 }
 
-// runsOut waits until the name's lease has run out.
-func (b *bed) runsOut(name string) {
+// waitForExpiry waits until the name's lease has run out.
+func (b *bed) waitForExpiry(name string) {
 	b.t.Helper()
 	b.eventually(func() bool { return !b.stored(name).Held() })
 }
@@ -135,8 +137,8 @@ func (b *bed) eventually(check func() bool) {
 	require.Eventually(b.t, check, time.Minute, 2*time.Millisecond)
 }
 
-// watch counts the commands of a client, and can spoil their outcome.
-type watch struct {
+// recorder counts the commands of a client, and can spoil their outcome.
+type recorder struct {
 	sent atomic.Int64 // commands
 
 	mu     sync.Mutex
@@ -144,7 +146,7 @@ type watch struct {
 	before func(cmds []redis.Cmder) // runs before calls are sent
 }
 
-func (w *watch) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
+func (w *recorder) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
 	w.mu.Lock()
 	lose, before := w.lose, w.before
 	w.mu.Unlock()
@@ -156,10 +158,10 @@ func (w *watch) around(ctx context.Context, cmds []redis.Cmder, send func(ctx co
 	if lose == nil || !strings.HasPrefix(cmds[0].Name(), "eval") || redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(cmds[0].Err(), "NOSCRIPT") {
 		return err
 	}
-	return spoil(cmds, lose)
+	return failCommands(cmds, lose)
 }
 
-func spoil(cmds []redis.Cmder, err error) error {
+func failCommands(cmds []redis.Cmder, err error) error {
 	for _, cmd := range cmds {
 		cmd.SetErr(err)
 	}
@@ -167,13 +169,13 @@ func spoil(cmds []redis.Cmder, err error) error {
 }
 
 // loseReplies lets calls take effect and fail with err; nil restores their replies.
-func (w *watch) loseReplies(err error) {
+func (w *recorder) loseReplies(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose = err
 }
 
-func (w *watch) doBefore(before func(cmds []redis.Cmder)) {
+func (w *recorder) doBefore(before func(cmds []redis.Cmder)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = before

@@ -55,7 +55,7 @@ func BenchmarkProvider(b *testing.B) {
 		var all sync.WaitGroup
 		for i := range reqs {
 			all.Go(func() {
-				g, err := p.Acquire(ctx, redistest.Wish(fmt.Sprint("bench/renew/", i), "id", time.Minute))
+				g, err := p.Acquire(ctx, redistest.AcquireRequest(fmt.Sprint("bench/renew/", i), "id", time.Minute))
 				if err != nil {
 					b.Error(err)
 				}

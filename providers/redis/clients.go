@@ -57,7 +57,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 		c.DialerRetries, c.OnConnect = 1, l.onConnect(o)
-		tune(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
+		setDefaults(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 		c.Dialer = dialer(c.TLSConfig)
 		clients = append(clients, redis.NewClient(c))
 	}
@@ -76,7 +76,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 	c.DisableRoutingPolicies = true // the policies ask each server for all its commands
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
-	tune(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
+	setDefaults(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 	c.Dialer = dialer(c.TLSConfig)
 	return c, nil
 }
@@ -96,7 +96,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // a failover client never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
-	tune(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
+	setDefaults(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 	c.Dialer = dialer(c.TLSConfig)
 	return c, nil
 }
@@ -117,9 +117,9 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 }
 
-// tune sets the parameters that the URL leaves out: a call and a dial are each tried once, since package
+// setDefaults sets the parameters that the URL leaves out: a call and a dial are each tried once, since package
 // leasing retries. Pipelines share the pool of all calls, whose idle connections package node checks.
-func tune(maxRetries, pool, pipelines *int, dial *time.Duration) {
+func setDefaults(maxRetries, pool, pipelines *int, dial *time.Duration) {
 	*pipelines = -1
 	*maxRetries, *pool, *dial = cmp.Or(*maxRetries, -1), cmp.Or(*pool, poolSize), cmp.Or(*dial, dialTimeout)
 }

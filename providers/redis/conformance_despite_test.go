@@ -32,7 +32,7 @@ func TestConformanceRedlock3Dead(t *testing.T) {
 }
 
 func TestConformanceRedlock3Frozen(t *testing.T) {
-	slow(t)
+	skipUnlessSlow(t)
 	conformDespite(t, 3, true, func(servers []*redistest.Server) (well []*redistest.Server) {
 		servers[0].Pause()
 		return servers[1:]
@@ -40,7 +40,7 @@ func TestConformanceRedlock3Frozen(t *testing.T) {
 }
 
 func TestConformanceRedlock3Paused(t *testing.T) {
-	slow(t)
+	skipUnlessSlow(t)
 	conformDespite(t, 3, true, func(servers []*redistest.Server) (well []*redistest.Server) {
 		admin := servers[0].Client(t)
 		require.NoError(t, admin.Do(t.Context(), "CLIENT", "PAUSE", "600000", "ALL").Err())
@@ -66,7 +66,7 @@ func TestConformanceRedlock3Restored(t *testing.T) {
 }
 
 func conformQuarantined(t *testing.T, restart func(*redistest.Server)) {
-	slow(t)
+	skipUnlessSlow(t)
 	conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
 		restart(servers[0])
 		emptied := servers[0].Client(t)
@@ -75,7 +75,7 @@ func conformQuarantined(t *testing.T, restart func(*redistest.Server)) {
 			require.NoError(t, err)
 			require.NotEmpty(t, keys)
 			for _, key := range keys {
-				require.False(t, strings.HasSuffix(key, "}") && redistest.Look(t, emptied, key).Held(), key)
+				require.False(t, strings.HasSuffix(key, "}") && redistest.ReadStored(t, emptied, key).Held(), key)
 			}
 		})
 		return servers
@@ -83,7 +83,7 @@ func conformQuarantined(t *testing.T, restart func(*redistest.Server)) {
 }
 
 func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
-	slow(t)
+	skipUnlessSlow(t)
 	conformDespite(t, 5, true, func(servers []*redistest.Server) (well []*redistest.Server) {
 		servers[0].Kill()
 		servers[2].Pause()
@@ -95,33 +95,33 @@ func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
 func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		server := redistest.Start(t, redistest.Options{Password: "secret"})
-		forgetful(t, server)
+		keepFlushingScripts(t, server)
 		providertest.Run(t, harness(server.URL(), server.Client(t), silent(t)))
 	})
 	t.Run("Redlock", func(t *testing.T) {
-		slow(t)
+		skipUnlessSlow(t)
 		conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
-			forgetful(t, servers...)
+			keepFlushingScripts(t, servers...)
 			return servers
 		})
 	})
 }
 
-// forgetful has servers forget their scripts all the time.
-func forgetful(t *testing.T, servers ...*redistest.Server) {
+// keepFlushingScripts has servers forget their scripts all the time.
+func keepFlushingScripts(t *testing.T, servers ...*redistest.Server) {
 	admins := make([]*redis.Client, len(servers))
 	for i, server := range servers {
 		admins[i] = server.Client(t)
 	}
-	meanwhile(t, func(ctx context.Context) {
+	repeatUntilEnd(t, func(ctx context.Context) {
 		for _, admin := range admins {
 			_ = admin.ScriptFlush(ctx).Err() // the flush fails when the test ends
 		}
 	})
 }
 
-// meanwhile calls a function repeatedly until the test ends.
-func meanwhile(t *testing.T, do func(ctx context.Context)) {
+// repeatUntilEnd calls a function repeatedly until the test ends.
+func repeatUntilEnd(t *testing.T, do func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -140,8 +140,8 @@ func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	})
 }
 
-// slow leaves a suite to `make torture`.
-func slow(t *testing.T) {
+// skipUnlessSlow leaves a suite to `make torture`.
+func skipUnlessSlow(t *testing.T) {
 	if os.Getenv("LEASING_TEST_SLOW") == "" {
 		t.Skip("takes up to three minutes; with LEASING_TEST_SLOW=1 it runs")
 	}
@@ -153,7 +153,7 @@ func slow(t *testing.T) {
 // short.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
-	bootstrapped(t, servers)
+	bootstrap(t, servers)
 	well := spoil(servers)
 	limits := "&max_ttl=10m" // the quarantine of an emptied server, which is to outlast the suite
 	if frozen {
@@ -163,7 +163,7 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 		limits += "&node_timeout=1s"
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget, h.Ahead, h.Remove = forgetOn(well), aheadOn(well), nil // a renewal locks servers again
+	h.Forget, h.Ahead, h.Remove = forgetNames(well), raiseTokens(well), nil // a renewal locks servers again
 	if len(well) == n {
 		// Afterwards the lease looks as if only the first server, which has lost its data, and the last one had granted
 		// the lease.
@@ -175,8 +175,8 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	providertest.Run(t, h)
 }
 
-// aheadOn raises a name's token by an hour on the servers: see raiseToken.
-func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
+// raiseTokens raises a name's token by an hour on the servers: see raiseToken.
+func raiseTokens(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		for _, server := range servers {
 			raiseToken(t, server.Client(t), keysOf(name).Name)
@@ -184,14 +184,14 @@ func aheadOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Prov
 	}
 }
 
-// forgetOn deletes the servers' records of a name once its token is in the past. A token
+// forgetNames deletes the servers' records of a name once its token is in the past. A token
 // may be ahead of a server's clock, and the server keeps the record for longer by that
 // difference.
-func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
+func forgetNames(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
 		key := keysOf(name).Name
 		for _, server := range servers {
-			<-time.After(time.Until(time.UnixMicro(redistest.Look(t, server.Client(t), key).Token)))
+			<-time.After(time.Until(time.UnixMicro(redistest.ReadStored(t, server.Client(t), key).Token)))
 		}
 		for _, server := range servers {
 			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())

@@ -20,10 +20,10 @@ func TestConformanceRedlock5(t *testing.T) {
 
 func conformRedlock(t *testing.T, n int) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
-	bootstrapped(t, servers)
+	bootstrap(t, servers)
 	h := harness(redlockURL(servers)+"&node_timeout=1s", nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget, h.Ahead, h.Remove = forgetOn(servers), aheadOn(servers), nil // a renewal locks servers again
-	h.TTL = 2 * time.Second                                                // a server has half of the TTL to answer, for a busy machine
+	h.Forget, h.Ahead, h.Remove = forgetNames(servers), raiseTokens(servers), nil // a renewal locks servers again
+	h.TTL = 2 * time.Second                                                       // a server has half of the TTL to answer, for a busy machine
 	providertest.Run(t, h)
 }
 
@@ -43,8 +43,8 @@ func redlockURL(servers []*redistest.Server) string {
 	return redlockOf(urls...)
 }
 
-// bootstrapped lets new servers vote.
-func bootstrapped(t testing.TB, servers []*redistest.Server) {
+// bootstrap lets new servers vote.
+func bootstrap(t testing.TB, servers []*redistest.Server) {
 	t.Helper()
 	p, err := OpenURL(t.Context(), redlockURL(servers))
 	require.NoError(t, err)

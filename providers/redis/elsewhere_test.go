@@ -18,9 +18,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// naming serves connections like a Redis that directs clients to other hosts: a member of a Cluster, a
+// serveRedirects serves connections like a Redis that directs clients to other hosts: a member of a Cluster, a
 // sentinel that names a master and another sentinel, and a server that announces a move.
-func naming(master, other string) func(net.Conn) {
+func serveRedirects(master, other string) func(net.Conn) {
 	split := func(addr string) (host, port string) { host, port, _ = net.SplitHostPort(addr); return host, port }
 	text := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 	masterHost, masterPort := split(master)
@@ -108,11 +108,11 @@ func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {
 			t.Parallel()
 			var own, master, named, beyond credentialtest.Recorder
 			last := beyond.Listen(t, nil)
-			to := named.Listen(t, naming(last, last))
-			masterAt := master.Listen(t, naming(to, to))
+			to := named.Listen(t, serveRedirects(last, last))
+			masterAt := master.Listen(t, serveRedirects(to, to))
 			hosts := make([]string, test.hosts)
 			for i := range hosts {
-				hosts[i] = own.Listen(t, naming(masterAt, to))
+				hosts[i] = own.Listen(t, serveRedirects(masterAt, to))
 			}
 			user := ":s3cret@"
 			if test.credentials != nil {

@@ -103,8 +103,8 @@ func (e *endpoint) lose() { e.each(func(p *pipe) { p.lost.Store(true) }) }
 
 func (e *endpoint) addr() string { return e.Addr().String() }
 
-// users returns a client of the application with some idle connections in its pool.
-func (e *endpoint) users(t *testing.T, o redis.Options, idle int) *redis.Client {
+// openClient returns a client of the application with some idle connections in its pool.
+func (e *endpoint) openClient(t *testing.T, o redis.Options, idle int) *redis.Client {
 	t.Helper()
 	o.Addr, o.MaxRetries, o.DialerRetries = e.addr(), -1, 1
 	client := closed(t, redis.NewClient(&o))
@@ -146,10 +146,10 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 		for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
 			"URL": func(t *testing.T, e *endpoint) *Provider { return openTest(t, Options{URL: "redis://" + e.addr()}) },
 			"users": func(t *testing.T, e *endpoint) *Provider {
-				return openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
+				return openTest(t, Options{Client: e.openClient(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
 			},
-			"users that heed nothing": func(t *testing.T, e *endpoint) *Provider {
-				return openTest(t, Options{Client: e.users(t, redis.Options{PoolFIFO: true}, 5)})
+			"users that ignore contexts": func(t *testing.T, e *endpoint) *Provider {
+				return openTest(t, Options{Client: e.openClient(t, redis.Options{PoolFIFO: true}, 5)})
 			},
 		} {
 			t.Run(code+" "+kind, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 				old, next := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
 				e := newEndpoint(t, old.Addr())
 				p := open(t, e)
-				works(t, p)
+				requireWorking(t, p)
 				break_(t, old, old.Client(t), next)
 				for range 2 { // before the endpoint moves
 					_, err := p.Acquire(t.Context(), claimOf("name"))
@@ -185,10 +185,10 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
 		"URL": func(t *testing.T, e *endpoint) *Provider { return openTest(t, Options{URL: "redis://" + e.addr()}) },
 		"users": func(t *testing.T, e *endpoint) *Provider {
-			return openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
+			return openTest(t, Options{Client: e.openClient(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
 		},
-		"users that heed nothing": func(t *testing.T, e *endpoint) *Provider {
-			return openTest(t, Options{Client: e.users(t, redis.Options{PoolFIFO: true}, 5)})
+		"users that ignore contexts": func(t *testing.T, e *endpoint) *Provider {
+			return openTest(t, Options{Client: e.openClient(t, redis.Options{PoolFIFO: true}, 5)})
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 						return p.Release(ctx, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 					},
 				} {
-					idle(t, admin)
+					waitUntilIdle(t, admin)
 					e.lose()
 					ctx, cancel := context.WithTimeout(t.Context(), bound)
 					require.NoError(t, request(ctx), "%d after %v", what, time.Since(began))
@@ -224,7 +224,7 @@ func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
 		"URL": func(t *testing.T, e *endpoint) *Provider { return openTest(t, Options{URL: "redis://" + e.addr()}) },
 		"users": func(t *testing.T, e *endpoint) *Provider {
-			return openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
+			return openTest(t, Options{Client: e.openClient(t, redis.Options{ContextTimeoutEnabled: true}, 5)})
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 			}
 			require.NoError(t, burst())
 			for range 3 {
-				idle(t, admin)
+				waitUntilIdle(t, admin)
 				e.lose()
 				require.NoError(t, burst())
 			}
@@ -262,7 +262,7 @@ func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	e := newEndpoint(t, server.Addr())
-	p := openTest(t, Options{Client: e.users(t, redis.Options{ContextTimeoutEnabled: true}, 12)})
+	p := openTest(t, Options{Client: e.openClient(t, redis.Options{ContextTimeoutEnabled: true}, 12)})
 	attempt := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -297,8 +297,8 @@ func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
 	require.Positive(t, lost)
 }
 
-// idle waits until the server has had no request for over a second, except the CLIENT LIST that checks for this state.
-func idle(t *testing.T, admin *redis.Client) {
+// waitUntilIdle waits until the server has had no request for over a second, except the CLIENT LIST that checks for this state.
+func waitUntilIdle(t *testing.T, admin *redis.Client) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		list, err := admin.ClientList(t.Context()).Result()
@@ -337,5 +337,5 @@ func TestTrap_T172_AClusterWithoutItsModeIsNotSetUp(t *testing.T) {
 		require.ErrorIs(t, results[0].Err, abstractions.ErrNotSetUp, "CROSSSLOT")
 		require.ErrorContains(t, results[0].Err, "mode=cluster")
 	}
-	works(t, openTest(t, Options{URL: clusterURL(cluster)}))
+	requireWorking(t, openTest(t, Options{URL: clusterURL(cluster)}))
 }

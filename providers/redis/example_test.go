@@ -93,12 +93,12 @@ func TestExamplesRun(t *testing.T) {
 	t.Setenv("REDIS_URL", servers[0].URL())
 	t.Setenv("REDIS_ADDR", servers[0].Addr())
 	t.Setenv("REDIS_ADDRS", strings.Join([]string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr()}, ","))
-	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
-	require.Equal(t, "<nil>\n", printed(t, ExampleOpen))
-	require.Equal(t, "<nil>\n", printed(t, ExampleOpen_redlock))
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", outputOf(t, Example))
+	require.Equal(t, "<nil>\n", outputOf(t, ExampleOpen))
+	require.Equal(t, "<nil>\n", outputOf(t, ExampleOpen_redlock))
 }
 
-func printed(t *testing.T, example func()) string {
+func outputOf(t *testing.T, example func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -19,10 +19,10 @@ import (
 // lost makes a call whose reply is lost.
 func (b *bed) lost(do func() error) {
 	b.t.Helper()
-	b.watch.loseReplies(io.ErrUnexpectedEOF)
+	b.recorder.loseReplies(io.ErrUnexpectedEOF)
 	err := do()
-	b.watch.loseReplies(nil)
-	redistest.Uncertain(b.t.(*testing.T), err)
+	b.recorder.loseReplies(nil)
+	redistest.RequireUncertain(b.t.(*testing.T), err)
 }
 
 func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "a", time.Minute)
 	var breaks atomic.Int64
-	b.watch.doBefore(func(cmds []redis.Cmder) {
+	b.recorder.doBefore(func(cmds []redis.Cmder) {
 		for _, cmd := range cmds {
 			if cmd.Name() == "evalsha" && cmd.Args()[1] == script.Break.SHA {
 				breaks.Add(1)
@@ -90,7 +90,7 @@ func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	b.server.Resume()
 	require.EqualValues(t, 1, breaks.Load())
 }
@@ -101,8 +101,8 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 	b.server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := b.Acquire(ctx, redistest.Wish("n", "a", time.Minute))
-	redistest.Uncertain(t, err)
+	_, err := b.Acquire(ctx, redistest.AcquireRequest("n", "a", time.Minute))
+	redistest.RequireUncertain(t, err)
 	b.server.Resume() // the acquire lands, or has landed
 	b.release("n", "a")
 	_, err = b.Try("n", "a", time.Minute) // a late copy
@@ -123,7 +123,7 @@ func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	b.server.Pause()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error {
-			_, err := b.Acquire(ctx, redistest.Wish("m", "b", time.Minute))
+			_, err := b.Acquire(ctx, redistest.AcquireRequest("m", "b", time.Minute))
 			return err
 		},
 		"renew": func(ctx context.Context) error {
@@ -145,7 +145,7 @@ func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		began := time.Now()
-		redistest.Uncertain(t, call(ctx))
+		redistest.RequireUncertain(t, call(ctx))
 		require.Less(t, time.Since(began), 2*time.Second, name)
 		cancel()
 
@@ -215,7 +215,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("no loss")
 			}
-			redistest.Lost(t, context.Cause(lease.Context()), abstractions.LostExpired)
+			redistest.RequireLost(t, context.Cause(lease.Context()), abstractions.LostExpired)
 			require.Zero(t, lease.Remaining())
 			fail.end(b)
 			other, _ := b.process()
@@ -259,7 +259,7 @@ func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 				next, err := waiter.Acquire(t.Context(), "n")
 				got <- outcome{next, err}
 			}()
-			b.eventually(func() bool { return len(b.queued("n")) == 1 })
+			b.eventually(func() bool { return len(b.waitList("n")) == 1 })
 			lose(b)
 			next := <-got
 			require.NoError(t, next.err)

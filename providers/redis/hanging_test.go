@@ -88,24 +88,24 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	t.Run("a user's client", func(t *testing.T) {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging}))
-		frozen(t, openTest(t, Options{Client: client}), server)
+		testFrozenServer(t, openTest(t, Options{Client: client}), server)
 	})
-	t.Run("a user's client that heeds contexts", func(t *testing.T) {
+	t.Run("a user's client that obeys contexts", func(t *testing.T) {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1}))
-		frozen(t, openTest(t, Options{Client: client, HeedsContext: true}), server)
+		testFrozenServer(t, openTest(t, Options{Client: client, HeedsContext: true}), server)
 	})
 	t.Run("our client", func(t *testing.T) {
-		frozen(t, openTest(t, Options{URL: server.URL() + "?read_timeout=20s"}), server)
+		testFrozenServer(t, openTest(t, Options{URL: server.URL() + "?read_timeout=20s"}), server)
 	})
 }
 
-// frozen freezes a server that was in use, makes every call, and uses the server again after it resumes.
-func frozen(t *testing.T, p *Provider, server *redistest.Server) {
-	fast(t, p)
+// testFrozenServer freezes a server that was in use, makes every call, and uses the server again after it resumes.
+func testFrozenServer(t *testing.T, p *Provider, server *redistest.Server) {
+	waitUntilFast(t, p)
 	server.Pause()
 	eachEnds(t, p)
 	server.Resume()
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // A call ends with its context even if the application's code ignores contexts. Each client
@@ -117,11 +117,11 @@ func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T)
 		gate := make(chan struct{})
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
 		p := openTest(t, Options{Client: client})
-		fast(t, p)
-		client.AddHook(redistest.Around((&watch{before: func([]redis.Cmder) { hangs(gate) }}).around))
+		waitUntilFast(t, p)
+		client.AddHook(redistest.Around((&recorder{before: func([]redis.Cmder) { blockOn(gate) }}).around))
 		eachEnds(t, p)
 		close(gate)
-		works(t, p)
+		requireWorking(t, p)
 	})
 	t.Run("credentials", func(t *testing.T) {
 		gate := make(chan struct{})
@@ -131,34 +131,34 @@ func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T)
 	})
 }
 
-// fast waits until the server answers so fast that a lone caller may send by itself.
-func fast(t *testing.T, p *Provider) {
+// waitUntilFast waits until the server answers so fast that a lone caller may send by itself.
+func waitUntilFast(t *testing.T, p *Provider) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		began := time.Now()
-		works(t, p)
+		requireWorking(t, p)
 		return time.Since(began) < 5*time.Millisecond
 	}, time.Minute, time.Millisecond)
 }
 
 // A lone call is sent on its caller's goroutine if all code that runs there returns when the call's context ends.
-func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
+func TestHeedsContextLetsCallersSendThemselves(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	goroutine := func() string {
 		var text [64]byte
 		return strings.Fields(string(text[:runtime.Stack(text[:], false)]))[1]
 	}
-	for _, heeds := range []bool{false, true} {
+	for _, timeoutEnabled := range []bool{false, true} {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
-		p := openTest(t, Options{Client: client, HeedsContext: heeds})
+		p := openTest(t, Options{Client: client, HeedsContext: timeoutEnabled})
 		var sender atomic.Pointer[string]
-		client.AddHook(redistest.Around((&watch{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }}).around))
+		client.AddHook(redistest.Around((&recorder{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }}).around))
 		directly := func() bool {
-			works(t, p)
+			requireWorking(t, p)
 			return *sender.Load() == goroutine()
 		}
-		if heeds {
+		if timeoutEnabled {
 			require.Eventually(t, func() bool { return directly() }, time.Minute, time.Millisecond, "a slow server is asked by others")
 			continue
 		}
@@ -168,8 +168,8 @@ func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
 	}
 }
 
-// hangs blocks until the gate is closed, or for so long that the test has failed.
-func hangs(gate <-chan struct{}) {
+// blockOn blocks until the gate is closed, or for so long that the test has failed.
+func blockOn(gate <-chan struct{}) {
 	timer := time.NewTimer(hanging)
 	defer timer.Stop()
 	select {
@@ -182,7 +182,7 @@ func hangs(gate <-chan struct{}) {
 type slowCredentials struct{ gate chan struct{} }
 
 func (c slowCredentials) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
-	hangs(c.gate)
+	blockOn(c.gate)
 	return nil, nil, errors.New("no credentials")
 }
 
@@ -196,8 +196,8 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenRedlock(t *testing.T) {
 	}
 	users := openTest(t, Options{Clients: clients})
 	require.NoError(t, own.Bootstrap(t.Context()))
-	works(t, own)
-	works(t, users)
+	requireWorking(t, own)
+	requireWorking(t, users)
 	for _, server := range servers {
 		server.Pause()
 	}
@@ -206,15 +206,15 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenRedlock(t *testing.T) {
 	for _, server := range servers {
 		server.Resume()
 	}
-	works(t, own)
-	works(t, users)
+	requireWorking(t, own)
+	requireWorking(t, users)
 }
 
 func TestTrap_T42_CallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	p := openTest(t, Options{URL: clusterURL(cluster) + "&read_timeout=20s"})
-	works(t, p)
+	requireWorking(t, p)
 	for _, server := range cluster.Servers {
 		server.Pause()
 	}
@@ -223,7 +223,7 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 		server.Resume()
 	}
 	cluster.Ready()
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // The first call to a Cluster has to ask for its slots.
@@ -240,7 +240,7 @@ func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 		server.Resume()
 	}
 	cluster.Ready()
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // A frozen master of a Cluster holds up its own names only.
@@ -248,7 +248,7 @@ func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	p := openTest(t, Options{URL: clusterURL(cluster)})
-	works(t, p)
+	requireWorking(t, p)
 	client := cluster.Client(t)
 	names := map[string]string{} // by the master that has them
 	for _, name := range someNames("name/", 60) {

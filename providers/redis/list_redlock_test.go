@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listed opens a Redlock of three servers, and one provider for each server.
-func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Provider) {
+// openListed opens a Redlock of three servers, and one provider for each server.
+func openListed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Provider) {
 	servers = redistest.StartMany(t, 3, redistest.Options{Password: "secret"})
-	bootstrapped(t, servers)
+	bootstrap(t, servers)
 	for _, server := range servers {
 		each = append(each, openTest(t, Options{URL: server.URL()}))
 	}
@@ -38,7 +38,7 @@ func holdOn(t *testing.T, each []*Provider, p *Provider, names ...string) {
 // Each name is listed once, whichever of the servers have its record.
 func TestListOfRedlockIsAUnion(t *testing.T) {
 	t.Parallel()
-	_, p, each := listed(t)
+	_, p, each := openListed(t)
 	all := someNames("all/", 60)
 	holdOn(t, each, p, all...)
 	for i, prefix := range []string{"a/", "b/", "c/"} {
@@ -50,7 +50,7 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	hold(t, each[2], "three")
 	want := append(all, "two", "three")
 	for _, limit := range []int{7, 100, 1000} {
-		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, noOp)
 		require.ElementsMatch(t, want, names, limit)
 	}
 	page, err := p.List(t.Context(), abstractions.ListRequest{Limit: 1000, HeldOnly: true})
@@ -73,12 +73,12 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	} {
 		for i := range 3 {
 			t.Run(name, func(t *testing.T) {
-				servers, p, each := listed(t)
+				servers, p, each := openListed(t)
 				want := someNames("all/", 40)
 				holdOn(t, each, p, want...)
 				fault(servers[i])
 				began := time.Now()
-				names, pages := listAll(t, p, abstractions.ListRequest{Limit: 5}, nothing)
+				names, pages := listAll(t, p, abstractions.ListRequest{Limit: 5}, noOp)
 				require.ElementsMatch(t, want, names)
 				require.Less(t, time.Since(began), 20*time.Second, "%d pages", pages)
 				if name == "frozen" {
@@ -91,10 +91,10 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 
 // A server that has lost its data receives releases. It then has the record of a name
 // but casts no vote, and does not disturb the servers that vote.
-func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
+func TestListOfRedlockHasTheNamesOfAServerInQuarantine(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
-		servers, p, _ := listed(t)
+		servers, p, _ := openListed(t)
 		require.NoError(t, servers[i].Client(t).FlushAll(t.Context()).Err())
 		req := claimOf("released")
 		_, err := p.Acquire(t.Context(), req)
@@ -103,7 +103,7 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 		admin := servers[i].Client(t)
 		require.Eventually(t, func() bool { return admin.Exists(t.Context(), keysOf(req.Name).Name).Val() == 1 }, time.Minute, time.Millisecond)
 		hold(t, p, "held")
-		names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 		require.ElementsMatch(t, []string{"released", "held"}, names, i)
 	}
 }
@@ -111,11 +111,11 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 // An acquire returns with the majority's votes. The vote of a slow server may arrive after that server was scanned.
 func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T) {
 	t.Parallel()
-	servers, _, each := listed(t)
+	servers, _, each := openListed(t)
 	late := claimOf("late")
 	var clients []redis.UniversalClient
 	for i, server := range servers {
-		client, w := watched(t, server)
+		client, w := recordedClient(t, server)
 		clients = append(clients, client)
 		if i > 0 {
 			_, err := each[i].Acquire(t.Context(), late)
@@ -130,7 +130,7 @@ func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T)
 			}
 		}
 	}
-	names, pages := listAll(t, openTest(t, Options{Clients: clients}), abstractions.ListRequest{}, nothing)
+	names, pages := listAll(t, openTest(t, Options{Clients: clients}), abstractions.ListRequest{}, noOp)
 	require.Equal(t, 1, pages)
 	require.Equal(t, []string{"late"}, names)
 }
@@ -138,7 +138,7 @@ func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T)
 // If a server fails during a listing, names may be listed twice, but no name is left out.
 func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 	t.Parallel()
-	servers, p, each := listed(t)
+	servers, p, each := openListed(t)
 	want := someNames("all/", 40)
 	holdOn(t, each, p, want...)
 	page := 0
@@ -152,7 +152,7 @@ func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 
 func TestListOfRedlockNeedsAMajority(t *testing.T) {
 	t.Parallel()
-	servers, p, _ := listed(t)
+	servers, p, _ := openListed(t)
 	hold(t, p, "name")
 	servers[0].Kill()
 	servers[2].Kill()

@@ -48,7 +48,7 @@ func listAll(t testing.TB, p *Provider, req abstractions.ListRequest, between fu
 	}
 }
 
-func nothing() {}
+func noOp() {}
 
 // A few names among many foreign keys are found in few pages, and many names
 // fill their pages.
@@ -70,10 +70,10 @@ func TestListAmongOthersKeys(t *testing.T) {
 	hold(t, p, few...)
 	hold(t, p, many...)
 
-	names, pages := listAll(t, p, abstractions.ListRequest{Prefix: "few/"}, nothing)
+	names, pages := listAll(t, p, abstractions.ListRequest{Prefix: "few/"}, noOp)
 	require.ElementsMatch(t, few, names)
 	require.LessOrEqual(t, pages, 3)
-	names, pages = listAll(t, p, abstractions.ListRequest{Limit: 1000}, nothing)
+	names, pages = listAll(t, p, abstractions.ListRequest{Limit: 1000}, noOp)
 	require.ElementsMatch(t, append(few, many...), names)
 	require.LessOrEqual(t, pages, 5)
 }
@@ -149,9 +149,9 @@ func TestListSkipsWhatIsNoName(t *testing.T) {
 	}
 	hold(t, p, "mine", "other")
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "never held", ID: abstractions.NewID()}))
-	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 	require.ElementsMatch(t, []string{"mine", "other"}, names)
-	names, _ = listAll(t, openTest(t, Options{URL: server.URL(), Prefix: "leasing2"}), abstractions.ListRequest{}, nothing)
+	names, _ = listAll(t, openTest(t, Options{URL: server.URL(), Prefix: "leasing2"}), abstractions.ListRequest{}, noOp)
 	require.Empty(t, names)
 }
 
@@ -162,7 +162,7 @@ func TestListOfACluster(t *testing.T) {
 	want := someNames("name/", 300)
 	hold(t, p, want...)
 	for _, limit := range []int{7, 100, 1000} {
-		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, noOp)
 		require.ElementsMatch(t, want, names, limit)
 	}
 	cluster.Servers[1].Kill()

@@ -119,13 +119,13 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 		if field == "Clients" {
 			at, want = fmt.Sprintf("Clients[%d]", i), "a *redis.Client of one server"
 		}
-		var heeds bool
+		var timeoutEnabled bool
 		switch c := client.(type) {
 		case *redis.Client:
 			if c == nil {
 				return "", providerkit.BadOption(at, "nil", want)
 			}
-			heeds = c.Options().ContextTimeoutEnabled
+			timeoutEnabled = c.Options().ContextTimeoutEnabled
 			if field == "Client" {
 				mode = Single
 			} else if addrs[i] = c.Options().Addr; addrs[i] == failoverAddr {
@@ -135,11 +135,11 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 			if c == nil || field == "Clients" {
 				return "", providerkit.BadOption(at, fmt.Sprintf("%T", client), want)
 			}
-			mode, heeds = Cluster, c.Options().ContextTimeoutEnabled
+			mode, timeoutEnabled = Cluster, c.Options().ContextTimeoutEnabled
 		default:
 			return "", providerkit.BadOption(at, fmt.Sprintf("%T", client), want)
 		}
-		if o.HeedsContext && !heeds {
+		if o.HeedsContext && !timeoutEnabled {
 			return "", providerkit.BadOption("HeedsContext", true, "a client with ContextTimeoutEnabled")
 		}
 	}

@@ -27,36 +27,36 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 			for n := range 3 {
 				id := fmt.Sprint("id", n)
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				g := b.Take("n", id, time.Minute)
 				require.Greater(t, g.Token, last)
 				last = g.Token
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				err := b.renew(g, time.Minute)
 				if how == "restart empty" {
-					redistest.Lost(t, err, abstractions.LostGone)
+					redistest.RequireLost(t, err, abstractions.LostGone)
 				} else {
 					require.NoError(t, err)
 				}
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 				require.NoError(t, err)
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				b.breakNow("n")
 				forget(b)
-				b.reconnected()
+				b.awaitReconnect()
 				b.release("n", id)
 			}
 		})
 	}
 }
 
-// reconnected waits until the provider's client has noticed the loss of its
+// awaitReconnect waits until the provider's client has noticed the loss of its
 // connections.
-func (b *bed) reconnected() {
+func (b *bed) awaitReconnect() {
 	b.t.Helper()
 	b.eventually(func() bool { return b.Ping(b.t.Context()) == nil })
 }
@@ -65,7 +65,7 @@ func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	flush := func([]redis.Cmder) { assert.NoError(t, b.admin.ScriptFlush(t.Context()).Err()) }
-	b.watch.doBefore(func(cmds []redis.Cmder) {
+	b.recorder.doBefore(func(cmds []redis.Cmder) {
 		if cmds[0].Name() == "evalsha" {
 			flush(cmds)
 		}
@@ -105,18 +105,18 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 			}
 		}
 		all.Wait()
-		before := b.watch.sent.Load()
+		before := b.recorder.sent.Load()
 		results, err := b.RenewBatch(t.Context(), reqs)
 		require.NoError(t, err)
 		require.Len(t, results, n)
-		require.EqualValues(t, (n+255)/256, b.watch.sent.Load()-before)
+		require.EqualValues(t, (n+255)/256, b.recorder.sent.Load()-before)
 		for i, r := range results {
 			if i%3 == 0 {
 				require.NoError(t, r.Err)
 				require.Equal(t, reqs[i].Name, r.Grant.Name)
 				require.Equal(t, reqs[i].Token, r.Grant.Token)
 			} else {
-				redistest.Lost(t, r.Err, abstractions.LostGone)
+				redistest.RequireLost(t, r.Err, abstractions.LostGone)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	var master []int
 	for i := range names {
 		for _, name := range names[i] {
-			g, err := p.Acquire(t.Context(), redistest.Wish(name, "a", time.Minute))
+			g, err := p.Acquire(t.Context(), redistest.AcquireRequest(name, "a", time.Minute))
 			require.NoError(t, err)
 			reqs = append(reqs, abstractions.RenewRequest{Name: name, ID: "a", Token: g.Token, TTL: time.Minute})
 			master = append(master, i)
@@ -165,7 +165,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	require.NoError(t, err)
 	for i, r := range results {
 		if master[i] == frozen {
-			redistest.Uncertain(t, r.Err)
+			redistest.RequireUncertain(t, r.Err)
 		} else {
 			require.NoError(t, r.Err, "a master that is well, beside one that is not")
 			require.Equal(t, reqs[i].Token, r.Grant.Token)

@@ -57,7 +57,7 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	}
 	single := node.NewSingle(clients[0], timely, n)
 	d.topology = single
-	return &Provider{providerkit.New(queue{d, single}, config), single}
+	return &Provider{providerkit.New(waitListDriver{d, single}, config), single}
 }
 
 const (

@@ -203,7 +203,7 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	require.Equal(t, 90*time.Second, p.topology.(*redlock.Redlock).MaxTTL)
 }
 
-func TestCapabilitiesTellTheModesApart(t *testing.T) {
+func TestCapabilitiesDistinguishTheModes(t *testing.T) {
 	providers := map[string]bool{}
 	for _, mode := range []Mode{Single, Sentinel, Cluster, Redlock} {
 		c := capabilitiesOf(mode, time.Minute+time.Microsecond)

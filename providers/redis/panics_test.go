@@ -30,14 +30,14 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 			require.ErrorContains(t, err, "of the application", name)
 		}
 		broken.Store(false)
-		works(t, p)
+		requireWorking(t, p)
 	}
 	t.Run("a hook", func(t *testing.T) {
-		for _, heeds := range []bool{false, true} {
+		for _, timeoutEnabled := range []bool{false, true} {
 			client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1}))
-			client.AddHook(redistest.Around((&watch{before: func([]redis.Cmder) { maybe() }}).around))
-			p := openTest(t, Options{Client: client, HeedsContext: heeds})
-			works(t, p)
+			client.AddHook(redistest.Around((&recorder{before: func([]redis.Cmder) { maybe() }}).around))
+			p := openTest(t, Options{Client: client, HeedsContext: timeoutEnabled})
+			requireWorking(t, p)
 			broken.Store(true)
 			calls := everyCall(p)
 			delete(calls, "wait") // a subscription has no hook
@@ -47,7 +47,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 				require.ErrorContains(t, err, "of the application", name)
 			}
 			broken.Store(false)
-			works(t, p)
+			requireWorking(t, p)
 		}
 	})
 	t.Run("credentials", func(t *testing.T) {

@@ -68,13 +68,13 @@ type driver struct {
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-// queue is the driver of a topology in which one node has the whole wait list of a name.
-type queue struct {
+// waitListDriver is the driver of a topology in which one node has the whole wait list of a name.
+type waitListDriver struct {
 	*driver
 	node *node.Single
 }
 
-func (q queue) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+func (q waitListDriver) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 	return q.node.Waiting(ctx, req.Name)
 }
 

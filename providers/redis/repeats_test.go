@@ -15,31 +15,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lossy connections lose the reply to the first call of a script, which takes effect, and
+// lossyDialer dials connections that lose the reply to the first call of a script, which takes effect, and
 // refuse the calls after it, which have no effect.
-type lossy struct {
+type lossyDialer struct {
 	mu      sync.Mutex
 	script  *script.Program // nil: nothing is lost
 	refusal string
 	calls   int
 }
 
-func (l *lossy) begin(script *script.Program, refusal string) {
+func (l *lossyDialer) begin(script *script.Program, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.script, l.refusal, l.calls = script, refusal, 0
 }
 
 // end returns the number of calls.
-func (l *lossy) end() int {
+func (l *lossyDialer) end() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.script = nil
 	return l.calls
 }
 
-// called counts a call of the script.
-func (l *lossy) called(sent []byte) int {
+// countCall counts a call of the script.
+func (l *lossyDialer) countCall(sent []byte) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.script == nil || !bytes.Contains(sent, []byte(l.script.SHA)) {
@@ -49,20 +49,20 @@ func (l *lossy) called(sent []byte) int {
 	return l.calls
 }
 
-func (l *lossy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (l *lossyDialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	return &lossyConn{Conn: conn, lossy: l}, err
+	return &lossyConn{Conn: conn, dialer: l}, err
 }
 
 type lossyConn struct {
 	net.Conn
-	lossy  *lossy
+	dialer *lossyDialer
 	call   int // the number of the call whose reply comes next
 	failed bool
 }
 
 func (c *lossyConn) Write(b []byte) (int, error) {
-	if c.call = c.lossy.called(b); c.call > 1 {
+	if c.call = c.dialer.countCall(b); c.call > 1 {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)
@@ -73,7 +73,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	c.call = 0
 	switch {
 	case call > 1:
-		return copy(b, c.lossy.refusal+"\r\n"), nil
+		return copy(b, c.dialer.refusal+"\r\n"), nil
 	case call == 1:
 		_, _ = c.Conn.Read(b)
 		c.failed = true
@@ -84,9 +84,9 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// repeating runs a test with clients that resend a command after a failed connection.
-func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
-	l := &lossy{}
+// withResendingClients runs a test with clients that resend a command after a failed connection.
+func withResendingClients(t *testing.T, test func(t *testing.T, p *Provider, l *lossyDialer)) {
+	l := &lossyDialer{}
 	clients := map[string]redis.UniversalClient{
 		"Cluster":      redis.NewClusterClient(&redis.ClusterOptions{Addrs: redistest.StartCluster(t, 3).Addrs(), Dialer: l.dial}),
 		"a user's own": redis.NewClient(&redis.Options{Addr: redistest.Start(t, redistest.Options{}).Addr(), Dialer: l.dial}),
@@ -102,7 +102,7 @@ func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
 // A break that takes effect twice would hit the next holder.
 func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	t.Parallel()
-	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
+	withResendingClients(t, func(t *testing.T, p *Provider, l *lossyDialer) {
 		for range 2 { // the second time the server has the script
 			_, err := p.Acquire(t.Context(), claimOf("name"))
 			require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 		l.begin(script.Break, "-ERR not again")
 		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
 		require.Equal(t, 1, l.end())
-		redistest.Uncertain(t, err)
+		redistest.RequireUncertain(t, err)
 		_, err = p.Acquire(t.Context(), claimOf("name"))
 		require.NoError(t, err, "it was done")
 	})
@@ -123,7 +123,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 // A refused repetition, of the call or of a command in its script, does not mean that nothing was done.
 func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 	t.Parallel()
-	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
+	withResendingClients(t, func(t *testing.T, p *Provider, l *lossyDialer) {
 		for _, refusal := range []string{"-CLUSTERDOWN", "-TRYAGAIN", "-LOADING", "*1\r\n*2\r\n:7\r\n+OOM", "*1\r\n*2\r\n:7\r\n+READONLY"} {
 			req := claimOf("name")
 			_, err := p.Acquire(t.Context(), req) // loads the script
@@ -133,7 +133,7 @@ func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 			req.ID = abstractions.NewID()
 			_, err = p.Acquire(t.Context(), req)
 			require.Greater(t, l.end(), 1)
-			redistest.Uncertain(t, err)
+			redistest.RequireUncertain(t, err)
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: req.Name})
 			require.NoError(t, err)
 			require.Equal(t, abstractions.FingerprintOf(req.ID), record.Fingerprint)

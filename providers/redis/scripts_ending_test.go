@@ -18,34 +18,34 @@ func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	g := b.Take("n", "a", 100*time.Millisecond)
-	b.runsOut("n")
-	redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostExpired)
+	b.waitForExpiry("n")
+	redistest.RequireLost(t, b.renew(g, time.Minute), abstractions.LostExpired)
 	require.False(t, b.stored("n").Held(), "not revived")
 
 	next := b.Take("n", "b", time.Minute)
-	redistest.Lost(t, b.renew(g, time.Hour), abstractions.LostTaken)
+	redistest.RequireLost(t, b.renew(g, time.Hour), abstractions.LostTaken)
 	require.Less(t, b.stored("n").Left(), 2*time.Minute)
 	b.release("n", "b")
-	redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostTaken)
-	redistest.Lost(t, b.renew(next, time.Minute), abstractions.LostGone)
+	redistest.RequireLost(t, b.renew(g, time.Minute), abstractions.LostTaken)
+	redistest.RequireLost(t, b.renew(next, time.Minute), abstractions.LostGone)
 
 	broken := b.Take("n", "c", time.Minute)
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	redistest.Lost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
+	redistest.RequireLost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
 	require.Less(t, b.stored("n").Left(), 2*time.Minute)
 	b.breakNow("n")
-	redistest.Lost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
+	redistest.RequireLost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
 
 	old := b.Take("n", "d", 100*time.Millisecond)
-	b.runsOut("n")
+	b.waitForExpiry("n")
 	again := b.Take("n", "d", time.Minute)
 	require.Greater(t, again.Token, old.Token)
 	require.ErrorIs(t, b.renew(old, time.Minute), abstractions.ErrLost, "the claim with the old token is over")
 	require.NoError(t, b.renew(again, time.Minute))
 
 	require.NoError(t, b.admin.FlushAll(t.Context()).Err())
-	redistest.Lost(t, b.renew(again, time.Minute), abstractions.LostGone)
+	redistest.RequireLost(t, b.renew(again, time.Minute), abstractions.LostGone)
 }
 
 func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
@@ -99,7 +99,7 @@ func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 		require.True(t, r.WasHeld)
 		if grace < time.Second {
 			require.LessOrEqual(t, r.Remaining, time.Millisecond)
-			b.runsOut("n")
+			b.waitForExpiry("n")
 			continue
 		}
 		require.InDelta(t, min(grace, script.MaxTTL), b.stored("n").Left(), float64(time.Minute), "not freed at once: %v", grace)
@@ -121,10 +121,10 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			user := strings.ReplaceAll(ACLRules+" ", missing+" ", "")
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
-			p := openTest(t, Options{URL: asApp(b.server)})
+			p := openTest(t, Options{URL: appURL(b.server)})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			g, err := p.Acquire(ctx, redistest.Wish("n", "a", time.Minute))
+			g, err := p.Acquire(ctx, redistest.AcquireRequest("n", "a", time.Minute))
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied, "definite")
 				require.False(t, b.stored("n").Held())
@@ -149,20 +149,20 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 	}
 }
 
-func asApp(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
+func appURL(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
 // A user without the right to publish still frees a name, and stores the ended ID.
-func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
+func TestReleaseSucceedsWithoutTheRightToWake(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {
 		t.Run(missing, func(t *testing.T) {
 			user := strings.ReplaceAll(ACLRules, missing+" ", "")
 			require.NotEqual(t, ACLRules, user)
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
-			p := openTest(t, Options{URL: asApp(b.server)})
+			p := openTest(t, Options{URL: appURL(b.server)})
 			for _, end := range []string{"release", "break"} {
 				name, id := "n/"+end, "a-"+end
-				g, err := p.Acquire(t.Context(), redistest.Wish(name, id, time.Minute))
+				g, err := p.Acquire(t.Context(), redistest.AcquireRequest(name, id, time.Minute))
 				require.NoError(t, err)
 				ctx, leave := context.WithCancel(t.Context())
 				for _, waiter := range []string{"w1", "w2"} {
@@ -178,7 +178,7 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 				}
 				require.NoError(t, err)
 				require.False(t, b.stored(name).Held())
-				_, err = p.Acquire(t.Context(), redistest.Wish(name, id, time.Minute))
+				_, err = p.Acquire(t.Context(), redistest.AcquireRequest(name, id, time.Minute))
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.eventually(func() bool { // the reservation, if there is one, ends
 					second, err := b.Try(name, "b-"+end, time.Minute)
@@ -191,12 +191,12 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 	}
 }
 
-const theirLease = "10000000-3c5d-4b1e-8f10-2d3f4a5b6c7d\n1763800000000000\n1763800000000000\n\n60000\nme\n"
+const otherLease = "10000000-3c5d-4b1e-8f10-2d3f4a5b6c7d\n1763800000000000\n1763800000000000\n\n60000\nme\n"
 
 func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	t.Parallel()
 	refuse := func(t *testing.T, b *bed, want string) {
-		for verb, err := range everything(b, "n", "a") {
+		for verb, err := range everyCallOnClaim(b, "n", "a") {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp, verb)
 			require.ErrorContains(t, err, "Options.Prefix")
 			require.ErrorContains(t, err, want)
@@ -212,7 +212,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	})
 	// A record that begins with "B" is from a later release, one with a digit from before release 0.1.0.
 	for _, text := range []string{
-		"theirs", "", "A", "A763", "B" + redistest.Free(7).String()[1:], "2" + redistest.Free(7).String()[1:], "1" + redistest.Free(7).String()[1:], "A-" + theirLease, theirLease,
+		"theirs", "", "A", "A763", "B" + redistest.Free(7).String()[1:], "2" + redistest.Free(7).String()[1:], "1" + redistest.Free(7).String()[1:], "A-" + otherLease, otherLease,
 	} {
 		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
@@ -242,8 +242,8 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	})
 }
 
-// everything makes each kind of call, and returns the errors.
-func everything(b *bed, name, id string) map[string]error {
+// everyCallOnClaim makes each kind of call, and returns the errors.
+func everyCallOnClaim(b *bed, name, id string) map[string]error {
 	_, acquire := b.Try(name, id, time.Minute)
 	_, now := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 	_, later := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name})
@@ -271,7 +271,7 @@ func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
 	require.False(t, b.exists(b.keys("other").Name))
 	_, err = b.Try("n", "waiter", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "although there is no room in the queue")
-	require.Empty(t, b.queued("n"))
+	require.Empty(t, b.waitList("n"))
 	require.NoError(t, b.renew(g, time.Hour))
 	b.release("n", "a")
 	require.False(t, b.stored("n").Held())

@@ -17,12 +17,12 @@ import (
 // endings are the ways to end a lease.
 var endings = map[string]func(b *bed, g abstractions.Grant){
 	"release": func(b *bed, g abstractions.Grant) { b.release(g.Name, g.ID) },
-	"expiry":  func(b *bed, g abstractions.Grant) { b.runsOut(g.Name) },
+	"expiry":  func(b *bed, g abstractions.Grant) { b.waitForExpiry(g.Name) },
 	"break":   func(b *bed, g abstractions.Grant) { b.breakNow(g.Name) },
 	"break, deferred": func(b *bed, g abstractions.Grant) {
 		_, err := b.Break(b.t.Context(), abstractions.BreakRequest{Name: g.Name})
 		require.NoError(b.t, err)
-		b.runsOut(g.Name)
+		b.waitForExpiry(g.Name)
 	},
 	"flush": func(b *bed, _ abstractions.Grant) { require.NoError(b.t, b.admin.FlushAll(b.t.Context()).Err()) },
 	"deletion of the key": func(b *bed, g abstractions.Grant) {
@@ -167,7 +167,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 	b.release("n", "broken") // by its holder, which has not noticed the break
 	refused("broken")
 	b.Take("n", "expired", 100*time.Millisecond)
-	b.runsOut("n")
+	b.waitForExpiry("n")
 	b.release("n", "expired")
 	refused("expired")
 
@@ -254,7 +254,7 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 					require.ErrorIs(t, err, abstractions.ErrHeld, other)
 				}
 			}
-			redistest.Drop(t, b.admin, b.keys(name).Name)
+			redistest.DropLease(t, b.admin, b.keys(name).Name)
 		}
 	}
 }
@@ -372,7 +372,7 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 			b.release(name, id)
 		case 1:
 			b.Take(name, id, 100*time.Millisecond)
-			b.runsOut(name)
+			b.waitForExpiry(name)
 		case 2:
 			b.release(name, id) // of an acquire that never came
 		case 3:

@@ -21,18 +21,18 @@ func TestTrap_T32_AQueueOutlivesItsName(t *testing.T) {
 	b.Take("n", "a", time.Minute)
 	waiter, _ := b.process()
 	s := b.join(waiter, "n", "w")
-	drain(s.hints)
+	drain(s.wakeups)
 	b.forget("n")
 	next := b.Take("n", "b", time.Minute)
 	b.release("n", "b")
-	g := s.served()
+	g := s.acquireServed()
 	require.Greater(t, g.Token, next.Token)
 }
 
 // drain drops a pending wake-up, for example the one that the start of the subscription sends.
-func drain(hints <-chan struct{}) {
+func drain(wakeups <-chan struct{}) {
 	select {
-	case <-hints:
+	case <-wakeups:
 	default:
 	}
 }
@@ -59,22 +59,22 @@ func TestTrap_T32_WhoMayNotWakeLeavesItToOthers(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			user := strings.ReplaceAll(ACLRules, missing+" ", "")
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
-			p := openTest(t, Options{URL: asApp(b.server)})
-			_, err := p.Acquire(t.Context(), redistest.Wish("n", "a", time.Minute))
+			p := openTest(t, Options{URL: appURL(b.server)})
+			_, err := p.Acquire(t.Context(), redistest.AcquireRequest("n", "a", time.Minute))
 			require.NoError(t, err)
 			waiter, _ := b.process()
-			seats := []*seat{b.join(waiter, "n", "w1"), b.join(waiter, "n", "w2")}
-			for _, s := range seats {
-				drain(s.hints)
+			claims := []*waitingClaim{b.join(waiter, "n", "w1"), b.join(waiter, "n", "w2")}
+			for _, s := range claims {
+				drain(s.wakeups)
 			}
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
-			next, last := "other", seats[0]
+			next, last := "other", claims[0]
 			if missing == "+zrange" {
-				next, last = "w1", seats[1]
+				next, last = "w1", claims[1]
 			}
 			b.Take("n", next, time.Minute)
 			b.release("n", next)
-			last.served()
+			last.acquireServed()
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestATokenThatNobodyHasIsLost(t *testing.T) {
 	g := b.Take("n", "a", time.Minute)
 	for _, token := range []int64{-1, 0, 1, g.Token - 1} {
 		g.Token = token
-		redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostTaken)
+		redistest.RequireLost(t, b.renew(g, time.Minute), abstractions.LostTaken)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 		"renew for longer": renewal(claim.ID, token, time.Hour), "renew with another token": renewal(claim.ID, token+1, time.Minute),
 		"release of its beginning": k.Release(claim.ID[:10]), "release of nothing": k.Release(""), "release of another": k.Release("b"),
 	}
-	quickly := map[string]bool{}
+	fastPaths := map[string]bool{}
 	for _, name := range []string{"free", "new", "held", "lapsed", "broken", "reserved", "another's", "the future's", "theirs"} {
 		for ended := range 10 {
 			for _, flag := range []string{"-", "w"} {
@@ -139,7 +139,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 					rest := b.eval(op, now, text, "if not text.err and", "if false and")
 					require.Equal(t, rest, b.eval(op, now, text, "", ""), "%s of what is %s", what, name)
 					if b.eval(op, now, text, "reply or complete(k, a)", "reply or {}")[0] != "[[]]" {
-						quickly[what+" "+name+" "+flag] = true
+						fastPaths[what+" "+name+" "+flag] = true
 					}
 				}
 			}
@@ -149,7 +149,7 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 		"acquire free -": true, "acquire free w": true, "acquire new -": true, "acquire new w": true,
 		"release held -": true, "release lapsed -": true,
 		"release of another another's -": true, "renew held -": true, "renew held w": true,
-	}, quickly)
+	}, fastPaths)
 }
 
 // eval stores text as the record of a name, runs an operation at the time now, and returns the reply, the record stored

@@ -102,7 +102,7 @@ func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
 
 // go-redis has a log of its own.
 func TestTrap_T49_LibraryLogsNoSecret(t *testing.T) {
-	var l lines
+	var l logLines
 	redis.SetLogger(&l)
 	t.Cleanup(func() { redis.SetLogger(&logging.VoidLogger{}) })
 	for _, url := range []string{"redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@127.0.0.1:1?mode=cluster", "redis://u:s3cret@127.0.0.1:1?master=m"} {
@@ -118,12 +118,12 @@ func TestTrap_T49_LibraryLogsNoSecret(t *testing.T) {
 	require.NotContains(t, l.text.String(), "s3cret")
 }
 
-type lines struct {
+type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *lines) Printf(_ context.Context, format string, v ...any) {
+func (l *logLines) Printf(_ context.Context, format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(&l.text, format+"\n", v...)

@@ -26,7 +26,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	p := openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName})
 	require.Equal(t, "redis", p.Capabilities().Provider)
-	works(t, p)
+	requireWorking(t, p)
 	first, err := p.Acquire(t.Context(), claimOf("name"))
 	require.NoError(t, err)
 
@@ -43,7 +43,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 		return err == nil
 	}, time.Minute, 50*time.Millisecond, "%v", err)
 	require.Greater(t, grant.Token, first.Token)
-	names, _ := listAll(t, p, abstractions.ListRequest{Prefix: "name"}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{Prefix: "name"}, noOp)
 	require.Equal(t, []string{"name"}, names)
 }
 
@@ -90,10 +90,10 @@ func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	old := sentinel.Master()
 	old.Kill()
 	sentinel.WaitForFailover(old)
-	c.serves("after a failover")
+	c.waitUntilServed("after a failover")
 	require.ErrorIs(t, write(paused.Token), abstractions.ErrStale)
 	sentinel.Failover()
-	c.serves("after another")
+	c.waitUntilServed("after another")
 	require.ErrorIs(t, write(paused.Token), abstractions.ErrStale)
 	cancel()
 	all.Wait()
@@ -117,14 +117,14 @@ func (c *contention) contend(ctx context.Context, m *leasing.Manager, i int) {
 		if err != nil {
 			continue
 		}
-		c.writes(lease.Token())
+		c.recordWrite(lease.Token())
 		c.served[i].Add(1)
 		_ = lease.Release(ctx) // a failover may be under way
 	}
 }
 
-// writes checks that the resource admits rising tokens and no others.
-func (c *contention) writes(token int64) {
+// recordWrite checks that the resource admits rising tokens and no others.
+func (c *contention) recordWrite(token int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.write(token)
@@ -139,9 +139,9 @@ func (c *contention) writes(token int64) {
 	c.written++
 }
 
-// serves waits until each manager was served twice more: the second of these requests was sent after the call of
+// waitUntilServed waits until each manager was served twice more: the second of these requests was sent after the call of
 // serves.
-func (c *contention) serves(when string) {
+func (c *contention) waitUntilServed(when string) {
 	c.t.Helper()
 	var before [len(c.served)]int64
 	for i := range before {
@@ -171,7 +171,7 @@ func TestTrap_T144_CredentialsAndSentinels(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	at := "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName
-	works(t, openTest(t, Options{URL: at, Credentials: signIn{password: "of a user without a password"}}))
+	requireWorking(t, openTest(t, Options{URL: at, Credentials: signIn{password: "of a user without a password"}}))
 	p := openTest(t, Options{URL: at, Credentials: signIn{err: abstractions.ErrDenied}})
 	_, err := p.Acquire(t.Context(), claimOf("name"))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

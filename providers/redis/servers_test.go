@@ -25,8 +25,8 @@ func renewOf(req abstractions.AcquireRequest, grant abstractions.Grant) abstract
 	return abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
 }
 
-// works acquires a name, pings the server, and releases the name.
-func works(t *testing.T, p *Provider) {
+// requireWorking acquires a name, pings the server, and releases the name.
+func requireWorking(t *testing.T, p *Provider) {
 	t.Helper()
 	req := claimOf("works")
 	_, err := p.Acquire(t.Context(), req)
@@ -38,8 +38,8 @@ func works(t *testing.T, p *Provider) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TLS: true, Password: "secret"})
-	works(t, openTest(t, Options{URL: server.URL(), TLS: server.TLSConfig()}))
-	works(t, openTest(t, Options{URL: server.URL() + "?skip_verify=true"}))
+	requireWorking(t, openTest(t, Options{URL: server.URL(), TLS: server.TLSConfig()}))
+	requireWorking(t, openTest(t, Options{URL: server.URL() + "?skip_verify=true"}))
 
 	wrong := server.TLSConfig()
 	wrong.ServerName = "example.org"
@@ -61,7 +61,7 @@ func TestUnixSocket(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a b.sock")
 	redistest.Start(t, redistest.Options{Password: "se/cret", Args: []string{"--unixsocket", socket}})
-	works(t, openTest(t, Options{URL: "unix://:se%2Fcret@" + dir + "/a%20b.sock?db=1"}))
+	requireWorking(t, openTest(t, Options{URL: "unix://:se%2Fcret@" + dir + "/a%20b.sock?db=1"}))
 }
 
 // Databases and prefixes keep names apart.
@@ -122,7 +122,7 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	require.NoError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	refuses()
 	require.NoError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // A replica refuses writes, but an application's client may be connected to a replica.
@@ -134,7 +134,7 @@ func TestReplicaRefuses(t *testing.T) {
 	_, err := p.Acquire(t.Context(), claimOf("name"))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err())
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // Foreign keys under our names are left alone, and do not affect other names, including
@@ -177,16 +177,16 @@ func TestUsersOwnClients(t *testing.T) {
 	plain := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer plain.Close()
 	p := openTest(t, Options{Client: plain})
-	works(t, p)
+	requireWorking(t, p)
 	require.Equal(t, "redis", p.Capabilities().Provider)
 
 	cluster := redistest.StartCluster(t, 3)
 	own := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()[:1], RouteRandomly: true})
 	defer own.Close()
 	p = openTest(t, Options{Client: own})
-	works(t, p)
+	requireWorking(t, p)
 	hold(t, p, someNames("name/", 30)...)
-	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 	require.Len(t, names, 31)
 	require.Equal(t, "redis-cluster", p.Capabilities().Provider)
 }
@@ -205,9 +205,9 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	defer client.Close()
 	p := openTest(t, Options{Client: client})
 	for range 30 {
-		works(t, p)
+		requireWorking(t, p)
 	}
-	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, noOp)
 	require.Equal(t, []string{"works"}, names)
 }
 
@@ -216,9 +216,9 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	p := openTest(t, Options{URL: server.URL()})
-	works(t, p)
+	requireWorking(t, p)
 	require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())
-	works(t, p)
+	requireWorking(t, p)
 }
 
 // T43: a server listed under two names would be a majority of three by itself.
@@ -244,8 +244,8 @@ func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 	require.ErrorContains(t, err, "server 3 of 3")
 	servers[2].Restart()
 	require.NoError(t, p.Bootstrap(t.Context()))
-	works(t, p)
-	works(t, openTest(t, options))
+	requireWorking(t, p)
+	requireWorking(t, openTest(t, options))
 }
 
 // A refused connection fails the call at once, since package leasing retries.

@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// faulty are credentials from a source that fails. go-redis passes no context to Subscribe.
-type faulty struct{ source *credentialtest.Source }
+// failingCredentials are credentials from a source that fails. go-redis passes no context to Subscribe.
+type failingCredentials struct{ source *credentialtest.Source }
 
-func (f faulty) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+func (f failingCredentials) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	return auth.NewBasicCredentials("default", "secret"), func() error { return nil }, f.source.Err(ctx)
@@ -43,7 +43,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		check := check
 		check.Function = true
 		check.Open = func(t testing.TB) abstractions.Provider {
-			return opened(t, Options{URL: "redis://" + server.Addr(), Credentials: faulty{source}})
+			return opened(t, Options{URL: "redis://" + server.Addr(), Credentials: failingCredentials{source}})
 		}
 		credentialtest.SourcesOfCredentials(t, check)
 	})

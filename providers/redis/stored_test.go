@@ -18,8 +18,8 @@ const (
 	goldenFree     = "A-0000000000000 F1795779254138624 \n\n f00992d8c0a4fb"
 )
 
-// usesStored uses names whose records were stored by another release, with the version letter.
-func usesStored(t *testing.T, letter string) {
+// useStored uses names whose records were stored by another release, with the version letter.
+func useStored(t *testing.T, letter string) {
 	b := newBed(t, redistest.Options{})
 	put := func(name, text string) { b.set(b.keys(name).Name, letter+text[1:], 0) }
 	isCurrent := func(name string) { require.Equal(t, "A", b.get(b.keys(name).Name)[:1], name) }
@@ -68,7 +68,7 @@ func usesStored(t *testing.T, letter string) {
 
 func TestStoredTextsOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
-	usesStored(t, "A")
+	useStored(t, "A")
 }
 
 // The letter "@" stands for a version before A. The test isn't parallel, since it changes the scripts that all tests send.
@@ -80,5 +80,5 @@ func TestTrap_T253_ATextOfAnEarlierVersionIsBroughtUpToDate(t *testing.T) {
 		require.NotEqual(t, p.Text, text)
 		p.Source = script.SourceOf(text)
 	}
-	usesStored(t, "@")
+	useStored(t, "@")
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drained drops a pending wake-up of the waiter.
-func (s *seat) drained() {
+// drain drops a pending wake-up of the waiter.
+func (s *waitingClaim) drain() {
 	select {
-	case <-s.hints:
+	case <-s.wakeups:
 	default:
 	}
 }
@@ -24,29 +24,29 @@ func (b *bed) subscribers() int64 {
 	return int64(len(all))
 }
 
-func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T) {
+func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreWoken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "holder", time.Minute)
 	other, _ := b.process()
-	seats := []*seat{b.join(b.Provider, "n", "w0"), b.join(b.Provider, "n", "w1"), b.join(other, "n", "w2")}
+	claims := []*waitingClaim{b.join(b.Provider, "n", "w0"), b.join(b.Provider, "n", "w1"), b.join(other, "n", "w2")}
 	for range 3 {
-		for _, s := range seats {
-			s.drained()
+		for _, s := range claims {
+			s.drain()
 		}
 		killed, err := b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Int()
 		require.NoError(t, err)
 		require.Equal(t, 2, killed)
-		for _, s := range seats {
-			s.hinted()
+		for _, s := range claims {
+			s.awaitWakeUp()
 			_, err := s.ask()
 			require.ErrorIs(t, err, abstractions.ErrHeld)
 		}
-		require.Len(t, b.queued("n"), 3)
+		require.Len(t, b.waitList("n"), 3)
 	}
 	b.release("n", "holder")
-	for _, s := range seats {
-		s.served()
+	for _, s := range claims {
+		s.acquireServed()
 		b.release("n", s.id)
 	}
 }
@@ -59,13 +59,13 @@ func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	s := b.join(b.Provider, "n", "w")
 	require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	b.release("n", "holder") // its wake-up may be lost
-	s.served()
+	s.acquireServed()
 
 	s = b.join(b.Provider, "n", "w2")
 	b.server.Restart()
-	b.reconnected()
+	b.awaitReconnect()
 	b.release("n", "w")
-	s.hinted()
+	s.awaitWakeUp()
 	b.eventually(func() bool {
 		_, err := s.ask()
 		return err == nil

@@ -31,8 +31,8 @@ func newPair(t *testing.T) *pair {
 	servers := redistest.StartMany(t, 2, redistest.Options{Users: []string{"app " + appRights}})
 	p := &pair{t: t, master: servers[0], replica: servers[1]}
 	require.NoError(t, p.replica.Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(p.master.Port())).Err())
-	p.awaits(p.replica, "role:slave", "master_link_status:up")
-	p.awaits(p.master, "role:master", "state=online")
+	p.awaitReplication(p.replica, "role:slave", "master_link_status:up")
+	p.awaitReplication(p.master, "role:master", "state=online")
 	p.SwitchOver = faulttest.SwitchOver{Server: p.master.Addr(), Clients: map[string]func(testing.TB, string) abstractions.Provider{
 		"own": func(t testing.TB, endpoint string) abstractions.Provider {
 			return openTest(t, Options{URL: "redis://app:secret@" + endpoint})
@@ -46,8 +46,8 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// awaits waits until a server's replication INFO contains the lines.
-func (p *pair) awaits(s *redistest.Server, lines ...string) {
+// awaitReplication waits until a server's replication INFO contains the lines.
+func (p *pair) awaitReplication(s *redistest.Server, lines ...string) {
 	p.t.Helper()
 	admin := s.Client(p.t)
 	servertest.Eventually(p.t, s.Addr(), func(ctx context.Context) error {
@@ -75,8 +75,8 @@ func TestTrap_T165_TheEndpointMoves(t *testing.T) {
 	p := newPair(t)
 	p.Endures(t, func(move func(string)) {
 		require.NoError(t, p.master.Client(t).Do(t.Context(), "FAILOVER", "TO", "127.0.0.1", p.replica.Port()).Err())
-		p.awaits(p.replica, "role:master")
-		p.awaits(p.master, "role:slave", "master_link_status:up")
+		p.awaitReplication(p.replica, "role:master")
+		p.awaitReplication(p.master, "role:slave", "master_link_status:up")
 		move(p.replica.Addr())
 	})
 }

@@ -34,7 +34,7 @@ func (o *Options) locate() (location, error) {
 		return location{}, providerkit.BadURL("user:password@ or :password@ before the host; or nothing")
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.Query)) {
-		if want, found := elsewhere[key]; found {
+		if want, found := unsupportedParameters[key]; found {
 			return location{}, providerkit.BadOption("URL parameter", key, want)
 		}
 	}
@@ -103,9 +103,9 @@ func (l location) forLibrary(addr string) string {
 	return u.String()
 }
 
-// elsewhere lists parameters of go-redis that leases can't use, and parameters that are
+// unsupportedParameters lists parameters of go-redis that leases can't use, and parameters that are
 // set in another place here.
-var elsewhere = map[string]string{
+var unsupportedParameters = map[string]string{
 	"username":                   "user:password@ before the host",
 	"password":                   "user:password@ before the host",
 	"master_name":                "master",

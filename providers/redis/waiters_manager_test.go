@@ -29,8 +29,8 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// tape records the order of service, and checks that there is one holder at a time.
-type tape struct {
+// serviceLog records the order of service, and checks that there is one holder at a time.
+type serviceLog struct {
 	t      *testing.T
 	inside sync.Mutex
 
@@ -39,7 +39,7 @@ type tape struct {
 	tokens []int64
 }
 
-func (r *tape) serve(m *leasing.Manager, who string) {
+func (r *serviceLog) serve(m *leasing.Manager, who string) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	lease, err := m.Acquire(ctx, "n")
@@ -54,7 +54,7 @@ func (r *tape) serve(m *leasing.Manager, who string) {
 	assert.NoError(r.t, lease.Release(ctx))
 }
 
-func (r *tape) rising() {
+func (r *serviceLog) requireRising() {
 	r.t.Helper()
 	for i := 1; i < len(r.tokens); i++ {
 		require.Greater(r.t, r.tokens[i], r.tokens[i-1])
@@ -66,7 +66,7 @@ func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{})
 	b.Take("n", "holder", time.Minute)
-	r := &tape{t: t}
+	r := &serviceLog{t: t}
 	var all sync.WaitGroup
 	var want []string
 	for n := range 100 {
@@ -75,11 +75,11 @@ func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
 		all.Go(func() { r.serve(m, who) })
 		b.eventually(func() bool { return m.Health(t.Context()).Waiting == n+1 })
 	}
-	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+	b.eventually(func() bool { return len(b.waitList("n")) == 1 })
 	b.release("n", "holder")
 	all.Wait()
 	require.Equal(t, want, r.served)
-	r.rising()
+	r.requireRising()
 	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 }
 
@@ -87,7 +87,7 @@ func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "holder", time.Minute)
-	r := &tape{t: t}
+	r := &serviceLog{t: t}
 	var all sync.WaitGroup
 	const processes, managers, waiters = 4, 2, 5
 	for p := range processes {
@@ -99,11 +99,11 @@ func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 			}
 		}
 	}
-	b.eventually(func() bool { return len(b.queued("n")) == processes*managers })
+	b.eventually(func() bool { return len(b.waitList("n")) == processes*managers })
 	b.release("n", "holder")
 	all.Wait()
 	require.Len(t, r.served, processes*managers*waiters)
-	r.rising()
+	r.requireRising()
 	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 }
 
@@ -112,7 +112,7 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 	b := newBed(t, redistest.Options{Users: []string{
 		"app on >secret " + ACLRules + " -subscribe", "default on nopass ~* &* +@all",
 	}})
-	p := openTest(t, Options{URL: asApp(b.server)})
+	p := openTest(t, Options{URL: appURL(b.server)})
 	_, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "a"})
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "a"})
@@ -120,7 +120,7 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 
 	m := managerOf(t, p, leasing.Options{})
 	b.Take("n", "holder", time.Minute)
-	r := &tape{t: t}
+	r := &serviceLog{t: t}
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() { r.serve(m, "w") })
@@ -135,17 +135,17 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	before := goleak.IgnoreCurrent()
-	client, _ := watched(t, b.server)
+	client, _ := recordedClient(t, b.server)
 	p, err := Open(t.Context(), Options{Client: client})
 	require.NoError(t, err)
 	b.Take("n", "holder", time.Minute)
-	var seats []*seat
+	var claims []*waitingClaim
 	for n := range 10 {
-		seats = append(seats, b.join(p, "n", fmt.Sprint("w", n)))
+		claims = append(claims, b.join(p, "n", fmt.Sprint("w", n)))
 	}
-	seats[3].leave()
+	claims[3].leave()
 	require.NoError(t, p.Close())
-	for _, s := range seats {
+	for _, s := range claims {
 		s.leave()
 		_, err := s.ask()
 		require.ErrorIs(t, err, abstractions.ErrClosed)
@@ -159,12 +159,12 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	s := b.join(b.Provider, "n", "alive")
 	b.release("n", "holder")
 	require.Equal(t, "alive", b.reservedFor("n"), "nobody listens for the others")
-	s.served()
+	s.acquireServed()
 }
 
 // T174: an account has no right to subscribe, or a server has no SUBSCRIBE. A waiter gets a released name after a second instead
 // of a millisecond, and an operator has no way to find the reason.
-func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
+func TestTrap_T174_WakeUpsThatFailAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{
 		"NOPERM":          userWith(strings.Replace(ACLRules, "&leasing:wake:*", "", 1)),
@@ -173,7 +173,7 @@ func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, o)
-			var log notes
+			var log logBuffer
 			holder := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{})
 			waiter := managerOf(t, openTest(t, Options{URL: asUser(server)}), leasing.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for n := range 3 {
@@ -199,19 +199,19 @@ func TestTrap_T174_WakeUpsThatFailAreToldOnce(t *testing.T) {
 	}
 }
 
-// notes is a log.
-type notes struct {
+// logBuffer is a log.
+type logBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder
 }
 
-func (l *notes) Write(line []byte) (int, error) {
+func (l *logBuffer) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(line)
 }
 
-func (l *notes) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.String()

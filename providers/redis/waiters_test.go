@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seat is a waiting claim.
-type seat struct {
-	b     *bed
-	p     *Provider
-	name  string
-	id    string
-	hints <-chan struct{}
-	leave context.CancelFunc
+// waitingClaim is a waiting claim.
+type waitingClaim struct {
+	b       *bed
+	p       *Provider
+	name    string
+	id      string
+	wakeups <-chan struct{}
+	leave   context.CancelFunc
 }
 
 // channel returns the channel on which the provider listens.
@@ -36,43 +36,43 @@ func (b *bed) channel() string {
 }
 
 // register makes a claim a waiter, before it sends an acquire.
-func (b *bed) register(p *Provider, name, id string) *seat {
+func (b *bed) register(p *Provider, name, id string) *waitingClaim {
 	b.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	b.t.Cleanup(leave)
 	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(b.t, err)
-	return &seat{b: b, p: p, name: name, id: id, hints: w.C, leave: leave}
+	return &waitingClaim{b: b, p: p, name: name, id: id, wakeups: w.C, leave: leave}
 }
 
 // join makes a claim wait in the queue of a held name.
-func (b *bed) join(p *Provider, name, id string) *seat {
+func (b *bed) join(p *Provider, name, id string) *waitingClaim {
 	b.t.Helper()
 	s := b.register(p, name, id)
 	_, err := s.ask()
 	require.ErrorIs(b.t, err, abstractions.ErrHeld)
-	require.Contains(b.t, b.queued(name), id)
+	require.Contains(b.t, b.waitList(name), id)
 	require.Positive(b.t, b.left(b.keys(name).Queue), "not for ever")
 	return s
 }
 
-func (s *seat) ask() (abstractions.Grant, error) {
-	return s.p.Acquire(s.b.t.Context(), redistest.Wish(s.name, s.id, time.Minute))
+func (s *waitingClaim) ask() (abstractions.Grant, error) {
+	return s.p.Acquire(s.b.t.Context(), redistest.AcquireRequest(s.name, s.id, time.Minute))
 }
 
-func (s *seat) hinted() {
+func (s *waitingClaim) awaitWakeUp() {
 	s.b.t.Helper()
 	select {
-	case <-s.hints:
+	case <-s.wakeups:
 	case <-time.After(time.Minute):
-		require.Fail(s.b.t, "no hint", s.id)
+		require.Fail(s.b.t, "no wake-up", s.id)
 	}
 }
 
-// served acquires the name after a wake-up, and waits out a reservation.
-func (s *seat) served() abstractions.Grant {
+// acquireServed acquires the name after a wake-up, and waits out a reservation.
+func (s *waitingClaim) acquireServed() abstractions.Grant {
 	s.b.t.Helper()
-	s.hinted()
+	s.awaitWakeUp()
 	for {
 		g, err := s.ask()
 		var held *abstractions.HeldError
@@ -105,18 +105,18 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	for hung := 1; hung <= 4; hung++ {
 		name := fmt.Sprint("n", hung)
 		g := b.Take(name, "holder", time.Minute)
-		var seats []*seat
+		var claims []*waitingClaim
 		for n := range 6 {
 			p, _ := b.process()
-			seats = append(seats, b.join(p, name, fmt.Sprint("w", n)))
+			claims = append(claims, b.join(p, name, fmt.Sprint("w", n)))
 		}
 		b.release(name, g.ID)
-		next := seats[hung]
+		next := claims[hung]
 		if hung == 4 {
-			next = seats[5]
+			next = claims[5]
 		}
-		redistest.UntilServed(t, next.hints, func() error { return second(next.ask()) })
-		for _, s := range seats {
+		redistest.AcquireOnWakeUps(t, next.wakeups, func() error { return second(next.ask()) })
+		for _, s := range claims {
 			s.leave()
 		}
 	}
@@ -127,17 +127,17 @@ func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	require.NoError(t, b.renew(b.Take("n", "holder", time.Minute), abstractions.Infinite))
-	var seats []*seat
+	var claims []*waitingClaim
 	for n := range 3 {
 		p, _ := b.process()
-		seats = append(seats, b.join(p, "n", fmt.Sprint("w", n)))
+		claims = append(claims, b.join(p, "n", fmt.Sprint("w", n)))
 	}
-	require.NoError(t, seats[0].p.Close(), "without a word to Redis")
+	require.NoError(t, claims[0].p.Close(), "without a word to Redis")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: 300 * time.Millisecond})
 	require.NoError(t, err)
-	seats[1].hinted()
-	require.Equal(t, []string{"w1", "w2"}, b.queued("n"))
-	redistest.UntilServed(t, seats[2].hints, func() error { return second(seats[2].ask()) })
+	claims[1].awaitWakeUp()
+	require.Equal(t, []string{"w1", "w2"}, b.waitList("n"))
+	redistest.AcquireOnWakeUps(t, claims[2].wakeups, func() error { return second(claims[2].ask()) })
 }
 
 // On a Cluster, killed processes look like hung ones.
@@ -150,22 +150,24 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	g, err := processes[0].Acquire(t.Context(), redistest.Wish("n", "holder", time.Minute))
+	g, err := processes[0].Acquire(t.Context(), redistest.AcquireRequest("n", "holder", time.Minute))
 	require.NoError(t, err)
-	var hints []<-chan struct{}
+	var wakeups []<-chan struct{}
 	for i, p := range processes[1:] {
 		id := fmt.Sprint("w", i)
 		w, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: id})
 		require.NoError(t, err)
-		_, err = p.Acquire(t.Context(), redistest.Wish("n", id, time.Minute))
+		_, err = p.Acquire(t.Context(), redistest.AcquireRequest("n", id, time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		hints = append(hints, w.C)
+		wakeups = append(wakeups, w.C)
 	}
 	for _, p := range processes[1:4] {
 		require.NoError(t, p.Close(), "without a word to Redis")
 	}
 	require.NoError(t, processes[0].Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID}))
-	redistest.UntilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), redistest.Wish("n", "w3", time.Minute))) })
+	redistest.AcquireOnWakeUps(t, wakeups[3], func() error {
+		return second(processes[4].Acquire(t.Context(), redistest.AcquireRequest("n", "w3", time.Minute)))
+	})
 }
 
 // A waiter that acquires the free name leaves the queue, even if the name's record was
@@ -175,12 +177,12 @@ func TestAWaiterThatGetsAForgottenNameLeavesTheQueue(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "holder", time.Minute)
 	first, second := b.join(b.Provider, "n", "w1"), b.join(b.Provider, "n", "w2")
-	redistest.Drop(t, b.admin, b.keys("n").Name)
+	redistest.DropLease(t, b.admin, b.keys("n").Name)
 	_, err := first.ask()
 	require.NoError(t, err)
-	require.Equal(t, []string{"w2"}, b.queued("n"))
+	require.Equal(t, []string{"w2"}, b.waitList("n"))
 	b.release("n", "w1")
-	second.served()
+	second.acquireServed()
 }
 
 func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
@@ -192,15 +194,15 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 		processes = append(processes, p)
 	}
 	g := b.Take("n", "holder", time.Minute)
-	var seats []*seat
+	var claims []*waitingClaim
 	for n := range 9 {
-		seats = append(seats, b.join(processes[n%3], "n", fmt.Sprint("w", n)))
+		claims = append(claims, b.join(processes[n%3], "n", fmt.Sprint("w", n)))
 	}
-	require.Equal(t, []string{"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8"}, b.queued("n"))
-	_, err := seats[4].ask()
+	require.Equal(t, []string{"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8"}, b.waitList("n"))
+	_, err := claims[4].ask()
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	require.Equal(t, "w4", b.queued("n")[4], "who asks again keeps its place")
-	for _, s := range seats {
+	require.Equal(t, "w4", b.waitList("n")[4], "who asks again keeps its place")
+	for _, s := range claims {
 		b.release("n", g.ID)
 		require.Equal(t, s.id, b.reservedFor("n"))
 		_, err := b.Try("n", "stranger", time.Minute)
@@ -210,7 +212,7 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 			require.Equal(t, g.Token, held.Holder.Token)
 			require.LessOrEqual(t, held.RetryAfter, 200*time.Millisecond)
 		}
-		next := s.served()
+		next := s.acquireServed()
 		require.Greater(t, next.Token, g.Token)
 		require.Equal(t, "H", b.stored("n").State)
 		g = next
@@ -234,7 +236,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			require.False(t, r.Held, "a reservation is no grant")
-			s.hinted()
+			s.awaitWakeUp()
 			require.Equal(t, "w", b.reservedFor("n"))
 			b.eventually(func() bool { // w sends no acquire
 				barged, err := b.Try("n", "stranger", time.Minute)
@@ -243,7 +245,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			})
 			_, err = s.ask()
 			require.ErrorIs(t, err, abstractions.ErrHeld)
-			require.Equal(t, []string{"w"}, b.queued("n"), "it waits again")
+			require.Equal(t, []string{"w"}, b.waitList("n"), "it waits again")
 		})
 	}
 }
@@ -253,13 +255,13 @@ func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	g := b.Take("n", "holder", 2*time.Second) // enough for some requests on a busy machine
 	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
-	b.runsOut("n")
+	b.waitForExpiry("n")
 	next, err := other.ask()
 	require.NoError(t, err, "it has expired: nobody's turn")
 	require.Greater(t, next.Token, g.Token)
-	require.Equal(t, []string{"w"}, b.queued("n"))
+	require.Equal(t, []string{"w"}, b.waitList("n"))
 	b.release("n", "other")
-	s.served()
+	s.acquireServed()
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
@@ -291,7 +293,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	s := b.join(b.Provider, "n", "alive")
 	b.release("n", "holder")
 	require.Equal(t, "alive", b.reservedFor("n"))
-	s.served()
+	s.acquireServed()
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
@@ -316,7 +318,7 @@ func TestTheDeadAreNotListed(t *testing.T) {
 	require.Equal(t, []abstractions.Fingerprint{abstractions.FingerprintOf("dead1"), alive, abstractions.FingerprintOf("dead2")}, listed())
 	b.unsubscribe(dead)
 	b.eventually(func() bool { return slices.Equal(listed(), []abstractions.Fingerprint{alive}) })
-	require.Len(t, b.queued("n"), 3, "the question takes nobody's place")
+	require.Len(t, b.waitList("n"), 3, "the question takes nobody's place")
 }
 
 func TestAFrozenProcessCostsOneGrace(t *testing.T) {
@@ -332,11 +334,11 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	third := b.join(b.Provider, "n", "third")
 	b.release("n", "holder")
 	require.Equal(t, "frozen", b.reservedFor("n"))
-	require.Equal(t, []string{"alive", "third"}, b.queued("n"), "the dead one before them is gone")
-	s.served()
-	require.Equal(t, []string{"third"}, b.queued("n"))
+	require.Equal(t, []string{"alive", "third"}, b.waitList("n"), "the dead one before them is gone")
+	s.acquireServed()
+	require.Equal(t, []string{"third"}, b.waitList("n"))
 	b.release("n", "alive")
-	third.served()
+	third.acquireServed()
 }
 
 func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
@@ -346,12 +348,12 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	first, second := b.join(b.Provider, "n", "first"), b.join(b.Provider, "n", "second")
 	third, fourth := b.join(b.Provider, "n", "third"), b.join(b.Provider, "n", "fourth")
 	second.leave()
-	b.eventually(func() bool { return len(b.queued("n")) == 3 })
+	b.eventually(func() bool { return len(b.waitList("n")) == 3 })
 	b.release("n", "holder")
-	first.hinted()
+	first.awaitWakeUp()
 	first.leave()
 	b.eventually(func() bool { return b.reservedFor("n") == "third" })
-	g := third.served()
+	g := third.acquireServed()
 	fourth.leave()
 	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 	require.NoError(t, b.renew(g, time.Minute), "who leaves disturbs no holder")
@@ -365,7 +367,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	late := b.join(b.Provider, "n", "late")
 	late.leave()
 	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
-	c := script.NewClaim(redistest.Wish("n", "late", time.Minute))
+	c := script.NewClaim(redistest.AcquireRequest("n", "late", time.Minute))
 	c.Place = script.Place(b.channel(), "late")
 	op := b.keys("n").Acquire(c)
 	d := node.New(b.admin, true, script.Naming{})
@@ -374,10 +376,10 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	defer cancel()
 	require.NoError(t, d.Do(ctx, op).Err)
 	s := b.join(b.Provider, "n", "next")
-	require.Equal(t, []string{"late", "next"}, b.queued("n"))
+	require.Equal(t, []string{"late", "next"}, b.waitList("n"))
 	b.release("n", "holder")
 	b.eventually(func() bool { return b.reservedFor("n") == "next" })
-	s.served()
+	s.acquireServed()
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
@@ -391,16 +393,16 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	first.leave()
 	_, err := second.ask()
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	require.Equal(t, []string{"w", "other"}, b.queued("n"))
+	require.Equal(t, []string{"w", "other"}, b.waitList("n"))
 	second.leave()
-	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+	b.eventually(func() bool { return len(b.waitList("n")) == 1 })
 
 	// The same holds if the second never sends an acquire.
 	first = b.join(b.Provider, "n", "x")
 	second = b.register(b.Provider, "n", "x")
 	second.leave()
 	first.leave()
-	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+	b.eventually(func() bool { return len(b.waitList("n")) == 1 })
 }
 
 func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
@@ -416,13 +418,13 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 		require.NoError(t, b.admin.Publish(t.Context(), channel, text).Err())
 	}
 	require.EqualValues(t, 1, b.admin.Publish(t.Context(), channel, "w 50 leasing:{n}").Val())
-	s.hinted()
+	s.awaitWakeUp()
 	require.NoError(t, b.admin.Publish(t.Context(), channel, "w -5 leasing:{n}").Err())
-	s.hinted()
+	s.awaitWakeUp()
 	_, err := s.ask()
-	require.ErrorIs(t, err, abstractions.ErrHeld, "a hint is no grant")
+	require.ErrorIs(t, err, abstractions.ErrHeld, "a wake-up is no grant")
 	b.release("n", "holder")
-	s.served()
+	s.acquireServed()
 	size, err := b.admin.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, size)
@@ -433,16 +435,16 @@ func TestHandingOverCostsFewCommands(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.Take("n", "w0", time.Minute)
 	const rounds = 20
-	var seats []*seat
+	var claims []*waitingClaim
 	for n := 1; n <= rounds; n++ {
-		seats = append(seats, b.join(b.Provider, "n", fmt.Sprint("w", n)))
+		claims = append(claims, b.join(b.Provider, "n", fmt.Sprint("w", n)))
 	}
-	before := b.watch.sent.Load()
-	for n, s := range seats {
+	before := b.recorder.sent.Load()
+	for n, s := range claims {
 		b.release("n", fmt.Sprint("w", n))
-		s.hinted()
+		s.awaitWakeUp()
 		_, err := s.ask()
 		require.NoError(t, err)
 	}
-	require.LessOrEqual(t, b.watch.sent.Load()-before, int64(2*rounds+2), "a release and an acquire each, and a script sent twice")
+	require.LessOrEqual(t, b.recorder.sent.Load()-before, int64(2*rounds+2), "a release and an acquire each, and a script sent twice")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answers is the HTTP client of all requests. It returns answers of the store, and turns
+// answerChecker is the HTTP client of all requests. It returns answers of the store, and turns
 // every other answer into an error, after which the outcome of the request is unknown.
 //
 // An answer counts as the store's if it has the form that belongs to the request:
@@ -25,16 +25,16 @@ import (
 // If each answer to Open's requests has an ID, as the answers of S3 and of both test servers
 // have (docs.aws.amazon.com/AmazonS3/latest/userguide/get-request-ids.html), an answer without
 // an ID is never the store's.
-type answers struct {
-	next    httpguard.Doer
-	ids     bool        // the store's answers have IDs; Open alone sets it
-	without atomic.Bool // an answer had no ID
+type answerChecker struct {
+	next      httpguard.Doer
+	ids       bool        // the store's answers have IDs; Open alone sets it
+	idMissing atomic.Bool // an answer had no ID
 }
 
 const requestID = "X-Amz-Request-Id"
 
 // Do sends a request once.
-func (a *answers) Do(req *http.Request) (*http.Response, error) {
+func (a *answerChecker) Do(req *http.Request) (*http.Response, error) {
 	response, err := a.next.Do(req)
 	if redirect, ok := errors.AsType[*httpguard.RedirectError](err); ok && codeOf(redirect.Body) != "" {
 		// S3 answers in this form if a bucket is in another region.
@@ -45,19 +45,19 @@ func (a *answers) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !a.own(req, response) {
+	if !a.isOwn(req, response) {
 		return nil, httpguard.Foreign("the store", response, httpguard.Body(response))
 	}
 	return response, nil
 }
 
-func (a *answers) own(req *http.Request, response *http.Response) bool {
+func (a *answerChecker) isOwn(req *http.Request, response *http.Response) bool {
 	header, body := response.Header, httpguard.Body(response)
 	if header.Get(requestID) == "" {
 		if a.ids {
 			return false
 		}
-		a.without.Store(true)
+		a.idMissing.Store(true)
 	}
 	switch {
 	case response.StatusCode/100 == 3:

@@ -27,7 +27,7 @@ type gateway struct {
 
 func newGateway(t testing.TB, variable string) *gateway {
 	t.Helper()
-	u, err := url.Parse(named(t, variable))
+	u, err := url.Parse(serverURL(t, variable))
 	require.NoError(t, err)
 	store, err := url.Parse(u.Query().Get("endpoint"))
 	require.NoError(t, err)
@@ -53,8 +53,8 @@ func newGateway(t testing.TB, variable string) *gateway {
 	return g
 }
 
-func (g *gateway) answers(instead http.HandlerFunc) { g.instead.Store(&instead) }
-func (g *gateway) heals()                           { g.instead.Store(nil) }
+func (g *gateway) answerWith(instead http.HandlerFunc) { g.instead.Store(&instead) }
+func (g *gateway) reset()                              { g.instead.Store(nil) }
 
 // clients returns providers with their own clients, and with an application's clients.
 func (g *gateway) clients(t testing.TB) map[string]*Provider {
@@ -85,10 +85,10 @@ func verbs(p *Provider, g abstractions.Grant) map[string]func(context.Context) e
 			_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: g.Name, ID: "other", Owner: "test", TTL: g.TTL})
 			return err
 		},
-		"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
-		"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(stateless)); return err },
-		"release":           func(ctx context.Context) error { return p.Release(ctx, giveUp(g)) },
-		"release by a read": func(ctx context.Context) error { return p.Release(ctx, giveUp(stateless)) },
+		"renew":             func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(g)); return err },
+		"renew by a read":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewRequest(stateless)); return err },
+		"release":           func(ctx context.Context) error { return p.Release(ctx, releaseRequest(g)) },
+		"release by a read": func(ctx context.Context) error { return p.Release(ctx, releaseRequest(stateless)) },
 		"break": func(ctx context.Context) error {
 			_, err := p.Break(ctx, abstractions.BreakRequest{Name: g.Name})
 			return err
@@ -122,8 +122,8 @@ func requireForeign(t testing.TB, err error, status int, what string) {
 	require.NotContains(t, err.Error(), "\n", what)
 }
 
-// held is a lease that is held through a gateway.
-type held struct {
+// heldLease is a lease that is held through a gateway.
+type heldLease struct {
 	*gateway
 	*Provider
 	name  string
@@ -131,13 +131,13 @@ type held struct {
 }
 
 // throughGateways returns leases in both stores, one for each client.
-func throughGateways(t testing.TB) (all []*held) {
+func throughGateways(t testing.TB) (all []*heldLease) {
 	t.Helper()
 	for name, variable := range servers {
 		gate := newGateway(t, variable)
 		for made, p := range gate.clients(t) {
-			h := &held{gateway: gate, Provider: p, name: name + ", " + made}
-			req := wish(abstractions.NewID(), time.Minute)
+			h := &heldLease{gateway: gate, Provider: p, name: name + ", " + made}
+			req := acquireRequest(abstractions.NewID(), time.Minute)
 			req.Name = made
 			var err error
 			h.lease, err = p.Acquire(t.Context(), req)
@@ -148,28 +148,28 @@ func throughGateways(t testing.TB) (all []*held) {
 	return all
 }
 
-// each makes the gateway answer each call in the store's place, and checks that the lease is still
+// checkEach makes the gateway answer each call in the store's place, and checks that the lease is still
 // held.
-func (h *held) each(t testing.TB, instead http.HandlerFunc, check func(err error, what string)) {
+func (h *heldLease) checkEach(t testing.TB, instead http.HandlerFunc, check func(err error, what string)) {
 	t.Helper()
 	for verb, call := range verbs(h.Provider, h.lease) {
 		before := h.sent.Load()
-		h.answers(instead)
+		h.answerWith(instead)
 		err := call(t.Context())
-		h.heals()
+		h.reset()
 		check(err, h.name+", "+verb)
 		require.Greater(t, h.sent.Load(), before, "%s, %s", h.name, verb)
 	}
 	var err error
-	h.lease, err = h.Renew(t.Context(), renewal(h.lease))
+	h.lease, err = h.Renew(t.Context(), renewRequest(h.lease))
 	require.NoError(t, err, "the store has it")
 }
 
-// foreigners makes the gateways answer each call of each client in the store's place.
-func foreigners(t testing.TB, all []*held, status int, instead http.HandlerFunc) {
+// checkForeignAnswers makes the gateways answer each call of each client in the store's place.
+func checkForeignAnswers(t testing.TB, all []*heldLease, status int, instead http.HandlerFunc) {
 	t.Helper()
 	for _, h := range all {
-		h.each(t, instead, func(err error, what string) { requireForeign(t, err, status, what) })
+		h.checkEach(t, instead, func(err error, what string) { requireForeign(t, err, status, what) })
 	}
 }
 
@@ -188,14 +188,14 @@ func TestTrap_T114_S3RedirectsAreNotFollowed(t *testing.T) {
 				_, _ = w.Write([]byte(page))
 			}))
 			defer target.Close()
-			foreigners(t, all, status, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target.URL, status) })
+			checkForeignAnswers(t, all, status, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target.URL, status) })
 			require.Zero(t, visits.Load())
 		})
 	}
 }
 
-// answering returns a handler that answers with headers and a body.
-func answering(status int, body string, headers ...string) http.HandlerFunc {
+// newAnswer returns a handler that answers with headers and a body.
+func newAnswer(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -210,23 +210,23 @@ func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	all := throughGateways(t)
 	modified := "Thu, 26 Nov 2026 19:56:29 GMT"
 	for name, instead := range map[string]http.HandlerFunc{
-		"nothing":            answering(200, ""),
-		"a page":             answering(200, page, "Content-Type", "text/html"),
-		"a page with a date": answering(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`, "Last-Modified", modified),
-		"an empty file":      answering(200, "", "ETag", `"5f3e-0"`, "Last-Modified", modified),
-		"JSON":               answering(200, `{"status": "maintenance"}`, "Content-Type", "application/json"),
-		"XHTML":              answering(200, `<?xml version="1.0"?>`+page, "Content-Type", "application/xml"),
-		"a list of another":  answering(200, `<ListBucketResult><Name>b</Name><Prefix>else/</Prefix></ListBucketResult>`, requestID, "1"),
-		"accepted":           answering(202, ""),
+		"nothing":            newAnswer(200, ""),
+		"a page":             newAnswer(200, page, "Content-Type", "text/html"),
+		"a page with a date": newAnswer(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`, "Last-Modified", modified),
+		"an empty file":      newAnswer(200, "", "ETag", `"5f3e-0"`, "Last-Modified", modified),
+		"JSON":               newAnswer(200, `{"status": "maintenance"}`, "Content-Type", "application/json"),
+		"XHTML":              newAnswer(200, `<?xml version="1.0"?>`+page, "Content-Type", "application/xml"),
+		"a list of another":  newAnswer(200, `<ListBucketResult><Name>b</Name><Prefix>else/</Prefix></ListBucketResult>`, requestID, "1"),
+		"accepted":           newAnswer(202, ""),
 	} {
 		status := 200
 		if name == "accepted" {
 			status = 202
 		}
-		t.Run(name, func(t *testing.T) { foreigners(t, all, status, instead) })
+		t.Run(name, func(t *testing.T) { checkForeignAnswers(t, all, status, instead) })
 	}
 	t.Run("no content", func(t *testing.T) {
-		foreigners(t, all, http.StatusNoContent, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		checkForeignAnswers(t, all, http.StatusNoContent, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	})
 }
 
@@ -234,15 +234,15 @@ func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 func TestTrap_T115_S3StoresWithoutRequestIDs(t *testing.T) {
 	gate := newGateway(t, servers["gofakes3"])
 	p := open(t, gate.url)
-	p.driver.store.answers.ids = false
-	h := &held{gateway: gate, Provider: p, lease: acquire(t, p, "a")}
+	p.driver.store.checker.ids = false
+	h := &heldLease{gateway: gate, Provider: p, lease: acquire(t, p, "a")}
 	for name, instead := range map[string]http.HandlerFunc{
-		"nothing":       answering(200, ""),
-		"a page":        answering(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`),
-		"a zipped page": answering(200, page, "Content-Type", "text/html", "ETag", `W/"5f3e-1c"`, "Last-Modified", "Thu, 26 Nov 2026 19:56:29 GMT"),
-		"not found":     answering(404, page, "Content-Type", "text/html"),
+		"nothing":       newAnswer(200, ""),
+		"a page":        newAnswer(200, page, "Content-Type", "text/html", "ETag", `"5f3e-1c"`),
+		"a zipped page": newAnswer(200, page, "Content-Type", "text/html", "ETag", `W/"5f3e-1c"`, "Last-Modified", "Thu, 26 Nov 2026 19:56:29 GMT"),
+		"not found":     newAnswer(404, page, "Content-Type", "text/html"),
 	} {
-		h.each(t, instead, func(err error, what string) {
+		h.checkEach(t, instead, func(err error, what string) {
 			require.ErrorContains(t, err, "a proxy or gateway may stand before", name+what)
 			require.False(t, abstractions.NotApplied(err), name+what)
 		})
@@ -254,7 +254,7 @@ func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{400, 401, 403, 404, 405, 407, 409, 410, 412, 429, 500, 501, 502, 503, 504} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			foreigners(t, all, status, answering(status, "404 page not found", "Content-Type", "text/plain"))
+			checkForeignAnswers(t, all, status, newAnswer(status, "404 page not found", "Content-Type", "text/plain"))
 		})
 	}
 	for name, body := range map[string]string{
@@ -263,7 +263,7 @@ func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	} {
 		for _, status := range []int{404, 412} {
 			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
-				foreigners(t, all, status, answering(status, body, requestID, "1"))
+				checkForeignAnswers(t, all, status, newAnswer(status, body, requestID, "1"))
 			})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// named returns the URL of a server.
-func named(t testing.TB, variable string) string {
+// serverURL returns the URL of a server.
+func serverURL(t testing.TB, variable string) string {
 	t.Helper()
 	return servertest.Require(t, variable)
 }
@@ -34,8 +34,8 @@ func open(t testing.TB, url string) *Provider {
 	return p
 }
 
-// unprobed returns a provider that has sent no request to its store.
-func unprobed(t testing.TB, o Options) *Provider {
+// openUnprobed returns a provider that has sent no request to its store.
+func openUnprobed(t testing.TB, o Options) *Provider {
 	t.Helper()
 	require.NoError(t, o.complete())
 	client, transport, err := o.client(t.Context())
@@ -45,15 +45,15 @@ func unprobed(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// silent returns a provider whose store accepts connections and never answers.
-func silent(t testing.TB) *Provider {
-	return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + faulttest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+// silentProvider returns a provider whose store accepts connections and never answers.
+func silentProvider(t testing.TB) *Provider {
+	return openUnprobed(t, Options{Bucket: "b", Endpoint: "http://" + faulttest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
 // newServer starts a server for the test. The function at returns the server's URL for an address.
 func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
 	t.Helper()
-	named(t, servers[name])
+	serverURL(t, servers[name])
 	program, data := servertest.Tool(t, "", "../../integration/tools/s3", name), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(data, "leasing"), 0o700)) // the bucket
 	at = func(addr string) string {
@@ -80,11 +80,11 @@ func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr st
 	return s, at
 }
 
-// through returns options for a client of gofakes3, which checks no signatures. The
+// wireOptions returns options for a client of gofakes3, which checks no signatures. The
 // client's requests go through a wire. Each result has a prefix of its own.
-func through(t testing.TB) (Options, *faulttest.Wire) {
+func wireOptions(t testing.TB) (Options, *faulttest.Wire) {
 	t.Helper()
-	o := Options{URL: named(t, servers["gofakes3"])}
+	o := Options{URL: serverURL(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
 	client, transport, err := o.client(t.Context())
 	require.NoError(t, err)
@@ -95,21 +95,21 @@ func through(t testing.TB) (Options, *faulttest.Wire) {
 	return Options{Bucket: o.Bucket, Prefix: abstractions.NewID(), Client: s3.New(options)}, w
 }
 
-func wish(id string, ttl time.Duration) abstractions.AcquireRequest {
+func acquireRequest(id string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: "n", ID: id, Owner: "test", TTL: ttl}
 }
 
-func renewal(g abstractions.Grant) abstractions.RenewRequest {
+func renewRequest(g abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
-func giveUp(g abstractions.Grant) abstractions.ReleaseRequest {
+func releaseRequest(g abstractions.Grant) abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
 func acquire(t testing.TB, p *Provider, id string) abstractions.Grant {
 	t.Helper()
-	g, err := p.Acquire(t.Context(), wish(id, time.Minute))
+	g, err := p.Acquire(t.Context(), acquireRequest(id, time.Minute))
 	require.NoError(t, err)
 	return g
 }

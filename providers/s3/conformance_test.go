@@ -15,10 +15,10 @@ import (
 
 // The tests are not parallel: the stacks of the SDK's requests are too deep for goleak,
 // which checks all goroutines.
-func TestConformance(t *testing.T) { providertest.Run(t, harness(named(t, "LEASING_TEST_S3"))) }
+func TestConformance(t *testing.T) { providertest.Run(t, harness(serverURL(t, "LEASING_TEST_S3"))) }
 func TestConformanceGofakes3(t *testing.T) {
 	servertest.Long(t)
-	providertest.Run(t, harness(named(t, "LEASING_TEST_GOFAKES3")))
+	providertest.Run(t, harness(serverURL(t, "LEASING_TEST_GOFAKES3")))
 }
 
 func harness(url string) providertest.Harness {
@@ -33,7 +33,7 @@ func harness(url string) providertest.Harness {
 		Forget:      remove,
 		Remove:      remove,
 		Records:     func(p abstractions.Provider) *cas.Records { return &p.(*Provider).driver.Records },
-		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silentProvider(t) },
 		HTTP: func(t testing.TB, _ abstractions.Provider) providertest.Route {
 			o := Options{URL: url}
 			require.NoError(t, o.complete())

@@ -86,8 +86,8 @@ func newLiveKeys(now aws.Config, files []string, configure func(context.Context)
 }
 
 func kindOf(source aws.CredentialsProvider) []aws.CredentialSource {
-	if told, ok := source.(aws.CredentialProviderSource); ok {
-		return told.ProviderSources()
+	if named, ok := source.(aws.CredentialProviderSource); ok {
+		return named.ProviderSources()
 	}
 	return nil
 }
@@ -144,14 +144,14 @@ func sourcesOf(client s3.Options) (s sources) {
 type guardedKeys struct{ aws.CredentialsProvider }
 
 func (g guardedKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	return providerkit.AskCredentials(ctx, refused, g.CredentialsProvider.Retrieve)
+	return providerkit.AskCredentials(ctx, isRefused, g.CredentialsProvider.Retrieve)
 }
 
 // guardedExpress does the same for the sessions of S3 Express.
 type guardedExpress struct{ s3.ExpressCredentialsProvider }
 
 func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
-	return providerkit.AskCredentials(ctx, refused, func(ctx context.Context) (aws.Credentials, error) {
+	return providerkit.AskCredentials(ctx, isRefused, func(ctx context.Context) (aws.Credentials, error) {
 		return g.ExpressCredentialsProvider.Retrieve(ctx, bucket)
 	})
 }
@@ -161,16 +161,16 @@ func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Creden
 // its codes of 400, such as IDPCommunicationError and ExpiredTokenException, may be temporary.
 var refusals = []string{"InvalidClientException", "InvalidGrantException", "UnauthorizedClientException"}
 
-// refused reports whether a source of credentials has refused the identity.
-func refused(err error) bool {
+// isRefused reports whether a source of credentials has refused the identity.
+func isRefused(err error) bool {
 	var answered interface {
 		error
-		HTTPStatusCode() int
+		isRefused() int
 	}
 	if !errors.As(err, &answered) {
 		return false
 	}
-	switch answered.HTTPStatusCode() {
+	switch answered.isRefused() {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusBadRequest:

@@ -107,12 +107,12 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 			server := httptest.NewServer(source.Handler(from.serve))
 			t.Cleanup(server.Close)
 			from.set(t, server.URL)
-			o := Options{URL: named(t, servers["versitygw"])}
+			o := Options{URL: serverURL(t, servers["versitygw"])}
 			require.NoError(t, o.complete())
 			o.AccessKey, o.SecretKey, o.Prefix = "", o.SessionToken, abstractions.NewID()
 			var fresh func(testing.TB) abstractions.Provider
 			if name == "metadata service" { // the SDK uses its keys for another quarter of an hour
-				fresh = func(t testing.TB) abstractions.Provider { return unprobed(t, o) }
+				fresh = func(t testing.TB) abstractions.Provider { return openUnprobed(t, o) }
 			}
 			credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
 				Source: source, TTL: time.Minute, Fresh: fresh,

@@ -34,7 +34,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 			credentialtest.NoSecretIsRedirected(t, func(t testing.TB, url string) (abstractions.Provider, error) {
 				o := options(url)
 				o.Bucket = "b"
-				return unprobed(t, o), nil
+				return openUnprobed(t, o), nil
 			}, "s3ssion", "s3cret", "s3ssion")
 		})
 	}
@@ -42,7 +42,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 
 // T124: a panic of the application's keys, HTTP client or middleware does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
-	o := Options{URL: named(t, servers["gofakes3"])}
+	o := Options{URL: serverURL(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
 	for name, set := range map[string]func(o *s3.Options, maybe func()){
 		"keys": func(o *s3.Options, maybe func()) {
@@ -51,7 +51,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 				return aws.Credentials{AccessKeyID: "leasing", SecretAccessKey: "secret"}, nil
 			})
 		},
-		"HTTP client": func(o *s3.Options, maybe func()) { o.HTTPClient = doing{o.HTTPClient, maybe} },
+		"HTTP client": func(o *s3.Options, maybe func()) { o.HTTPClient = hookedClient{o.HTTPClient, maybe} },
 		"middleware": func(o *s3.Options, maybe func()) {
 			o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 				return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("of the application", func(
@@ -79,13 +79,13 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	}
 }
 
-// doing is an HTTP client that calls a function for each request.
-type doing struct {
+// hookedClient is an HTTP client that calls a function for each request.
+type hookedClient struct {
 	s3.HTTPClient
 	maybe func()
 }
 
-func (d doing) Do(r *http.Request) (*http.Response, error) {
+func (d hookedClient) Do(r *http.Request) (*http.Response, error) {
 	d.maybe()
 	return d.HTTPClient.Do(r)
 }

@@ -12,7 +12,7 @@ import (
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
-			url := named(t, variable)
+			url := serverURL(t, variable)
 			faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return open(t, url) }, nil)
 		})
 	}
@@ -20,7 +20,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 
 // After its restart gofakes3 is empty, and grants each name at once: no holder still trusts a lease, since the store was down for longer than the
 // TTL. Tokens rise by the store's clock.
-func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	for name := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,23 +45,23 @@ var codes = map[string]providerkit.Meaning{
 	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has a new bucket
 
 	// These are temporary: the next request has other credentials, another time, or a complete body.
-	"ExpiredToken":                {Class: providerkit.Unsent, Advice: expired}, // 400
-	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: expired},
-	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: expired}, // 400
-	"RequestExpired":              {Class: providerkit.Unsent, Advice: skewed},  // 400
-	"RequestTimeTooSkewed":        {Class: providerkit.Unsent, Advice: skewed},  // 403
-	"IncompleteBody":              {Class: providerkit.Unsent},                  // 400
-	"BadDigest":                   {Class: providerkit.Unsent},                  // 400, the body was damaged
-	"XAmzContentSHA256Mismatch":   {Class: providerkit.Unsent},                  // 400, as BadDigest
-	"XAmzContentChecksumMismatch": {Class: providerkit.Unsent},                  // 400, as BadDigest
+	"ExpiredToken":                {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
+	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: adviceExpired},
+	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
+	"RequestExpired":              {Class: providerkit.Unsent, Advice: adviceClock},   // 400
+	"RequestTimeTooSkewed":        {Class: providerkit.Unsent, Advice: adviceClock},   // 403
+	"IncompleteBody":              {Class: providerkit.Unsent},                        // 400
+	"BadDigest":                   {Class: providerkit.Unsent},                        // 400, the body was damaged
+	"XAmzContentSHA256Mismatch":   {Class: providerkit.Unsent},                        // 400, as BadDigest
+	"XAmzContentChecksumMismatch": {Class: providerkit.Unsent},                        // 400, as BadDigest
 
-	"InvalidToken": {Class: providerkit.Denied, Advice: rights}, // 400
+	"InvalidToken": {Class: providerkit.Denied, Advice: adviceRights}, // 400
 }
 
 const (
-	expired = "the credentials have expired: their source has to supply new ones"
-	skewed  = "this machine's clock has to be right"
-	rights  = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and keys of the bucket's account"
+	adviceExpired = "the credentials have expired: their source has to supply new ones"
+	adviceClock   = "this machine's clock has to be right"
+	adviceRights  = "s3:GetObject, s3:PutObject and s3:ListBucket are needed, and keys of the bucket's account"
 )
 
 // statuses maps statuses to their meaning, for codes without a class. After any other status the request may have been applied.
@@ -70,8 +70,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusBadRequest:       {Class: providerkit.NotSetUp}, // like the next two: from a store without conditional writes
 	http.StatusMethodNotAllowed: {Class: providerkit.NotSetUp},
 	http.StatusNotImplemented:   {Class: providerkit.NotSetUp},
-	http.StatusUnauthorized:     {Class: providerkit.Denied, Advice: rights},
-	http.StatusForbidden:        {Class: providerkit.Denied, Advice: rights},
+	http.StatusUnauthorized:     {Class: providerkit.Denied, Advice: adviceRights},
+	http.StatusForbidden:        {Class: providerkit.Denied, Advice: adviceRights},
 	http.StatusTooManyRequests:  {Class: providerkit.Refused},
 }
 

@@ -15,7 +15,7 @@ import (
 
 // T184: a temporary refusal is not final: a throttle, expired credentials, a wrong time, an incomplete body.
 func TestTrap_T184_WhatAnswersMean(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	for _, c := range []struct {
 		status int
 		code   string
@@ -49,7 +49,7 @@ func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			return answer(req, c.status, c.code), nil
 		}
-		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorIs(t, err, c.want, c.code)
 		for _, final := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled} {
 			require.Equal(t, errors.Is(c.want, final), errors.Is(err, final), "%s: %v", c.code, err)
@@ -59,15 +59,15 @@ func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 }
 
 func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	faulttest.WhatWasNotSentIsDefinite(t, func(addr string) abstractions.Provider {
-		return unprobed(t, Options{Bucket: "b", Endpoint: "http://" + addr, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+		return openUnprobed(t, Options{Bucket: "b", Endpoint: "http://" + addr, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 	}, p, w)
 }
 
 // Without the store's time, the state of a lease is unknown.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		response, err := send(req)
 		if err == nil {
@@ -75,6 +75,6 @@ func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 		}
 		return response, err
 	}
-	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// gate is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
+// keyProxy is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
 // returns that key, in place of STS and of a container's endpoint, to bearers of the present token.
-type gate struct {
+type keyProxy struct {
 	store http.Handler
 
 	mu         sync.Mutex
@@ -29,13 +29,13 @@ type gate struct {
 }
 
 // trust sets the present key and token.
-func (g *gate) trust(key, token string) {
+func (g *keyProxy) trust(key, token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.key, g.token = key, token
 }
 
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *keyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	key, token := g.key, g.token
 	g.mu.Unlock()
@@ -54,7 +54,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // T143: the SDK reads its file of keys once, and uses its bundle of authorities for STS alone.
 func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
-	o := Options{URL: named(t, servers["gofakes3"])}
+	o := Options{URL: serverURL(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
 	fake, err := url.Parse(o.Endpoint)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noSources(t)
-			g := &gate{store: httputil.NewSingleHostReverseProxy(fake)}
+			g := &keyProxy{store: httputil.NewSingleHostReverseProxy(fake)}
 			plain := httptest.NewServer(g)
 			t.Cleanup(plain.Close)
 			front := servertest.NewPublicFront(t, plain.Listener.Addr().String(), "http/1.1", first)

@@ -82,7 +82,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t/0f+the=account"
 	var shown credentialtest.Shown
-	u, err := url.Parse(named(t, servers["versitygw"])) // the server refuses the secret
+	u, err := url.Parse(serverURL(t, servers["versitygw"])) // the server refuses the secret
 	require.NoError(t, err)
 	u.User = url.UserPassword("leasing", secret)
 	written := fmt.Sprintf("s3://leasing:%s@%s?%s", url.QueryEscape(secret), u.Host, u.RawQuery)
@@ -94,8 +94,8 @@ func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 		require.Error(t, err)
 		shown.Show(o, &o, p, err)
 	}
-	p := unprobed(t, Options{URL: written})
-	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+	p := openUnprobed(t, Options{URL: written})
+	_, err = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	shown.Show(p, err)
 	shown.Hides(t, secret, url.QueryEscape(secret))

@@ -16,18 +16,18 @@ const (
 	racers    = 4
 )
 
-// probed returns the key of the probe's object, which belongs to no name.
-func (s *store) probed() string { return s.naming.Prefix + "~~probe" }
+// probeKey returns the key of the probe's object, which belongs to no name.
+func (s *store) probeKey() string { return s.naming.Prefix + "~~probe" }
 
 var errIgnored = fmt.Errorf("%w: the store takes writes whose conditions don't hold (If-None-Match, If-Match): two clients could hold a name", abstractions.ErrNotSetUp)
 
 // probe checks that the store refuses and accepts the right writes. It always writes
 // the same content, so that probes don't conflict where the ETag depends on the content.
 func (s *store) probe(ctx context.Context) error {
-	item, err := s.Get(ctx, s.probed())
+	item, err := s.Get(ctx, s.probeKey())
 	if err == nil && item.Version == "" {
 		if err = s.race(ctx); err == nil {
-			item, err = s.Get(ctx, s.probed())
+			item, err = s.Get(ctx, s.probeKey())
 		}
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *store) probe(ctx context.Context) error {
 		s.unquoted = true
 		err = write(item.Version)
 	}
-	s.answers.ids = !s.answers.without.Load()
+	s.checker.ids = !s.checker.idMissing.Load()
 	if errors.Is(err, cas.ErrConflict) {
 		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced the object", abstractions.ErrUnavailable)
 	}
@@ -61,7 +61,7 @@ func (s *store) race(ctx context.Context) (err error) {
 	answers, created := make(chan error, racers), 0
 	for range racers {
 		providerkit.Go(func() error {
-			_, err := s.Put(ctx, cas.Item{Key: s.probed()}, nil, []byte(probe))
+			_, err := s.Put(ctx, cas.Item{Key: s.probeKey()}, nil, []byte(probe))
 			return err
 		}, func(err error) { answers <- err })
 	}

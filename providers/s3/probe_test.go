@@ -19,7 +19,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 		"both": {"If-Match", "If-None-Match"}, "creation": {"If-None-Match"}, "replacement": {"If-Match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, w := through(t)
+			o, w := wireOptions(t)
 			*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 				for _, header := range ignored {
 					req.Header.Del(header)
@@ -40,7 +40,7 @@ func TestTrap_T18_AStoreThatIgnoresConditionsIsRefused(t *testing.T) {
 // github.com/seaweedfs/seaweedfs/issues/8800.
 func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	var puts atomic.Int32
-	o, w := through(t)
+	o, w := wireOptions(t)
 	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && strings.Contains(req.URL.Path, "~~probe") && puts.Add(1) <= racers {
 			req.Header.Del("If-None-Match")
@@ -56,7 +56,7 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 // quotes.
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
-		o, w := through(t)
+		o, w := wireOptions(t)
 		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			if tag := req.Header.Get("If-Match"); tag != "" && strings.HasPrefix(tag, `"`) != quoted {
 				req.Header.Set("If-Match", wrongETag)
@@ -67,9 +67,9 @@ func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
 		g := acquire(t, p, "a")
-		g, err = p.Renew(t.Context(), renewal(g))
+		g, err = p.Renew(t.Context(), renewRequest(g))
 		require.NoError(t, err)
-		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	}
 }
 
@@ -79,7 +79,7 @@ func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 		http.StatusNotImplemented: abstractions.ErrNotSetUp, http.StatusPreconditionFailed: abstractions.ErrUnavailable,
 		http.StatusForbidden: abstractions.ErrDenied, http.StatusServiceUnavailable: abstractions.ErrUnavailable,
 	} {
-		o, w := through(t)
+		o, w := wireOptions(t)
 		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 			if req.Header.Get("If-Match") != "" {
 				return answer(req, status, "Refused"), nil
@@ -95,7 +95,7 @@ func TestAStoreThatKnowsNoConditionsIsRefused(t *testing.T) {
 func TestManyOpenAtOnce_ConcurrentSafe(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
-			url := named(t, variable) + "&prefix=" + abstractions.NewID()
+			url := serverURL(t, variable) + "&prefix=" + abstractions.NewID()
 			opened := make(chan error)
 			for range 20 {
 				go func() {
@@ -114,7 +114,7 @@ func TestManyOpenAtOnce_ConcurrentSafe(t *testing.T) {
 }
 
 func TestABucketThatIsMissing(t *testing.T) {
-	o, _ := through(t)
+	o, _ := wireOptions(t)
 	o.Bucket = "missing"
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -123,7 +123,7 @@ func TestABucketThatIsMissing(t *testing.T) {
 
 // Ping reads from the store, and writes nothing.
 func TestPing(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	var methods []string
 	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if methods = append(methods, req.Method); len(methods) > 1 {

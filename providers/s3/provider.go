@@ -47,14 +47,14 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 
 func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Provider {
 	s := &store{
-		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: cas.Naming{Prefix: o.Prefix + "/", Max: longestKey},
+		client: client, sources: sourcesOf(client.Options()), bucket: o.Bucket, naming: cas.Naming{Prefix: o.Prefix + "/", Max: maxKey},
 		torn: client.Options().BaseEndpoint != nil, // the store is not S3
 	}
 	d := &driver{store: s}
 	if transport != nil {
-		s.answers, d.idle = &answers{next: transport}, transport.CloseIdleConnections
+		s.checker, d.idle = &answerChecker{next: transport}, transport.CloseIdleConnections
 	} else {
-		s.answers, d.idle = guarded(client.Options().HTTPClient)
+		s.checker, d.idle = guardClient(client.Options().HTTPClient)
 	}
 	d.Records = cas.Records{
 		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
@@ -97,10 +97,10 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	}), guarded, nil
 }
 
-// guarded wraps the HTTP client of an application's client. The SDK's default client follows
-// 307 and 308, so guarded replaces it with a copy of the net/http client inside. idle closes
+// guardClient wraps the HTTP client of an application's client. The SDK's default client follows
+// 307 and 308, so guardClient replaces it with a copy of the net/http client inside. idle closes
 // the connections of the copy.
-func guarded(users s3.HTTPClient) (_ *answers, idle func()) {
+func guardClient(users s3.HTTPClient) (_ *answerChecker, idle func()) {
 	idle = func() {}
 	if sdk, ok := users.(*awshttp.BuildableClient); ok {
 		users = sdk.Freeze()
@@ -108,15 +108,15 @@ func guarded(users s3.HTTPClient) (_ *answers, idle func()) {
 			idle = within.CloseIdleConnections
 		}
 	}
-	return &answers{next: httpguard.Wrap(users)}, idle
+	return &answerChecker{next: httpguard.Wrap(users)}, idle
 }
 
 const (
 	// resolution is the resolution of the store's times, Last-Modified and Date.
 	resolution = time.Second
-	// longestKey is shorter than a file's name, 255 bytes, since some stores keep
+	// maxKey is shorter than a file's name, 255 bytes, since some stores keep
 	// objects as files, and extend their names. S3 allows 1024 bytes with the prefix.
-	longestKey = 200
+	maxKey = 200
 )
 
 // driver is the part of the provider that depends on the service. Records has the rules.
@@ -141,7 +141,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 
 // Ping reads the object of Open's probe.
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.Get(ctx, d.store.probed())
+	_, err := d.store.Get(ctx, d.store.probeKey())
 	return err
 }
 

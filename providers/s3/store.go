@@ -25,25 +25,25 @@ type store struct {
 	naming   cas.Naming
 	torn     bool // replies may combine several reads
 	unquoted bool // the store requires ETags without quotes; Open alone sets it
-	answers  *answers
+	checker  *answerChecker
 }
 
-// once makes the SDK send one attempt, without the checksums that some stores don't
+// configure makes the SDK send one attempt, without the checksums that some stores don't
 // support, and refuse answers that are not the store's.
-func (s *store) once(o *s3.Options) {
-	o.HTTPClient = s.answers
+func (s *store) configure(o *s3.Options) {
+	o.HTTPClient = s.checker
 	o.Credentials, o.ExpressCredentials = s.sources.keys, s.sources.express
 	o.Retryer = aws.NopRetryer{}
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }
 
-// longestRecord exceeds the size of every record: a longer object is no record.
-const longestRecord = 1 << 20
+// maxRecord exceeds the size of every record: a longer object is no record.
+const maxRecord = 1 << 20
 
 // Get reads an object.
 func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, s.once)
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, s.configure)
 	if classOf(err) == missing {
 		_, _, header := answerOf(err)
 		now, err := httpguard.Date(header)
@@ -53,7 +53,7 @@ func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 		return cas.Item{}, err
 	}
 	defer func() { _ = out.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(out.Body, longestRecord))
+	data, err := io.ReadAll(io.LimitReader(out.Body, maxRecord))
 	item := cas.Item{Key: key, Data: data, Version: aws.ToString(out.ETag), Written: aws.ToTime(out.LastModified)}
 	if err == nil {
 		response := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response)
@@ -83,7 +83,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 	default:
 		in.IfMatch = &old.Version
 	}
-	out, err := s.client.PutObject(ctx, in, s.once)
+	out, err := s.client.PutObject(ctx, in, s.configure)
 	switch class := classOf(err); {
 	case class == conflict, class == missing:
 		return cas.Item{}, cas.ErrConflict
@@ -97,19 +97,19 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 func (s *store) Delete(context.Context, cas.Item) error { return abstractions.ErrUnsupported }
 
 const (
-	longestPage = 100 // objects in a page, each of which needs a read
-	readers     = 8   // concurrent reads of objects
+	maxPage = 100 // objects in a page, each of which needs a read
+	readers = 8   // concurrent reads of objects
 )
 
 // List lists the keys after q.After, and reads their objects.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	in := &s3.ListObjectsV2Input{
-		Bucket: &s.bucket, Prefix: aws.String(s.naming.EncodePrefix(q.Prefix)), MaxKeys: aws.Int32(int32(min(q.Limit, longestPage))),
+		Bucket: &s.bucket, Prefix: aws.String(s.naming.EncodePrefix(q.Prefix)), MaxKeys: aws.Int32(int32(min(q.Limit, maxPage))),
 	}
 	if q.After != "" {
 		in.StartAfter = &q.After
 	}
-	page, err := s.client.ListObjectsV2(ctx, in, s.once)
+	page, err := s.client.ListObjectsV2(ctx, in, s.configure)
 	if err != nil {
 		return nil, "", err
 	}

@@ -20,13 +20,13 @@ import (
 
 // answer returns an answer of a store.
 func answer(req *http.Request, status int, code string) *http.Response {
-	response := faulttest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>told</Message></Error>")
+	response := faulttest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>refused</Message></Error>")
 	response.Header.Set(requestID, "1")
 	return response
 }
 
-// tapped returns a provider that has probed its store, and whose wire can be changed.
-func tapped(t testing.TB) (*Provider, *faulttest.Wire) {
+// openProbed returns a provider that has probed its store, and whose wire can be changed.
+func openProbed(t testing.TB) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	return peer(t, nil)
 }
@@ -34,7 +34,7 @@ func tapped(t testing.TB) (*Provider, *faulttest.Wire) {
 // peer returns another process's client of the same records.
 func peer(t testing.TB, other *Provider) (*Provider, *faulttest.Wire) {
 	t.Helper()
-	o, w := through(t)
+	o, w := wireOptions(t)
 	if other != nil {
 		o.Prefix = strings.TrimSuffix(other.driver.store.naming.Prefix, "/")
 	}
@@ -46,7 +46,7 @@ func peer(t testing.TB, other *Provider) (*Provider, *faulttest.Wire) {
 
 // T13, T14, T15: a lost reply changes nothing.
 func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	lose := func() {
 		lost := false
 		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
@@ -63,18 +63,18 @@ func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	lose()
 	g := acquire(t, p, "a")
 	lose()
-	g, err := p.Renew(t.Context(), renewal(g))
+	g, err := p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
-	g, err = p.Renew(t.Context(), renewal(g))
+	g, err = p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err, "T15: with what the read showed")
 	lose()
-	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	acquire(t, p, "b")
 }
 
 // A write that is sent twice conflicts with its own first copy.
 func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	twice := func() {
 		done := false
 		*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
@@ -95,10 +95,10 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 	twice()
 	g := acquire(t, p, "a")
 	twice()
-	g, err := p.Renew(t.Context(), renewal(g))
+	g, err := p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 	twice()
-	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	require.NoError(t, p.Release(t.Context(), releaseRequest(g)))
 	acquire(t, p, "b")
 }
 
@@ -107,15 +107,15 @@ func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
 func TestARenewalChangesTheETag(t *testing.T) {
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
-			p := open(t, named(t, variable))
-			req := wish(abstractions.NewID(), time.Minute)
+			p := open(t, serverURL(t, variable))
+			req := acquireRequest(abstractions.NewID(), time.Minute)
 			req.Name = "etag/" + req.ID
 			g, err := p.Acquire(t.Context(), req)
 			require.NoError(t, err)
 			key := p.driver.store.naming.Encode(req.Name)
 			before, err := p.driver.store.Get(t.Context(), key)
 			require.NoError(t, err)
-			_, err = p.Renew(t.Context(), renewal(g))
+			_, err = p.Renew(t.Context(), renewRequest(g))
 			require.NoError(t, err)
 			after, err := p.driver.store.Get(t.Context(), key)
 			require.NoError(t, err)
@@ -130,10 +130,10 @@ func TestARenewalChangesTheETag(t *testing.T) {
 // versitygw 1.8.0 reads Last-Modified first, then the ETag, and then the content. The
 // lease in such a reply is held, but looks expired.
 func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
-	holder, _ := tapped(t)
+	holder, _ := openProbed(t)
 	contender, w := peer(t, holder)
 	free := acquire(t, holder, "first")
-	require.NoError(t, holder.Release(t.Context(), giveUp(free)))
+	require.NoError(t, holder.Release(t.Context(), releaseRequest(free)))
 	released, err := holder.driver.store.Get(t.Context(), holder.driver.store.naming.Encode("n"))
 	require.NoError(t, err)
 	g := acquire(t, holder, "a")
@@ -156,18 +156,18 @@ func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
 			}
 			return response, err
 		}
-		_, err := contender.Acquire(t.Context(), wish("b", time.Minute))
+		_, err := contender.Acquire(t.Context(), acquireRequest("b", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld, name)
 		require.True(t, torn)
 	}
-	_, err = holder.Renew(t.Context(), renewal(g))
+	_, err = holder.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 }
 
 // S3 answers 409 while another request for the key is in flight, and 404 if the object
 // of a replacement is missing.
 func TestConflictsAreLookedAt(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	g, refused := acquire(t, p, "a"), 0
 	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		if req.Method == http.MethodPut && refused < 2 {
@@ -176,7 +176,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 		}
 		return send(req)
 	}
-	g, err := p.Renew(t.Context(), renewal(g))
+	g, err := p.Renew(t.Context(), renewRequest(g))
 	require.NoError(t, err)
 	require.Equal(t, 2, refused)
 	s := p.driver.store
@@ -188,7 +188,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 		}
 		return send(req)
 	}
-	_, err = p.Renew(t.Context(), renewal(g))
+	_, err = p.Renew(t.Context(), renewRequest(g))
 	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, abstractions.LostGone, lost.Reason)
@@ -198,7 +198,7 @@ func TestConflictsAreLookedAt(t *testing.T) {
 
 // A method makes one attempt: the SDK's retries are off, even those of an application's client.
 func TestNothingIsRetried(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		requests := 0
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
@@ -213,13 +213,13 @@ func TestNothingIsRetried(t *testing.T) {
 
 // An object at a key that is no record is left unchanged.
 func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
-	p, _ := tapped(t)
-	for _, text := range []string{"somebody's notes", strings.Repeat("x", longestRecord+1)} {
+	p, _ := openProbed(t)
+	for _, text := range []string{"somebody's notes", strings.Repeat("x", maxRecord+1)} {
 		_, err := p.driver.store.client.PutObject(t.Context(), &s3.PutObjectInput{
 			Bucket: &p.driver.store.bucket, Key: aws.String(p.driver.store.naming.Encode("n")), Body: strings.NewReader(text),
 		})
 		require.NoError(t, err)
-		_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+		_, err = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		page, err := p.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err)
@@ -229,23 +229,23 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 
 // No call deletes an object.
 func TestNothingIsDeleted(t *testing.T) {
-	p, w := tapped(t)
+	p, w := openProbed(t)
 	*w = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		require.NotEqual(t, http.MethodDelete, req.Method)
 		return send(req)
 	}
 	for _, id := range []string{"a", "b"} {
-		require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, id))))
+		require.NoError(t, p.Release(t.Context(), releaseRequest(acquire(t, p, id))))
 	}
 	require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
 }
 
 // A lease is shorter than the day, the unit of lifecycle rules.
 func TestNoLeaseOutlivesALifecycleRule(t *testing.T) {
-	p, _ := tapped(t)
+	p, _ := openProbed(t)
 	require.False(t, p.Capabilities().Infinite)
 	for _, ttl := range []time.Duration{13 * time.Hour, abstractions.Infinite} {
-		_, err := p.Acquire(t.Context(), wish("a", ttl))
+		_, err := p.Acquire(t.Context(), acquireRequest("a", ttl))
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
 	}
 }

@@ -17,7 +17,7 @@ func TestStoredObject(t *testing.T) {
 	for server, variable := range servers {
 		t.Run(server, func(t *testing.T) {
 			prefix := abstractions.NewID()
-			p, err := Open(t.Context(), Options{URL: named(t, variable), Prefix: prefix})
+			p, err := Open(t.Context(), Options{URL: serverURL(t, variable), Prefix: prefix})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
 			recordstest.UsesStored(t, p, func() {

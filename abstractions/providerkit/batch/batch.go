@@ -36,7 +36,7 @@ type Batcher[T Operation] struct {
 	direct time.Duration
 	calls  sync.WaitGroup
 	slow   atomic.Bool // the last call took longer than a direct one should
-	spare  sync.Pool   // *waiting[T] values for reuse
+	pool   sync.Pool   // *caller[T] values for reuse
 
 	mu       sync.Mutex
 	queue    []*Request[T]
@@ -79,7 +79,7 @@ func (b *Batcher[T]) Start(r *Request[T]) error {
 	case b.hasRoom():
 		b.addWorker()
 	case len(b.queue) == 1:
-		b.expect()
+		b.armTimer()
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 		return nil
 	})
 	failAll(ops, err)
-	b.slow.Store(time.Since(began) > prompt)
+	b.slow.Store(time.Since(began) > fastAnswer)
 }
 
 // failAll fails operations, unless err is nil.
@@ -147,11 +147,11 @@ func failAll[T Operation](ops []T, err error) {
 func (b *Batcher[T]) addWorker() {
 	b.inFlight++
 	b.calls.Add(1)
-	b.goWork(b.epoch)
+	b.startWorker(b.epoch)
 }
 
-// goWork starts a worker whose first call belongs to an epoch.
-func (b *Batcher[T]) goWork(epoch int) {
+// startWorker starts a worker whose first call belongs to an epoch.
+func (b *Batcher[T]) startWorker(epoch int) {
 	w := &worker[T]{b: b, epoch: epoch}
 	providerkit.Go(w.work, w.end)
 }
@@ -165,7 +165,7 @@ type worker[T Operation] struct {
 }
 
 func (w *worker[T]) work() error {
-	for more := true; more; w.epoch, more = w.b.landed(w.epoch) {
+	for more := true; more; w.epoch, more = w.b.finishCall(w.epoch) {
 		w.batch = inTime(w.b.take(w.batch[:0]))
 		for _, r := range w.batch {
 			w.ops = append(w.ops, r.Ops...)
@@ -175,14 +175,14 @@ func (w *worker[T]) work() error {
 			w.b.call(ctx, w.ops, false)
 			cancel()
 		}
-		w.hand()
+		w.returnRequests()
 		runtime.Gosched() // callers that continue at once share the next call
 	}
 	return nil
 }
 
-// hand returns the requests of a call to their owners.
-func (w *worker[T]) hand() {
+// returnRequests returns the requests of a call to their owners.
+func (w *worker[T]) returnRequests() {
 	for _, r := range w.batch {
 		r.Done(r)
 	}
@@ -195,9 +195,9 @@ func (w *worker[T]) hand() {
 func (w *worker[T]) end(err error) {
 	if err != nil {
 		failAll(w.ops, err)
-		w.hand()
-		if next, more := w.b.landed(w.epoch); more {
-			w.b.goWork(next)
+		w.returnRequests()
+		if next, more := w.b.finishCall(w.epoch); more {
+			w.b.startWorker(next)
 			return
 		}
 	}
@@ -217,15 +217,15 @@ func (b *Batcher[T]) take(batch []*Request[T]) []*Request[T] {
 	b.queue = slices.Delete(b.queue, 0, n)
 	switch {
 	case len(b.queue) > 0:
-		b.expect()
+		b.armTimer()
 	case b.overdue != nil:
 		b.overdue.Stop()
 	}
 	return batch
 }
 
-// landed ends a call that began in an epoch, and reports whether its worker must make another call.
-func (b *Batcher[T]) landed(epoch int) (next int, more bool) {
+// finishCall ends a call that began in an epoch, and reports whether its worker must make another call.
+func (b *Batcher[T]) finishCall(epoch int) (next int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if epoch < b.epoch {
@@ -238,18 +238,18 @@ func (b *Batcher[T]) landed(epoch int) (next int, more bool) {
 	return 0, false
 }
 
-// expect arms the timer that sends waiting requests even if no call ends. Caller holds mu.
-func (b *Batcher[T]) expect() {
+// armTimer arms the timer that sends waiting requests even if no call ends. Caller holds mu.
+func (b *Batcher[T]) armTimer() {
 	if b.overdue == nil {
-		b.overdue = providerkit.AfterTime(stuck, b.callBeside)
+		b.overdue = providerkit.AfterTime(maxQueueDelay, b.sendOverdue)
 		return
 	}
-	b.overdue.Reset(stuck)
+	b.overdue.Reset(maxQueueDelay)
 }
 
-// callBeside sends the waiting requests beside the calls under way, all of which began before the
+// sendOverdue sends the waiting requests beside the calls under way, all of which began before the
 // requests arrived.
-func (b *Batcher[T]) callBeside() {
+func (b *Batcher[T]) sendOverdue() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) == 0 {

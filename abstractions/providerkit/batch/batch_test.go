@@ -28,7 +28,7 @@ func TestAloneNothingWaits(t *testing.T) {
 			require.Zero(t, time.Since(began))
 			require.Equal(t, 10, s.count())
 			synctest.Wait()
-			s.settled()
+			s.requireIdle()
 		})
 	}
 }
@@ -157,11 +157,11 @@ func TestRequestsThatWereNotSentAreWithdrawn(t *testing.T) {
 			hung.Go(func() { _, _ = s.do(within(t, time.Minute), n) })
 			synctest.Wait()
 		}
-		_, err := s.do(cancelledAfter(t, stuck/2), 8)
+		_, err := s.do(cancelledAfter(t, maxQueueDelay/2), 8)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 		require.True(t, abstractions.NotApplied(err))
-		for _, err := range s.doAll(cancelledAfter(t, stuck/4), numbers(300)) {
+		for _, err := range s.doAll(cancelledAfter(t, maxQueueDelay/4), numbers(300)) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.True(t, abstractions.NotApplied(err))
 		}
@@ -169,7 +169,7 @@ func TestRequestsThatWereNotSentAreWithdrawn(t *testing.T) {
 		hung.Wait()
 		<-time.After(time.Minute)
 		require.Len(t, s.sent(), usualCalls)
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -179,14 +179,14 @@ func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
 		gate := s.hang(usualCalls)
 		done := make(chan *Request[*number], usualCalls+1)
 		for n := range usualCalls + 1 {
-			r := &Request[*number]{Ops: []*number{{n: n}}, Context: t.Context(), By: time.Now().Add(stuck / 2), Tag: n, Done: func(r *Request[*number]) { done <- r }}
+			r := &Request[*number]{Ops: []*number{{n: n}}, Context: t.Context(), By: time.Now().Add(maxQueueDelay / 2), Tag: n, Done: func(r *Request[*number]) { done <- r }}
 			if n < usualCalls {
 				r.By = time.Now().Add(time.Minute)
 			}
 			require.NoError(t, s.Start(r))
 			synctest.Wait()
 		}
-		<-time.After(stuck / 2)
+		<-time.After(maxQueueDelay / 2)
 		close(gate)
 		for range cap(done) {
 			r := <-done
@@ -230,7 +230,7 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 
 // A caller does not check its context at first, since most replies come soon.
 func TestLeavingIsSeenSoon(t *testing.T) {
-	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
+	for _, after := range []time.Duration{0, 1, fastAnswer - 1, fastAnswer, fastAnswer + 1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
 			gate := make(chan struct{})
@@ -239,7 +239,7 @@ func TestLeavingIsSeenSoon(t *testing.T) {
 			began := time.Now()
 			_, err := s.do(cancelledAfter(t, after), 1)
 			require.ErrorIs(t, err, context.Canceled)
-			require.Equal(t, max(after, prompt), time.Since(began))
+			require.Equal(t, max(after, fastAnswer), time.Since(began))
 		})
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)

@@ -39,15 +39,15 @@ func TestALoneCallerSendsByItself(t *testing.T) {
 		require.True(t, directly(&number{repeatable: true}))
 		require.False(t, directly(&number{}), "it may be sent only once")
 		require.True(t, directly(&number{repeatable: true}))
-		took = prompt + 1
+		took = fastAnswer + 1
 		require.True(t, directly(&number{repeatable: true}))
 		require.False(t, directly(&number{repeatable: true}), "the server is slow")
-		took = prompt
+		took = fastAnswer
 		require.False(t, directly(&number{repeatable: true}), "it was slow")
 		require.True(t, directly(&number{repeatable: true}))
 
 		s.direct = 0
-		require.False(t, directly(&number{repeatable: true}), "calls heed no deadline")
+		require.False(t, directly(&number{repeatable: true}), "calls ignore the deadline")
 	})
 }
 
@@ -69,7 +69,7 @@ func TestCallersWaitForADirectCallAsForOthers(t *testing.T) {
 		require.Equal(t, 2*time.Millisecond, time.Since(began))
 		require.LessOrEqual(t, s.count(), 2*usualCalls)
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -208,9 +208,9 @@ func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 			})
 		})
 	}
-	require.True(t, abstractions.NotApplied(again(nil, unsent)))
-	require.True(t, abstractions.NotApplied(again(unsent, unsent)))
-	require.NoError(t, again(abstractions.ErrUnavailable, nil))
+	require.True(t, abstractions.NotApplied(withEarlierOutcome(nil, unsent)))
+	require.True(t, abstractions.NotApplied(withEarlierOutcome(unsent, unsent)))
+	require.NoError(t, withEarlierOutcome(abstractions.ErrUnavailable, nil))
 }
 
 // The same holds if the repetition was withdrawn, or failed by Close, before it was sent.

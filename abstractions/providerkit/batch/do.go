@@ -9,25 +9,25 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// waiting is a caller's request and the channel on which it is returned.
-type waiting[T Operation] struct {
+// caller is a call that waits: its request, and the channel on which the request is returned.
+type caller[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
 	timer *time.Timer
 }
 
-func newWaiting[T Operation](ctx context.Context, room int) *waiting[T] {
-	w := &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
+func newCaller[T Operation](ctx context.Context, size int) *caller[T] {
+	w := &caller[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(fastAnswer)}
 	by, _ := ctx.Deadline()
-	w.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by, Done: func(r *Request[T]) { w.done <- r }}
+	w.Request = Request[T]{Ops: make([]T, 0, size), Context: ctx, By: by, Done: func(r *Request[T]) { w.done <- r }}
 	return w
 }
 
 // await returns when the request is done, or ctx has ended. Most requests are done soon, so it rarely calls Done of the
 // context. Many contexts allocate that channel, and a timer, only on the first call.
-func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
+func (w *caller[T]) await(ctx context.Context, b *Batcher[T]) error {
 	if !b.slow.Load() {
-		w.timer.Reset(min(prompt, time.Until(w.By)))
+		w.timer.Reset(min(fastAnswer, time.Until(w.By)))
 		select {
 		case <-w.done:
 			w.timer.Stop()
@@ -45,12 +45,12 @@ func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
 	case <-w.done: // the request was done at the same moment
 		return nil
 	default:
-		return left(ctx, withdrawn)
+		return leaveError(ctx, withdrawn)
 	}
 }
 
-// left returns the error for a caller that left before there was a reply.
-func left(ctx context.Context, withdrawn bool) error {
+// leaveError returns the error for a caller that left before there was a reply.
+func leaveError(ctx context.Context, withdrawn bool) error {
 	err := fmt.Errorf("%w: %w", abstractions.ErrUnavailable, ctx.Err())
 	if withdrawn {
 		return providerkit.MarkNotApplied(err)
@@ -66,9 +66,9 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 		return nil
 	}
 	before := op.Err() // the operation may have been sent before
-	w, _ := b.spare.Get().(*waiting[T])
+	w, _ := b.pool.Get().(*caller[T])
 	if w == nil {
-		w = newWaiting[T](ctx, 1)
+		w = newCaller[T](ctx, 1)
 	}
 	w.Ops, w.Context, w.By = append(w.Ops, op), ctx, by
 	err := b.Start(&w.Request)
@@ -76,20 +76,20 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 		err = w.await(ctx, b)
 	}
 	if err != nil {
-		return again(before, err)
+		return withEarlierOutcome(before, err)
 	}
 	clear(w.Ops)
 	w.Ops, w.Context = w.Ops[:0], nil
-	b.spare.Put(w)
+	b.pool.Put(w)
 	if err := op.Err(); err != nil {
-		op.Fail(again(before, err))
+		op.Fail(withEarlierOutcome(before, err))
 	}
 	return nil
 }
 
-// again returns err for an operation that was sent before, and marks the outcome as unknown if the
+// withEarlierOutcome returns err for an operation that was sent before, and marks the outcome as unknown if the
 // earlier request left it unknown.
-func again(before, err error) error {
+func withEarlierOutcome(before, err error) error {
 	if before == nil || abstractions.NotApplied(before) {
 		return err
 	}
@@ -109,8 +109,8 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	epoch := b.epoch
 	b.mu.Unlock()
 	defer func() {
-		if next, more := b.landed(epoch); more {
-			b.goWork(next) // sends the requests that have arrived in the meantime
+		if next, more := b.finishCall(epoch); more {
+			b.startWorker(next) // sends the requests that have arrived in the meantime
 			return
 		}
 		b.calls.Done()
@@ -151,7 +151,7 @@ func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T]
 
 // part is a subset of the operations, for one call.
 type part[T Operation] struct {
-	*waiting[T]
+	*caller[T]
 	batcher *Batcher[T]
 	places  []int
 	err     error
@@ -168,8 +168,8 @@ func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T
 		}
 		p := open[b]
 		if p == nil || len(p.Ops) == MaxOperations {
-			room := min(len(ops)-at, MaxOperations)
-			p = &part[T]{waiting: newWaiting[T](ctx, room), batcher: b, places: make([]int, 0, room)}
+			capacity := min(len(ops)-at, MaxOperations)
+			p = &part[T]{caller: newCaller[T](ctx, capacity), batcher: b, places: make([]int, 0, capacity)}
 			parts, open[b] = append(parts, p), p
 		}
 		p.Ops, p.places = append(p.Ops, op), append(p.places, at)

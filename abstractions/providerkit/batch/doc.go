@@ -34,10 +34,10 @@ const (
 
 	// usualCalls bounds the calls in flight if no call hangs.
 	usualCalls = 2
-	// stuck is the time that a request waits for the end of calls before another call is made: a dead connection must not delay
+	// maxQueueDelay is the time that a request waits for the end of calls before another call is made: a dead connection must not delay
 	// requests that another connection could carry.
-	stuck = 250 * time.Millisecond
-	// prompt bounds the answer time of a server to which callers send on their own goroutine. It is also the time for which
+	maxQueueDelay = 250 * time.Millisecond
+	// fastAnswer bounds the answer time of a server to which callers send on their own goroutine. It is also the time for which
 	// other callers wait before they check their contexts.
-	prompt = 10 * time.Millisecond
+	fastAnswer = 10 * time.Millisecond
 )

@@ -145,8 +145,8 @@ func (s *server) through(gates []chan struct{}) func(ctx context.Context, call i
 	}
 }
 
-// settled checks that nothing is left over.
-func (s *server) settled() {
+// requireIdle checks that nothing is left over.
+func (s *server) requireIdle() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

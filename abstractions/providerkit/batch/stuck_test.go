@@ -24,7 +24,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 		got, err := s.do(within(t, time.Minute), 7)
 		require.NoError(t, err)
 		require.Equal(t, 7, got)
-		require.Equal(t, stuck, time.Since(began))
+		require.Equal(t, maxQueueDelay, time.Since(began))
 
 		// No request waits for the hanging calls any longer.
 		began = time.Now()
@@ -36,7 +36,7 @@ func TestCallsThatHangHoldNobodyUpForLong(t *testing.T) {
 		close(gate)
 		hung.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -49,13 +49,13 @@ func TestCallsAreFewAgainAfterAHang(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range hanging {
 			all.Go(func() { _, _ = s.do(within(t, time.Minute), n) })
-			<-time.After(stuck + 1)
+			<-time.After(maxQueueDelay + 1)
 		}
 		require.Equal(t, hanging, s.count())
 		close(gate)
 		all.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 		s.calls = nil
 		gate = s.hang(hanging)
 		for n := range hanging {
@@ -75,7 +75,7 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 2 * MaxCalls {
 			all.Go(func() { _, _ = s.do(within(t, time.Hour), n) })
-			<-time.After(stuck)
+			<-time.After(maxQueueDelay)
 		}
 		synctest.Wait()
 		require.Equal(t, MaxCalls, s.count())
@@ -83,7 +83,7 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 		all.Wait()
 		require.Len(t, s.sent(), 2*MaxCalls, "those that had waited were sent")
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -108,7 +108,7 @@ func TestCallsThatHungDoNotStay(t *testing.T) {
 			begin(n)
 			synctest.Wait()
 		}
-		<-time.After(stuck)
+		<-time.After(maxQueueDelay)
 		synctest.Wait()
 		require.Equal(t, usualCalls+1, s.count())
 		begin(10) // there is room for another, since the others hang
@@ -127,7 +127,7 @@ func TestCallsThatHungDoNotStay(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		s.settled()
+		s.requireIdle()
 	})
 }
 
@@ -195,6 +195,6 @@ func TestCloseWhileCallersComeAndGo(t *testing.T) {
 		}
 		s.Close()
 		all.Wait()
-		s.settled()
+		s.requireIdle()
 	}
 }

@@ -20,8 +20,8 @@ type format struct {
 	steps []func(fields map[string]json.RawMessage) error
 }
 
-// present is the format of release 0.1.0. The rules for the next one are in docs/design.md.
-var present = &format{version: 1}
+// currentFormat is the format of release 0.1.0. The rules for the next one are in docs/design.md.
+var currentFormat = &format{version: 1}
 
 // stored is the JSON of a record. Times are in microseconds, by the store's clock
 // since 1970.

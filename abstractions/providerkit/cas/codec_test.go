@@ -16,7 +16,7 @@ import (
 func TestTrap_T141_ErrorsOfUnreadableRecordsHaveNoID(t *testing.T) {
 	id, ended := abstractions.NewID(), abstractions.NewID()
 	r := providerkit.Record{Name: "n", Token: 7, ID: id, Owner: "o", TTL: time.Minute, Ended: providerkit.Ended{{ID: ended, Broken: true}}}
-	data, err := present.encode(&r, deadline{Write: "w"})
+	data, err := currentFormat.encode(&r, deadline{Write: "w"})
 	require.NoError(t, err)
 	whole := string(data)
 	for what, text := range map[string]string{
@@ -25,7 +25,7 @@ func TestTrap_T141_ErrorsOfUnreadableRecordsHaveNoID(t *testing.T) {
 		"a token of another type": strings.Replace(whole, `"token":7`, `"token":"`+id+`"`, 1), "an ID in a list": strings.Replace(whole, `"`+id+`"`, `["`+id+`"]`, 1),
 		"an ID without quotes": strings.Replace(whole, `"`+id+`"`, id, 1), "the ID alone": id, "quoted": fmt.Sprintf("%q", id), "a TTL of another type": strings.Replace(whole, `"ttl_us":60000000`, `"ttl_us":"`+id+`"`, 1),
 	} {
-		_, _, err := present.decode([]byte(text), "n")
+		_, _, err := currentFormat.decode([]byte(text), "n")
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp, what)
 		shown := fmt.Sprintf("%v %+v %#v", err, err, err)
 		require.NotContains(t, shown, id, what)

@@ -14,7 +14,7 @@ import (
 // service reports whole seconds, reports no time of writes, or has leases of its
 // own.
 func TestConformanceOfRecords(t *testing.T) {
-	for name, open := range map[string]func() (*providerkit.Provider, *cas.Records, *providerkit.Provider){"Times": cas.Shelf, "Undated": cas.Undated, "Leases": cas.Rack} {
+	for name, open := range map[string]func() (*providerkit.Provider, *cas.Records, *providerkit.Provider){"Times": cas.MemoryProviders, "Undated": cas.UndatedProviders, "Leases": cas.LeaseProviders} {
 		t.Run(name, func(t *testing.T) {
 			if name != "Leases" {
 				servertest.Long(t)

@@ -50,8 +50,8 @@ type observation struct {
 	since time.Time
 }
 
-// sighting is the state of a holder in one read.
-type sighting struct {
+// holderState is the state of a holder in one read.
+type holderState struct {
 	Name string
 	// Write distinguishes the holder's writes: an ETag, or a random ID that each of
 	// them sets and no other write changes.
@@ -73,19 +73,19 @@ func (e *Expiry) Lateness() abstractions.Lateness {
 }
 
 // left returns Left and Slack for the Record of a lease that was just read.
-func (e *Expiry) left(l sighting) (left, slack time.Duration) {
+func (e *Expiry) left(l holderState) (left, slack time.Duration) {
 	if l.TTL == abstractions.Infinite {
 		return abstractions.Infinite, 0
 	}
-	left = l.TTL + l.TTL/watchRate + watchFloor - e.watched(l, time.Now())
+	left = l.TTL + l.TTL/watchRate + watchFloor - e.watchedFor(l, time.Now())
 	if l.Ends.IsZero() || l.Now.IsZero() {
 		return left, abstractions.Infinite
 	}
 	return min(left, l.Ends.Add(e.Grace()).Sub(l.Now)), 2 * e.Grace()
 }
 
-// watched returns the time for which this process has known the holder's last write.
-func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
+// watchedFor returns the time for which this process has known the holder's last write.
+func (e *Expiry) watchedFor(l holderState, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before, known := e.seen[l.Name]
@@ -105,8 +105,8 @@ func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
 	return 0
 }
 
-// watches reports whether this process has seen a holder of the name.
-func (e *Expiry) watches(name string) bool {
+// isWatched reports whether this process has seen a holder of the name.
+func (e *Expiry) isWatched(name string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, known := e.seen[name]

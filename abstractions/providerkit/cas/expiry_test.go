@@ -26,7 +26,7 @@ func TestALeaseIsOverByTheServicesTimes(t *testing.T) {
 		"read by a clock that is behind": {10 * time.Second, 10 * time.Second, -5 * time.Second, false},
 		"infinite":                       {abstractions.Infinite, 0, 1 << 55, false},
 	} {
-		left, _ := e.left(sighting{Name: name, Write: "1", TTL: test.ttl, Ends: noon.Add(test.ends), Now: noon.Add(test.now)})
+		left, _ := e.left(holderState{Name: name, Write: "1", TTL: test.ttl, Ends: noon.Add(test.ends), Now: noon.Add(test.now)})
 		require.Equal(t, test.over, left <= 0, name)
 	}
 }
@@ -45,7 +45,7 @@ func TestExpiryIsNeverEarlyNorTooLate(t *testing.T) {
 		written := noon.Add(milliseconds("written", 0, 5000))
 		read := written.Add(milliseconds("later", 0, 130_000))
 		stamp := written.Add(replica).Truncate(time.Second)
-		left, slack := e.left(sighting{Name: "n", Write: "1", TTL: ttl, Ends: stamp.Add(ttl), Now: read.Truncate(time.Second)})
+		left, slack := e.left(holderState{Name: "n", Write: "1", TTL: ttl, Ends: stamp.Add(ttl), Now: read.Truncate(time.Second)})
 		later := read.Sub(written)
 		require.GreaterOrEqual(t, left, min(ttl-later, ttl))
 		switch {
@@ -65,7 +65,7 @@ func TestAWatchedLeaseIsOver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := &Expiry{Resolution: time.Second, Skew: 2 * time.Second}
 			seen := func(write string) time.Duration {
-				l := sighting{Name: "n", Write: write, TTL: time.Minute}
+				l := holderState{Name: "n", Write: write, TTL: time.Minute}
 				if clock { // the service's two clocks differ by half an hour
 					l.Ends, l.Now = noon.Add(time.Hour), noon.Add(30*time.Minute)
 				}
@@ -91,7 +91,7 @@ func TestAWatchedLeaseIsOver(t *testing.T) {
 func TestTheWatchIsBounded(t *testing.T) {
 	var e Expiry
 	for i := range 3 * maxWatched {
-		e.left(sighting{Name: fmt.Sprint(i), Write: "1", TTL: time.Minute})
+		e.left(holderState{Name: fmt.Sprint(i), Write: "1", TTL: time.Minute})
 	}
 	require.Len(t, e.seen, maxWatched)
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// ahead is a Store whose service's clock is ahead for a while.
-type ahead struct {
-	*shelf
+// clockAheadStore is a Store whose service's clock is ahead for a while.
+type clockAheadStore struct {
+	*memoryStore
 	by time.Duration
 }
 
-func (a *ahead) Get(ctx context.Context, key string) (Item, error) {
-	item, err := a.shelf.Get(ctx, key)
+func (a *clockAheadStore) Get(ctx context.Context, key string) (Item, error) {
+	item, err := a.memoryStore.Get(ctx, key)
 	item.Now = item.Now.Add(a.by)
 	return item, err
 }
 
-func (a *ahead) Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error) {
-	item, err := a.shelf.Put(ctx, old, r, data)
+func (a *clockAheadStore) Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error) {
+	item, err := a.memoryStore.Put(ctx, old, r, data)
 	if !item.Written.IsZero() {
 		item.Written = item.Written.Add(a.by)
 		a.items[old.Key] = item
@@ -34,8 +34,8 @@ func (a *ahead) Put(ctx context.Context, old Item, r *providerkit.Record, data [
 	return item, err
 }
 
-func (a *ahead) List(ctx context.Context, query ListQuery) ([]Item, string, error) {
-	items, next, err := a.shelf.List(ctx, query)
+func (a *clockAheadStore) List(ctx context.Context, query ListQuery) ([]Item, string, error) {
+	items, next, err := a.memoryStore.List(ctx, query)
 	for i := range items {
 		items[i].Now = items[i].Now.Add(a.by)
 	}
@@ -47,7 +47,7 @@ func (a *ahead) List(ctx context.Context, query ListQuery) ([]Item, string, erro
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}
-		store := &ahead{&shelf{items: map[string]Item{}}, 8 * time.Hour}
+		store := &clockAheadStore{&memoryStore{items: map[string]Item{}}, 8 * time.Hour}
 		open := func() *Records {
 			return &Records{Store: store, Key: naming.Encode, FloorKey: naming.Floor(), Expiry: &Expiry{Resolution: time.Second}, Retention: time.Hour, ManualSweep: true}
 		}
@@ -94,7 +94,7 @@ func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 // T127: no record is deleted before the floor has its token.
 func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &shelf{items: map[string]Item{}}
+		store := &memoryStore{items: map[string]Item{}}
 		r := &Records{Store: store, Key: Naming{Max: 100}.Encode, FloorKey: Naming{}.Floor(), Expiry: &Expiry{Resolution: time.Second}, Retention: time.Hour, ManualSweep: true}
 		_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", TTL: time.Minute})
 		require.NoError(t, err)
@@ -114,15 +114,15 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	})
 }
 
-// stopped is a Store that stops its reader after the next read of key, and calls while.
-type stopped struct {
-	*shelf
+// stoppedReaderStore is a Store that stops its reader after the next read of key, and calls while.
+type stoppedReaderStore struct {
+	*memoryStore
 	key   string
 	while func()
 }
 
-func (s *stopped) Get(ctx context.Context, key string) (Item, error) {
-	item, err := s.shelf.Get(ctx, key)
+func (s *stoppedReaderStore) Get(ctx context.Context, key string) (Item, error) {
+	item, err := s.memoryStore.Get(ctx, key)
 	if while := s.while; key == s.key && while != nil {
 		s.while = nil
 		while()
@@ -134,7 +134,7 @@ func (s *stopped) Get(ctx context.Context, key string) (Item, error) {
 func TestTrap_T285_AProcessThatWasStoppedGivesNoForgottenToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}
-		store := &stopped{shelf: &shelf{items: map[string]Item{}}, key: naming.Floor()}
+		store := &stoppedReaderStore{memoryStore: &memoryStore{items: map[string]Item{}}, key: naming.Floor()}
 		records := &Records{Store: store, Key: naming.Encode, FloorKey: naming.Floor(), Expiry: &Expiry{Resolution: time.Second}, Retention: time.Hour, ManualSweep: true}
 		claim := func() abstractions.AcquireRequest {
 			return abstractions.AcquireRequest{Name: "name", ID: abstractions.NewID(), TTL: time.Minute}

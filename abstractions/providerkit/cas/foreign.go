@@ -26,7 +26,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := providerkit.Record{Name: name}
 	if data != nil {
 		var err error
-		if r, _, err = present.decode(data, ""); err != nil {
+		if r, _, err = currentFormat.decode(data, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +40,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 		r.ID, r.Owner, r.TTL = f.ID, f.Owner, f.TTL
 		d = deadline{Write: f.Write, Lasts: micros(f.TTL)}
 	}
-	return present.encode(&r, d)
+	return currentFormat.encode(&r, d)
 }
 
 // DeadlineOf returns the end of a lease in a record that a Store puts, for a Store that shows

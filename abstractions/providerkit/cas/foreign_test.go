@@ -14,11 +14,11 @@ import (
 // and has a token.
 func TestTermsOfOthers(t *testing.T) {
 	r := providerkit.Record{Name: "n", Token: 7, ID: "ours", Owner: "o", TTL: time.Minute, Metadata: map[string]string{"a": "b"}}
-	ours, err := present.encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})
+	ours, err := currentFormat.encode(&r, deadline{Write: "w", Lasts: micros(time.Minute)})
 	require.NoError(t, err)
 	data, err := Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "5", Terms: 3, Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, d, err := present.decode(data, "n")
+	got, d, err := currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	require.Equal(t, providerkit.Record{Name: "n", Token: 10, ID: "theirs", Owner: "pod", TTL: 15 * time.Second}, got)
 	require.Equal(t, deadline{Write: "5", Lasts: micros(15 * time.Second)}, d)
@@ -31,7 +31,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// A record that was written during the foreign term does not end that term.
 	data, err = Foreign{ID: "theirs", Owner: "pod", TTL: 15 * time.Second, Write: "7", Now: noon}.Record("n", data)
 	require.NoError(t, err)
-	again, d, err := present.decode(data, "n")
+	again, d, err := currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	require.EqualValues(t, 10, again.Token)
 	require.Equal(t, "7", d.Write)
@@ -40,7 +40,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// count terms.
 	data, err = Foreign{Terms: -4, Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, d, err = present.decode(data, "n")
+	got, d, err = currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	require.Equal(t, providerkit.Record{Name: "n", Token: 8}, got)
 	require.Zero(t, d)
@@ -49,11 +49,11 @@ func TestTermsOfOthers(t *testing.T) {
 
 	// A broken claim stays refused during and after the foreign term.
 	r.Breaking, r.BrokenBy = true, "me"
-	ours, err = present.encode(&r, deadline{})
+	ours, err = currentFormat.encode(&r, deadline{})
 	require.NoError(t, err)
 	data, err = Foreign{ID: "theirs", Now: noon}.Record("n", ours)
 	require.NoError(t, err)
-	got, _, err = present.decode(data, "n")
+	got, _, err = currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	require.False(t, got.Breaking)
 	require.Equal(t, noon, got.IdleSince)
@@ -62,7 +62,7 @@ func TestTermsOfOthers(t *testing.T) {
 	// Without a record the result has the given name; data that is no record is an error.
 	data, err = Foreign{ID: "theirs", TTL: abstractions.Infinite}.Record("n", nil)
 	require.NoError(t, err)
-	got, _, err = present.decode(data, "n")
+	got, _, err = currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.Token)
 	lasts, _ = DeadlineOf(data)

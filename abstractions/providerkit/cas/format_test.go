@@ -41,8 +41,8 @@ var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 }}
 
 // releases returns the Records of two processes on one store: of the present release, and of a later release.
-func releases() (earlier, newer *Records, store *shelf) {
-	earlier, store = shelved(time.Second)
+func releases() (earlier, newer *Records, store *memoryStore) {
+	earlier, store = newMemoryStore(time.Second)
 	newer = &Records{Store: store, Key: earlier.Key, Expiry: &Expiry{Resolution: time.Second, Skew: 2 * time.Second}, format: later}
 	return earlier, newer, store
 }
@@ -149,7 +149,7 @@ func TestASweepForgetsRecordsOfEarlierVersionsAndNoLaterOnes(t *testing.T) {
 
 func TestARecordThatNoStepCanReadIsRefused(t *testing.T) {
 	r := providerkit.Record{Name: "n", Token: 7, ID: "mine", Owner: "o", TTL: time.Minute}
-	data, err := present.encode(&r, deadline{})
+	data, err := currentFormat.encode(&r, deadline{})
 	require.NoError(t, err)
 	broken := &format{version: 2, steps: []func(map[string]json.RawMessage) error{func(map[string]json.RawMessage) error { return errors.New("no way") }}}
 	_, _, err = broken.decode(data, "n")
@@ -189,14 +189,14 @@ func TestGoldenRecords(t *testing.T) {
 	var written []string
 	for _, name := range slices.Sorted(maps.Keys(golden)) {
 		record := golden[name].record
-		data, err := present.encode(&record, golden[name].deadline)
+		data, err := currentFormat.encode(&record, golden[name].deadline)
 		require.NoError(t, err)
 		written = append(written, name+" "+string(data))
 	}
 	require.Equal(t, lines, written)
 	for _, line := range lines {
 		name, data, _ := strings.Cut(line, " ")
-		record, deadline, err := present.decode([]byte(data), "jobs/daily")
+		record, deadline, err := currentFormat.decode([]byte(data), "jobs/daily")
 		require.NoError(t, err, name)
 		require.Equal(t, golden[name].record, record, name)
 		require.Equal(t, golden[name].deadline, deadline, name)

@@ -14,22 +14,22 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// rack is a shelf with a lease of its own for each item.
-type rack struct {
-	*shelf
+// leaseStore is a memoryStore with a lease of its own for each item.
+type leaseStore struct {
+	*memoryStore
 	taken  sync.Mutex // a request sees an item and its lease at one moment
-	leases map[string]native
+	leases map[string]nativeLease
 	// fail, unless nil, is called before a lease follows.
 	fail func() error
 }
 
-type native struct {
+type nativeLease struct {
 	id     string
 	ends   time.Time // zero: never
 	broken bool      // and running out
 }
 
-func (n native) left() time.Duration {
+func (n nativeLease) left() time.Duration {
 	switch {
 	case n.id == "":
 		return 0
@@ -39,34 +39,34 @@ func (n native) left() time.Duration {
 	return time.Until(n.ends)
 }
 
-func (s *rack) Get(ctx context.Context, key string) (Item, error) {
+func (s *leaseStore) Get(ctx context.Context, key string) (Item, error) {
 	s.taken.Lock()
 	defer s.taken.Unlock()
-	item, err := s.shelf.Get(ctx, key)
+	item, err := s.memoryStore.Get(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	item.State = s.leases[key]
 	return item, err
 }
 
-func (s *rack) Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error) {
+func (s *leaseStore) Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error) {
 	s.taken.Lock()
 	defer s.taken.Unlock()
 	s.mu.Lock()
 	n := s.leases[old.Key]
 	s.mu.Unlock()
-	if n.left() > 0 && n.id != old.State.(native).id {
+	if n.left() > 0 && n.id != old.State.(nativeLease).id {
 		return old, ErrConflict
 	}
-	item, err := s.shelf.Put(ctx, old, r, data)
+	item, err := s.memoryStore.Put(ctx, old, r, data)
 	item.State = old.State
 	return item, err
 }
 
-func (s *rack) List(ctx context.Context, query ListQuery) (items []Item, next string, err error) {
+func (s *leaseStore) List(ctx context.Context, query ListQuery) (items []Item, next string, err error) {
 	s.taken.Lock()
 	defer s.taken.Unlock()
-	items, next, err = s.shelf.List(ctx, query)
+	items, next, err = s.memoryStore.List(ctx, query)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range items {
@@ -75,8 +75,8 @@ func (s *rack) List(ctx context.Context, query ListQuery) (items []Item, next st
 	return items, next, err
 }
 
-func (s *rack) Complete(item Item, r *providerkit.Record) (behind bool) {
-	n := item.State.(native)
+func (s *leaseStore) Complete(item Item, r *providerkit.Record) (behind bool) {
+	n := item.State.(nativeLease)
 	left := n.left()
 	behind = left > 0 && (r.ID == "" || r.ID != n.id && r.Left > 0 || r.Breaking && !n.broken)
 	switch {
@@ -90,7 +90,7 @@ func (s *rack) Complete(item Item, r *providerkit.Record) (behind bool) {
 	return behind
 }
 
-func (s *rack) Reconcile(_ context.Context, item Item, r *providerkit.Record) (Item, error) {
+func (s *leaseStore) Reconcile(_ context.Context, item Item, r *providerkit.Record) (Item, error) {
 	s.taken.Lock()
 	defer s.taken.Unlock()
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *rack) Reconcile(_ context.Context, item Item, r *providerkit.Record) (I
 	}
 	switch {
 	case r.ID == "":
-		n = native{}
+		n = nativeLease{}
 	case r.Breaking:
 		if n.broken = true; n.ends.IsZero() {
 			n.ends = time.Now().Add(r.Left)
@@ -114,7 +114,7 @@ func (s *rack) Reconcile(_ context.Context, item Item, r *providerkit.Record) (I
 	case n.left() > 0 && n.id != r.ID:
 		return item, &abstractions.HeldError{Holder: abstractions.Record{Held: true, Unconfirmed: true}}
 	default:
-		if n = (native{id: r.ID}); r.TTL != abstractions.Infinite {
+		if n = (nativeLease{id: r.ID}); r.TTL != abstractions.Infinite {
 			n.ends = time.Now().Add(r.TTL)
 		}
 	}
@@ -123,37 +123,37 @@ func (s *rack) Reconcile(_ context.Context, item Item, r *providerkit.Record) (I
 	return item, nil
 }
 
-func racked() (*Records, *rack) {
-	s, store := shelved(time.Second)
-	r := &rack{shelf: store, leases: map[string]native{}}
+func newLeaseStore() (*Records, *leaseStore) {
+	s, store := newMemoryStore(time.Second)
+	r := &leaseStore{memoryStore: store, leases: map[string]nativeLease{}}
 	s.Store, s.Leases, s.Expiry = r, r, nil
 	return s, r
 }
 
-type rackDriver struct{ *Records }
+type leaseStoreDriver struct{ *Records }
 
-func (rackDriver) Capabilities() abstractions.Capabilities {
+func (leaseStoreDriver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "rack", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
 		Clock: "the rack's", Lateness: abstractions.Lateness{Fixed: time.Second}, RemainingKnown: true,
 	}
 }
-func (rackDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
-func (rackDriver) Close() error                       { return nil }
+func (leaseStoreDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (leaseStoreDriver) Close() error                       { return nil }
 
-// Rack returns a provider over a store whose service has leases of its own, the provider's Records, and
+// LeaseProviders returns a provider over a store whose service has leases of its own, the provider's Records, and
 // a second client of the store.
-func Rack() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
-	s, store := racked()
-	other, _ := racked()
+func LeaseProviders() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
+	s, store := newLeaseStore()
+	other, _ := newLeaseStore()
 	other.Store, other.Leases = store, store
-	return providerkit.New(rackDriver{s}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(rackDriver{other}, providerkit.Config{Timeout: time.Second})
+	return providerkit.New(leaseStoreDriver{s}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(leaseStoreDriver{other}, providerkit.Config{Timeout: time.Second})
 }
 
 // A renewal that changes nothing but the end of the lease writes nothing.
 func TestALeaseOfTheServicesIsRenewedWithoutAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := racked()
+		s, store := newLeaseStore()
 		grant := s.mustAcquire(t, "mine", time.Minute)
 		puts, gets := store.puts, store.gets
 		for range 3 {
@@ -185,7 +185,7 @@ func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, store := racked()
+			s, store := newLeaseStore()
 			grant := s.mustAcquire(t, "mine", abstractions.Infinite)
 			store.fail = func() error { return reset }
 			err := end(s, grant)
@@ -209,7 +209,7 @@ func TestTrap_T16_TheNextCallFinishes(t *testing.T) {
 // A release with an ID that is not the holder's leaves the holder's lease unchanged.
 func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := racked()
+		s, store := newLeaseStore()
 		s.mustAcquire(t, "mine", time.Minute)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "another"}))
@@ -221,7 +221,7 @@ func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 // reads the lease a second time before it decides.
 func TestALeaseThatOthersHaveFollowIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := racked()
+		s, store := newLeaseStore()
 		grant := s.mustAcquire(t, "mine", time.Minute)
 		store.fail = func() error { return abstractions.ErrThrottled }
 		require.ErrorIs(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", Token: grant.Token, State: grant.State}), abstractions.ErrUnavailable)

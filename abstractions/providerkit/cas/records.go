@@ -56,12 +56,12 @@ type Records struct {
 	// money, or whose listings can't begin at a key. Otherwise some releases sweep a little.
 	ManualSweep bool
 
-	format   *format // present unless a test sets another
+	format   *format // currentFormat unless a test sets another
 	tokens   tokenClock
 	releases atomic.Int64
 }
 
-func (s *Records) as() *format { return cmp.Or(s.format, present) }
+func (s *Records) encoding() *format { return cmp.Or(s.format, currentFormat) }
 
 // snapshot is a record as it is stored.
 type snapshot struct {
@@ -105,7 +105,7 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), s.read, func(r *providerkit.Record) change { return change{Change: r.Release(req)} })
 	if err == nil {
-		s.sweepALittle(ctx, s.Key(req.Name))
+		s.sweepSome(ctx, s.Key(req.Name))
 	}
 	return err
 }
@@ -114,19 +114,19 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 // it reads first, and no lease that follows during the call.
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
-	var met providerkit.Record // the lease that the first read found
+	var first providerkit.Record // the lease that the first read found
 	after, err := s.change(ctx, req.Name, nil, s.read, func(r *providerkit.Record) change {
-		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
+		if first.ID != "" && !(r.Held() && r.ID == first.ID && r.Token == first.Token) {
 			if s.Lagging && r.Held() { // perhaps since before the call
-				err := fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, met.Token, r.Token)
+				err := fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, first.Token, r.Token)
 				return change{Change: providerkit.Change{Err: err}}
 			}
-			_, broken := r.Ended.Find(met.ID) // perhaps by our own write, whose reply was lost
-			result = abstractions.BreakResult{WasHeld: broken, Token: met.Token}
+			_, broken := r.Ended.Find(first.ID) // perhaps by our own write, whose reply was lost
+			result = abstractions.BreakResult{WasHeld: broken, Token: first.Token}
 			return s.confirm(providerkit.Change{})
 		}
 		if r.Held() && (req.IfToken == 0 || req.IfToken == r.Token) {
-			met = r.Clone()
+			first = r.Clone()
 		}
 		var c providerkit.Change
 		result, c = r.Break(req)
@@ -142,7 +142,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	if result.Remaining > 0 {
 		result.Remaining = after.record.Left
 		if s.Expiry != nil { // the process that broke the lease watches its end
-			s.Expiry.watched(sighting{Name: req.Name, Write: after.Write}, time.Now())
+			s.Expiry.watchedFor(holderState{Name: req.Name, Write: after.Write}, time.Now())
 		}
 	}
 	return result, nil
@@ -173,7 +173,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	}
 	page := abstractions.ListResult{Next: next}
 	for _, item := range items {
-		found := s.listed(item)
+		found := s.parseListed(item)
 		if found == nil || found.record.Token == 0 || !strings.HasPrefix(found.record.Name, req.Prefix) {
 			continue
 		}
@@ -184,8 +184,8 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// listed returns a snapshot of an item of a list, or nil if it is no record of these Records.
-func (s *Records) listed(item Item) *snapshot {
+// parseListed returns a snapshot of an item of a list, or nil if it is no record of these Records.
+func (s *Records) parseListed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
 		return nil
@@ -201,18 +201,18 @@ var errContended = fmt.Errorf("%w: other clients changed the record %d times in 
 
 // A call retries at once after each of its first two conflicts, and after a pause from the third on.
 const (
-	quickConflicts   = 2
-	minConflictPause = 2 * time.Millisecond
-	maxConflictPause = 250 * time.Millisecond
+	unpausedConflicts = 2
+	minConflictPause  = 2 * time.Millisecond
+	maxConflictPause  = 250 * time.Millisecond
 )
 
 // pauseAfter waits after a number of conflicts in a row: a doubling, jittered time. It returns the error of a context that has
 // ended.
 func pauseAfter(ctx context.Context, conflicts int) error {
-	if conflicts <= quickConflicts {
+	if conflicts <= unpausedConflicts {
 		return nil
 	}
-	pause := min(minConflictPause<<(conflicts-quickConflicts-1), maxConflictPause)
+	pause := min(minConflictPause<<(conflicts-unpausedConflicts-1), maxConflictPause)
 	select {
 	case <-time.After(pause/2 + rand.N(pause/2)):
 		return nil
@@ -238,12 +238,12 @@ func (s *Records) change(
 	var behind string // the version of the record that its lease has not followed
 	conflicts := 0
 	for range maxConflicts {
-		found, began := known, hostclock.Time{}
+		found, readAt := known, hostclock.Time{}
 		if s.FloorKey != "" {
-			began = hostclock.Now()
+			readAt = hostclock.Now()
 		}
 		if known = nil; found != nil {
-			found = found.revived()
+			found = found.asOfNow()
 		} else if found, err = read(ctx, name); err != nil {
 			return nil, partialIf(begun, err)
 		}
@@ -267,7 +267,7 @@ func (s *Records) change(
 		if !c.Write {
 			return found, c.Err
 		}
-		if found.item.Version == "" && s.FloorKey != "" && s.outlasts(began) {
+		if found.item.Version == "" && s.FloorKey != "" && s.outlasts(readAt) {
 			continue
 		}
 		wrote, err := s.write(ctx, found, c)
@@ -286,8 +286,8 @@ func (s *Records) change(
 	return nil, errContended
 }
 
-// leastOutlasting is a lower bound for outlasts, since tests have very short retentions.
-const leastOutlasting = 10 * time.Second
+// minOutlasting is a lower bound for outlasts, since tests have very short retentions.
+const minOutlasting = 10 * time.Second
 
 // outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, because
 // the process was stopped or its host suspended. The floor that was read may then be too low.
@@ -297,7 +297,7 @@ func (s *Records) outlasts(read hostclock.Time) bool {
 	if now.Boot == read.Boot {
 		passed = max(passed, now.SinceBoot-read.SinceBoot)
 	}
-	return s.Retention > 0 && passed > max(s.Retention/2, leastOutlasting)
+	return s.Retention > 0 && passed > max(s.Retention/2, minOutlasting)
 }
 
 // maxCreations bounds how often a call tries to create a record that its read did not show.
@@ -337,15 +337,15 @@ func (s *Records) confirm(c providerkit.Change) change {
 func (s *Records) write(ctx context.Context, found *snapshot, c change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)
 	r := &found.record
-	data, err := s.as().encode(r, found.deadline)
+	data, err := s.encoding().encode(r, found.deadline)
 	if err != nil {
 		return false, err
 	}
 	found.at = time.Now() // a lease lasts from its write on, not from the reply
-	if s.Leases == nil || c.confirms || !s.as().same(found.item.Data, data) {
+	if s.Leases == nil || c.confirms || !s.encoding().same(found.item.Data, data) {
 		stored, err := s.Store.Put(ctx, found.item, r, data)
 		if err != nil && s.Leases == nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
-			if item, failed := s.Store.Get(ctx, found.item.Key); failed == nil && s.as().same(item.Data, data) {
+			if item, failed := s.Store.Get(ctx, found.item.Key); failed == nil && s.encoding().same(item.Data, data) {
 				stored, err = item, nil
 			}
 		}
@@ -401,7 +401,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	found := &snapshot{record: providerkit.Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
 		var err error
-		if found.record, found.deadline, err = s.as().decode(item.Data, name); err != nil {
+		if found.record, found.deadline, err = s.encoding().decode(item.Data, name); err != nil {
 			return nil, err
 		}
 	}
@@ -422,7 +422,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	if r.ID == "" {
 		return found, nil
 	}
-	l := sighting{Name: r.Name, Write: found.Write, TTL: fromMicros(found.Lasts), Now: item.Now}
+	l := holderState{Name: r.Name, Write: found.Write, TTL: fromMicros(found.Lasts), Now: item.Now}
 	switch {
 	case found.Ends != 0:
 		l.Ends = timeOf(found.Ends)
@@ -430,7 +430,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		l.Ends = item.Written.Add(l.TTL)
 	}
 	watch := s.Expiry
-	if name == "" && !s.Expiry.watches(r.Name) { // an item of a list starts no watch
+	if name == "" && !s.Expiry.isWatched(r.Name) { // an item of a list starts no watch
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
 	r.Left, r.Slack = watch.left(l)
@@ -465,9 +465,9 @@ func stateOf(state any, name, id string) *snapshot {
 	return known
 }
 
-// revived returns a copy of a grant's state, as of now. Its lease is live if the record
+// asOfNow returns a copy of a grant's state, as of now. Its lease is live if the record
 // has not been written since the grant.
-func (s *snapshot) revived() *snapshot {
+func (s *snapshot) asOfNow() *snapshot {
 	next := *s
 	next.record, next.behind = s.record.Clone(), false
 	next.record.Left = max(1, fromMicros(s.Lasts))

@@ -17,7 +17,7 @@ import (
 // request, so a later error leaves the outcome of the call unknown.
 func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 	for _, refusal := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		grant := s.mustAcquire(t, "mine", time.Minute)
 		store.after = func() error {
 			store.before = func() error { return refusal }
@@ -36,7 +36,7 @@ func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 
 // The stored item is read only if the read can show the outcome.
 func TestARefusedPutIsNotReadBack(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	throttled := errors.New("429")
 	s.Classify = func(err error) providerkit.Meaning {
 		if errors.Is(err, throttled) {
@@ -56,7 +56,7 @@ func TestARefusedPutIsNotReadBack(t *testing.T) {
 
 // A store that hides an item but keeps its key occupied causes an error, and not endless attempts.
 func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	var again func() error
 	again = func() error { store.before = again; return ErrConflict }
 	store.before = again
@@ -68,8 +68,8 @@ func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
 // T20, T63: a read that lags shows an earlier state. The only conclusion that a call may
 // draw from it is ErrHeld.
 func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
-	lagging := func() (*Records, *shelf) {
-		s, store := shelved(time.Second)
+	lagging := func() (*Records, *memoryStore) {
+		s, store := newMemoryStore(time.Second)
 		s.Lagging = true
 		return s, store
 	}
@@ -143,7 +143,7 @@ func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
 
 // T25: Records that share a store neither list nor sweep each other's items.
 func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	s.mustAcquire(t, "mine", time.Minute)
 	others := &Records{Store: store, Key: func(name string) string { return "other/" + name }, Expiry: s.Expiry}
 	page, err := others.List(t.Context(), abstractions.ListRequest{})
@@ -157,7 +157,7 @@ func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
 // With ManualSweep a release sends only its own requests.
 func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		s.Retention, s.ManualSweep = time.Hour, true
 		for i := range 10 {
 			req := acquire("mine", time.Minute)
@@ -179,7 +179,7 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 // may lag like the first read. It confirms nothing.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	s.Lagging = true
 	s.mustAcquire(t, "mine", time.Hour)
 	store.stale()
@@ -191,7 +191,7 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	_, err = s.Acquire(t.Context(), acquire("mine", time.Minute))
 	require.ErrorIs(t, err, lost, "there would be two holders")
 
-	s, store = shelved(time.Second)
+	s, store = newMemoryStore(time.Second)
 	s.Lagging = true
 	s.mustAcquire(t, "before", time.Minute)
 	require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "before"}))
@@ -207,7 +207,7 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 // has found the name free, the claim can't be renewed.
 func TestALateReplyProlongsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		store.after = func() error { time.Sleep(9 * time.Second); return errors.New("connection reset") }
 		grant := s.mustAcquire(t, "mine", 10*time.Second)
 		time.Sleep(5 * time.Second)

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
-// shelf is a Store in memory. Its clock shows whole seconds.
-type shelf struct {
+// memoryStore is a Store in memory. Its clock shows whole seconds.
+type memoryStore struct {
 	mu        sync.Mutex
 	items     map[string]Item
 	puts      int
@@ -34,14 +34,14 @@ type shelf struct {
 	old map[string]Item
 }
 
-func (s *shelf) now() time.Time {
+func (s *memoryStore) now() time.Time {
 	if s.clockless {
 		return time.Time{}
 	}
 	return time.Now().UTC().Truncate(time.Second)
 }
 
-func (s *shelf) Get(_ context.Context, key string) (Item, error) {
+func (s *memoryStore) Get(_ context.Context, key string) (Item, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gets++
@@ -55,9 +55,9 @@ func (s *shelf) Get(_ context.Context, key string) (Item, error) {
 }
 
 // stale keeps the present state for Gets that lag.
-func (s *shelf) stale() { s.old = maps.Clone(s.items) }
+func (s *memoryStore) stale() { s.old = maps.Clone(s.items) }
 
-func (s *shelf) Put(_ context.Context, old Item, _ *providerkit.Record, data []byte) (Item, error) {
+func (s *memoryStore) Put(_ context.Context, old Item, _ *providerkit.Record, data []byte) (Item, error) {
 	if before := s.before; before != nil {
 		s.before = nil
 		if err := before(); err != nil {
@@ -83,7 +83,7 @@ func (s *shelf) Put(_ context.Context, old Item, _ *providerkit.Record, data []b
 	return item, nil
 }
 
-func (s *shelf) List(_ context.Context, query ListQuery) (items []Item, next string, err error) {
+func (s *memoryStore) List(_ context.Context, query ListQuery) (items []Item, next string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, item := range s.items {
@@ -100,7 +100,7 @@ func (s *shelf) List(_ context.Context, query ListQuery) (items []Item, next str
 	return items, next, nil
 }
 
-func (s *shelf) Delete(_ context.Context, item Item) error {
+func (s *memoryStore) Delete(_ context.Context, item Item) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.items[item.Key].Version != item.Version {
@@ -110,8 +110,8 @@ func (s *shelf) Delete(_ context.Context, item Item) error {
 	return nil
 }
 
-func shelved(resolution time.Duration) (*Records, *shelf) {
-	s := &shelf{items: map[string]Item{}}
+func newMemoryStore(resolution time.Duration) (*Records, *memoryStore) {
+	s := &memoryStore{items: map[string]Item{}}
 	return &Records{Store: s, Key: func(name string) string { return "k/" + name }, Expiry: &Expiry{Resolution: resolution, Skew: 2 * time.Second}}, s
 }
 
@@ -129,7 +129,7 @@ func renewal(grant abstractions.Grant) abstractions.RenewRequest {
 // T13, T14: after a Put has lost its reply, a read shows whether the Put was applied.
 func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 	lost := errors.New("connection reset")
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	store.after = func() error { return lost }
 	grant := s.mustAcquire(t, "mine", time.Minute)
 	store.after = func() error { return lost }
@@ -151,7 +151,7 @@ func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	for _, verb := range []string{"acquire", "renew", "release", "break", "break now"} {
 		t.Run(verb, func(t *testing.T) {
-			s, store := shelved(time.Second)
+			s, store := newMemoryStore(time.Second)
 			var grant abstractions.Grant
 			if verb != "acquire" {
 				grant = s.mustAcquire(t, "mine", time.Minute)
@@ -183,7 +183,7 @@ func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 
 // T63: a break ends the lease that it has read, and no lease that follows during the call.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	first := s.mustAcquire(t, "mine", time.Minute)
 	store.before = func() error {
 		if err := s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine"}); err != nil {
@@ -203,7 +203,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 
 // An immediate break of a lease that is already running out frees the name, even at the second attempt.
 func TestImmediateBreakAfterAnother(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	s.mustAcquire(t, "mine", time.Minute)
 	_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestImmediateBreakAfterAnother(t *testing.T) {
 
 func TestARenewalTakesOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		grant := s.mustAcquire(t, "mine", time.Minute)
 		gets := store.gets
 		for range 3 {
@@ -260,7 +260,7 @@ func TestAClaimThatRanOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, _ := shelved(time.Second)
+				s, _ := newMemoryStore(time.Second)
 				grant := s.mustAcquire(t, "mine", time.Minute)
 				time.Sleep(2 * time.Minute)
 				meanwhile(t, s)
@@ -280,7 +280,7 @@ func TestAClaimThatRanOut(t *testing.T) {
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s, store := shelved(time.Second)
+			s, store := newMemoryStore(time.Second)
 			store.clockless = clockless
 			s.mustAcquire(t, "mine", time.Minute)
 			_, err := s.Acquire(t.Context(), acquire("theirs", time.Minute)) // begins to watch
@@ -300,10 +300,10 @@ func TestForeignWritesProlongNothing(t *testing.T) {
 	}
 }
 
-// swept returns a store in which n names were used an hour ago. Every second lease
+// storeOfIdleNames returns a store in which n names were used an hour ago. Every second lease
 // ran out instead of being released.
-func swept(t *testing.T, n int) (*Records, *shelf) {
-	s, store := shelved(time.Second)
+func storeOfIdleNames(t *testing.T, n int) (*Records, *memoryStore) {
+	s, store := newMemoryStore(time.Second)
 	s.Retention = time.Hour
 	for i := range n {
 		req := acquire("mine", time.Minute)
@@ -320,9 +320,9 @@ func swept(t *testing.T, n int) (*Records, *shelf) {
 
 func TestSweepForgetsWhatIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := swept(t, 250)
+		s, store := storeOfIdleNames(t, 250)
 		s.mustAcquire(t, "mine", time.Hour)
-		p := providerkit.New(shelfDriver{s, false}, providerkit.Config{})
+		p := providerkit.New(memoryStoreDriver{s, false}, providerkit.Config{})
 		forgotten, err := providerkit.Sweep(t.Context(), p, s.SweepPage)
 		require.NoError(t, err)
 		require.Equal(t, 125, forgotten, "the others ran out a minute later")
@@ -338,10 +338,10 @@ func TestSweepForgetsWhatIsIdle(t *testing.T) {
 // one and the first names of the store.
 func TestTrap_T73_ShortLivedProcessesSweepToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, store := swept(t, 300)
+		_, store := storeOfIdleNames(t, 300)
 		time.Sleep(time.Minute + 3*time.Second)
 		for _, name := range []string{"n050", "n250", "z"} {
-			s, _ := shelved(time.Second)
+			s, _ := newMemoryStore(time.Second)
 			s.Store, s.Retention = store, time.Hour
 			before := len(store.items)
 			require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: "other"}))
@@ -352,7 +352,7 @@ func TestTrap_T73_ShortLivedProcessesSweepToo(t *testing.T) {
 
 func TestRecordsOfOthersAreLeftAlone(t *testing.T) {
 	for _, text := range []string{"", "{", "null", "7", `{"v":2,"name":"n"}`, `{"v":1,"name":"other"}`, `{"v":1}`, `{"v":1,"name":"n","token":9007199254740992}`} {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		store.items["k/n"] = Item{Key: "k/n", Data: []byte(text), Version: "v0"}
 		_, err := s.Acquire(t.Context(), acquire("mine", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp, text)
@@ -364,7 +364,7 @@ func TestRecordsOfOthersAreLeftAlone(t *testing.T) {
 }
 
 func TestAContendedRecordIsGivenUp(t *testing.T) {
-	s, store := shelved(time.Second)
+	s, store := newMemoryStore(time.Second)
 	var again func() error
 	again = func() error { store.before = again; return ErrConflict }
 	store.before = again
@@ -377,7 +377,7 @@ func TestAContendedRecordIsGivenUp(t *testing.T) {
 func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for conflicts, least := range map[int]time.Duration{1: 0, 2: 0, 3: time.Millisecond, 8: 30 * time.Millisecond, maxConflicts: time.Second} {
-			s, store := used(t)
+			s, store := storeOfOneName(t)
 			left := conflicts
 			var again func() error
 			again = func() error {
@@ -400,7 +400,7 @@ func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 			require.ErrorIs(t, err, abstractions.ErrUnavailable)
 			require.ErrorContains(t, err, "a cache before the store")
 		}
-		s, store := used(t) // a caller leaves in a pause
+		s, store := storeOfOneName(t) // a caller leaves in a pause
 		var again func() error
 		again = func() error { store.before = again; return ErrConflict }
 		store.before = again
@@ -412,9 +412,9 @@ func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 	})
 }
 
-// used returns Records with one free record.
-func used(t *testing.T) (*Records, *shelf) {
-	s, store := shelved(time.Second)
+// storeOfOneName returns Records with one free record.
+func storeOfOneName(t *testing.T) (*Records, *memoryStore) {
+	s, store := newMemoryStore(time.Second)
 	g := s.mustAcquire(t, "before", time.Minute)
 	require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}))
 	return s, store
@@ -425,18 +425,18 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	r.Metadata, r.Ended = map[string]string{"a": "ä"}, providerkit.Ended{{ID: "x", Broken: true, At: 7}}
 	r.Breaking, r.BrokenBy, r.BreakReason, r.IdleSince = true, "anna", "stuck", noon
 	d := deadline{Write: "w", Lasts: 60_000_000, Ends: noon.UnixMicro()}
-	data, err := present.encode(&r, d)
+	data, err := currentFormat.encode(&r, d)
 	require.NoError(t, err)
-	back, again, err := present.decode(data, "n")
+	back, again, err := currentFormat.decode(data, "n")
 	require.NoError(t, err)
 	r.Now, r.Left = time.Time{}, 0
 	require.Equal(t, r, back)
 	require.Equal(t, d, again)
-	require.True(t, present.same([]byte(" "+string(data)), data))
+	require.True(t, currentFormat.same([]byte(" "+string(data)), data))
 	r.Token++
-	other, err := present.encode(&r, d)
+	other, err := currentFormat.encode(&r, d)
 	require.NoError(t, err)
-	require.False(t, present.same(other, data))
+	require.False(t, currentFormat.same(other, data))
 
 	for _, ttl := range []time.Duration{time.Microsecond, time.Hour, abstractions.Infinite} {
 		require.Equal(t, ttl, fromMicros(micros(ttl)))
@@ -446,7 +446,7 @@ func TestTheCodecKeepsAll(t *testing.T) {
 
 // Stored records already have these names (docs/providers/cosmos.md), and records outlive the code.
 func TestTheFieldsOfAStoredRecord(t *testing.T) {
-	r, d, err := present.decode([]byte(`{
+	r, d, err := currentFormat.decode([]byte(`{
 		"v": 1, "name": "n", "token": 5, "id": "x", "owner": "o", "ttl_us": 30000000, "metadata": {"k": "v"}, "acquired_us": 7,
 		"breaking": true, "broken_by": "anna", "break_reason": "stuck", "ended": "b@2 a!@1", "idle_us": 9,
 		"write": "w", "lasts_us": 3, "ends_us": 4, "host": {"wall_us": 1, "boot": "b", "boot_us": 2}
@@ -462,7 +462,7 @@ func TestTheFieldsOfAStoredRecord(t *testing.T) {
 // T84: the state of an earlier grant of the claim says nothing about a later grant.
 func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := shelved(time.Second)
+		s, _ := newMemoryStore(time.Second)
 		first := s.mustAcquire(t, "mine", time.Minute)
 		time.Sleep(2 * time.Minute)
 		req := renewal(s.mustAcquire(t, "mine", time.Minute))
@@ -475,7 +475,7 @@ func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 
 // A grant's state is immutable: requests may use it at the same time.
 func TestTwoReleasesWithOneState_ConcurrentSafe(t *testing.T) {
-	s, _ := shelved(time.Second)
+	s, _ := newMemoryStore(time.Second)
 	for i := range 3 {
 		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: fmt.Sprint("x", i)}))
 	}
@@ -490,7 +490,7 @@ func TestTwoReleasesWithOneState_ConcurrentSafe(t *testing.T) {
 }
 
 func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
-	s, _ := shelved(time.Second)
+	s, _ := newMemoryStore(time.Second)
 	s.mustAcquire(t, "mine", time.Minute)
 	_, err := s.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
@@ -507,7 +507,7 @@ func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
 // T21: a name that was deleted and acquired again within a second of the service's clock has a greater token.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := shelved(time.Second)
+		s, store := newMemoryStore(time.Second)
 		var last int64
 		for i := range 10 {
 			grant := s.mustAcquire(t, fmt.Sprint("id", i), time.Minute)
@@ -519,7 +519,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 			}
 			if i == 4 {
 				r := providerkit.Record{Name: "n", Token: last + 1000} // of another host
-				data, err := present.encode(&r, deadline{})
+				data, err := currentFormat.encode(&r, deadline{})
 				require.NoError(t, err)
 				store.items["k/n"] = Item{Key: "k/n", Data: data, Version: "other"}
 			}
@@ -527,37 +527,37 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	})
 }
 
-// shelfDriver makes a provider of records over a service with whole seconds.
-type shelfDriver struct {
+// memoryStoreDriver makes a provider of records over a service with whole seconds.
+type memoryStoreDriver struct {
 	*Records
 	undated bool
 }
 
-func (d shelfDriver) Capabilities() abstractions.Capabilities {
+func (d memoryStoreDriver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "shelf", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
 		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: !d.undated,
 	}
 }
 
-func (d shelfDriver) Ping(context.Context) error         { return nil }
-func (d shelfDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
-func (d shelfDriver) Close() error                       { return nil }
+func (d memoryStoreDriver) Ping(context.Context) error         { return nil }
+func (d memoryStoreDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+func (d memoryStoreDriver) Close() error                       { return nil }
 
-// Shelf returns a provider over a store with compare-and-set, the provider's Records, and a second client of the store.
-func Shelf() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
-	return shelfOf(false)
+// MemoryProviders returns a provider over a store with compare-and-set, the provider's Records, and a second client of the store.
+func MemoryProviders() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
+	return memoryProviders(false)
 }
 
-// Undated is Shelf over a store that reports no time of a write.
-func Undated() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
-	return shelfOf(true)
+// UndatedProviders is MemoryProviders over a store that reports no time of a write.
+func UndatedProviders() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
+	return memoryProviders(true)
 }
 
-func shelfOf(undated bool) (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
-	s, store := shelved(time.Second)
+func memoryProviders(undated bool) (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
+	s, store := newMemoryStore(time.Second)
 	store.undated = undated
-	other, _ := shelved(time.Second)
+	other, _ := newMemoryStore(time.Second)
 	other.Store = store
-	return providerkit.New(shelfDriver{s, undated}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(shelfDriver{other, undated}, providerkit.Config{Timeout: time.Second})
+	return providerkit.New(memoryStoreDriver{s, undated}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(memoryStoreDriver{other, undated}, providerkit.Config{Timeout: time.Second})
 }

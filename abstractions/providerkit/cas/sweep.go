@@ -15,11 +15,11 @@ const (
 	sweepEvery = 64
 )
 
-// sweepALittle sweeps the records that follow a key, and the first records of the store
+// sweepSome sweeps the records that follow a key, and the first records of the store
 // if few follow: processes that release different names sweep at different places. The
 // released lease is no longer trusted, so the release may wait for the sweep. Errors
 // are ignored, since the next sweep may succeed.
-func (s *Records) sweepALittle(ctx context.Context, after string) {
+func (s *Records) sweepSome(ctx context.Context, after string) {
 	if s.ManualSweep || s.releases.Add(1)%sweepEvery != 1 {
 		return
 	}
@@ -42,7 +42,7 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 	var floor int64
 	idle := items[:0]
 	for _, item := range items {
-		found := s.listed(item)
+		found := s.parseListed(item)
 		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}

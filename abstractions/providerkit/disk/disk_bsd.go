@@ -28,14 +28,14 @@ func localDisk(path string) error {
 		}
 		name.WriteByte(byte(c))
 	}
-	if stat.Flags&local == 0 || served(name.String()) {
+	if stat.Flags&local == 0 || isServed(name.String()) {
 		return fmt.Errorf("%s is on %s: %w", path, name.String(), ErrNetwork)
 	}
 	return nil
 }
 
-// served reports whether a program or another host serves a file system that may call itself local.
-func served(name string) bool {
+// isServed reports whether a program or another host serves a file system that may call itself local.
+func isServed(name string) bool {
 	for _, part := range []string{"fuse", "nfs", "smb", "cifs", "afp", "webdav", "virtiofs", "p9fs", "9p", "hgfs", "vboxvfs", "vboxsf", "prl_fs", "acfs"} {
 		if strings.Contains(strings.ToLower(name), part) {
 			return true

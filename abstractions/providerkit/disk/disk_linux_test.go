@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLocalDiskTellsNetworkFileSystems(t *testing.T) {
+func TestLocalDiskRecognizesNetworkFileSystems(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, Local(folder))
 	require.ErrorIs(t, Local(filepath.Join(folder, "none")), fs.ErrNotExist)
@@ -20,8 +20,8 @@ func TestLocalDiskTellsNetworkFileSystems(t *testing.T) {
 	require.NoError(t, LocalFile(file))
 	var stat syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(folder, &stat))
-	network[uint32(stat.Type)] = "this one"
-	defer delete(network, uint32(stat.Type))
+	networkKinds[uint32(stat.Type)] = "this one"
+	defer delete(networkKinds, uint32(stat.Type))
 	for _, err := range []error{Local(folder), LocalFile(file), LocalFile(filepath.Join(folder, "none"))} {
 		require.ErrorIs(t, err, ErrNetwork)
 		require.ErrorContains(t, err, "this one")
@@ -65,7 +65,7 @@ func TestSharedFileSystemsByKindAndDevice(t *testing.T) {
 		{0x12345678, none, "unknown"},       // of a kind that is new
 		{0x12345678, 0x2a << 20, "unknown"}, // with a large minor number
 	} {
-		name := shared(c.kind, c.device)
+		name := sharedFileSystem(c.kind, c.device)
 		require.Equal(t, c.want == "", name == "", "%#x: %s", c.kind, name)
 		require.Contains(t, name, c.want)
 	}

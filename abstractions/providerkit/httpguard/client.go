@@ -20,9 +20,9 @@ type Doer interface {
 // Client sends requests and checks that answers are complete and belong to the requests: see
 // the package. It is safe for concurrent use.
 type Client struct {
-	send func(*http.Request) (*http.Response, error)
-	own  *Transport // nil if the client is the application's
-	most int64      // bytes of a body
+	send    func(*http.Request) (*http.Response, error)
+	own     *Transport // nil if the client is the application's
+	maxBody int64      // bytes of a body
 }
 
 // New makes a client with a transport of its own.
@@ -47,7 +47,7 @@ func Wrap(users Doer) *Client {
 		guarded.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		users = &guarded
 	}
-	return &Client{shared(users.Do).Do, nil, MaxBody}
+	return &Client{sharedClient(users.Do).Do, nil, MaxBody}
 }
 
 // Transport returns the transport of New; nil after Wrap. It may be changed before the first
@@ -73,27 +73,27 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		err = fmt.Errorf("the answer was cut off: %w", err)
 	}
 	if err != nil {
-		return nil, conceal(req, err)
+		return nil, redact(req, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.Request == nil: // of a transporter without net/http
 		response.Request = req
-	case strayed(req, response.Request):
-		return nil, fmt.Errorf("%w: the answer is to %s %s://%s", errStrayed, response.Request.Method, response.Request.URL.Scheme, response.Request.URL.Host)
+	case requestChanged(req, response.Request):
+		return nil, fmt.Errorf("%w: the answer is to %s %s://%s", errRequestChanged, response.Request.Method, response.Request.URL.Scheme, response.Request.URL.Host)
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, and has no end
 		return nil, Foreign("the service", response, nil)
 	}
-	body, err := c.whole(response)
+	body, err := c.readBody(response)
 	if err != nil {
-		return nil, conceal(req, fmt.Errorf("the answer %d was cut off: %w", response.StatusCode, err))
+		return nil, redact(req, fmt.Errorf("the answer %d was cut off: %w", response.StatusCode, err))
 	}
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return nil, &RedirectError{response.StatusCode, response.Header, body}
 	}
-	response.Body = &memory{*bytes.NewReader(body), body}
+	response.Body = &bufferedBody{*bytes.NewReader(body), body}
 	return response, nil
 }
 
@@ -102,41 +102,41 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c
 
 // Body returns the body of an answer of Do, however much of it was read. It is not a copy.
 func Body(response *http.Response) []byte {
-	if m, ok := response.Body.(*memory); ok {
-		return m.whole
+	if m, ok := response.Body.(*bufferedBody); ok {
+		return m.content
 	}
 	return nil
 }
 
-// memory is a body that was read to its end.
-type memory struct {
+// bufferedBody is a body that was read to its end.
+type bufferedBody struct {
 	bytes.Reader
-	whole []byte
+	content []byte
 }
 
-func (*memory) Close() error { return nil }
+func (*bufferedBody) Close() error { return nil }
 
-// whole reads the body of an answer to its end.
-func (c *Client) whole(response *http.Response) ([]byte, error) {
+// readBody reads the body of an answer to its end.
+func (c *Client) readBody(response *http.Response) ([]byte, error) {
 	if response.Body == nil || response.Body == http.NoBody || response.Request.Method == http.MethodHead {
 		return nil, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, c.most+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.maxBody+1))
 	switch length := response.ContentLength; {
 	case err != nil:
 		return nil, err
-	case int64(len(body)) > c.most:
-		return nil, fmt.Errorf("the answer has more than %d bytes", c.most)
+	case int64(len(body)) > c.maxBody:
+		return nil, fmt.Errorf("the answer has more than %d bytes", c.maxBody)
 	case length > 0 && !response.Uncompressed && int64(len(body)) != length:
 		return nil, io.ErrUnexpectedEOF
 	}
 	return body, nil
 }
 
-var errStrayed = errors.New("the application's HTTP client has followed a redirect or changed the request")
+var errRequestChanged = errors.New("the application's HTTP client has followed a redirect or changed the request")
 
-// strayed reports whether an answer is to another request than the one that was sent.
-func strayed(sent, answered *http.Request) bool {
+// requestChanged reports whether an answer is to another request than the one that was sent.
+func requestChanged(sent, answered *http.Request) bool {
 	if answered.Response != nil || method(answered) != method(sent) { // Response is set after a redirect
 		return true
 	}
@@ -151,8 +151,8 @@ func method(req *http.Request) string {
 	return req.Method
 }
 
-// conceal returns err without the URL and the credentials of the request.
-func conceal(req *http.Request, err error) error {
+// redact returns err without the URL and the credentials of the request.
+func redact(req *http.Request, err error) error {
 	if quoting, ok := errors.AsType[*url.Error](err); ok {
 		err = quoting.Err
 	}

@@ -23,17 +23,17 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(req *http.Request) (*http.Response, error) { return d(req) }
 
-// untraced returns a client that follows redirects and hides its requests from the context's
+// wrapUntraced returns a client that follows redirects and hides its requests from the context's
 // trace.
-func untraced(client *http.Client) doer {
+func wrapUntraced(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		return client.Do(req.WithContext(context.WithoutCancel(context.Background()))) //nolint:contextcheck // on purpose
 	}
 }
 
-// rewriting returns a client that follows redirects by itself and keeps no track of the
+// wrapRewriting returns a client that follows redirects by itself and keeps no track of the
 // redirects.
-func rewriting(client *http.Client) doer {
+func wrapRewriting(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		response, err := client.Transport.RoundTrip(req)
 		if err != nil || response.Header.Get("Location") == "" {
@@ -57,7 +57,7 @@ func clients(t *testing.T) map[string]*Client {
 	t.Cleanup(own.CloseIdleConnections)
 	return map[string]*Client{
 		"own": own, "http.Client": Wrap(plain), "wrapped http.Client": Wrap(doer(plain.Do)),
-		"untraced": Wrap(untraced(plain)), "rewriting": Wrap(rewriting(plain)),
+		"untraced": Wrap(wrapUntraced(plain)), "rewriting": Wrap(wrapRewriting(plain)),
 	}
 }
 
@@ -211,8 +211,8 @@ func TestAnAnswerHasABound(t *testing.T) {
 		client := Wrap(doer(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", length)))}, nil
 		}))
-		require.EqualValues(t, MaxBody, client.most)
-		client.most = most
+		require.EqualValues(t, MaxBody, client.maxBody)
+		client.maxBody = most
 		answer, err := do(client, request(t, http.MethodGet, "http://service"))
 		require.Equal(t, fits, err == nil, "%d: %v", length, err)
 		if fits {

@@ -17,14 +17,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// shared sends requests through the application's client. The contexts of the sent requests
+// sharedClient sends requests through the application's client. The contexts of the sent requests
 // have no cause, since a cause may be an error of a lease, and Go may report it to other
 // requests: see Transport.
-type shared func(*http.Request) (*http.Response, error)
+type sharedClient func(*http.Request) (*http.Response, error)
 
 // Do sends a request. If the error reports the end of a context, that context is
 // the request's own.
-func (send shared) Do(req *http.Request) (*http.Response, error) { return exchange(send, nil, req) }
+func (send sharedClient) Do(req *http.Request) (*http.Response, error) {
+	return exchange(send, nil, req)
+}
 
 // lateEnd bounds the time for which a request continues after its context has ended, if the
 // context ends between the first byte and the end of the answer's header.
@@ -33,7 +35,7 @@ const lateEnd = 2 * time.Second
 // exchange sends a request. conns maps each HTTP/1 connection to its latest request: a
 // channel that is closed when the request has an answer. It is nil if send may make
 // several requests for a single call.
-func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, error) {
+func exchange(send sharedClient, conns *sync.Map, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	const answered, ended = 1, 2
@@ -54,11 +56,11 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	if ctx.Err() != nil {
 		done() // nothing is sent
 	}
-	var once *fence // of the application's client
+	var guard *resendGuard // of the application's client
 	trace := &httptrace.ClientTrace{}
 	if conns == nil {
-		once = newFence(req, cancel)
-		trace.GetConn, trace.WroteRequest = once.getConn, once.wroteRequest
+		guard = newResendGuard(req, cancel)
+		trace.GetConn, trace.WroteRequest = guard.getConn, guard.wroteRequest
 	}
 	var used net.Conn
 	leave := func() {
@@ -84,7 +86,7 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	response, err := send(req.WithContext(httptrace.WithClientTrace(own, trace)))
 	leave()
 	close(returned)
-	if once != nil && once.stopped.Load() && ctx.Err() == nil {
+	if guard != nil && guard.stopped.Load() && ctx.Err() == nil {
 		if err == nil {
 			_ = response.Body.Close()
 		}
@@ -93,7 +95,7 @@ func exchange(send shared, conns *sync.Map, req *http.Request) (*http.Response, 
 	}
 	if err != nil {
 		done()
-		return nil, ownEnd(ctx, err)
+		return nil, contextError(ctx, err)
 	}
 	response.Body = &sharedBody{response.Body, ctx, done}
 	return response, nil
@@ -104,9 +106,9 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// ownEnd replaces an error that reports the end of a context: by the end of ctx, or,
+// contextError replaces an error that reports the end of a context: by the end of ctx, or,
 // if ctx has not ended, by an error that leaves the outcome unknown.
-func ownEnd(ctx context.Context, err error) error {
+func contextError(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err
 	}
@@ -125,7 +127,7 @@ type sharedBody struct {
 func (b *sharedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		err = ownEnd(b.ctx, err)
+		err = contextError(b.ctx, err)
 	}
 	return n, err
 }

@@ -34,12 +34,12 @@ func (e *RedirectError) Error() string {
 type ForeignError struct {
 	Service string // such as "Consul"
 	Status  int
-	said    string
+	summary string
 }
 
 // Error shows the beginning of the answer's body, on one line.
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("an answer that is not from %s: %s; a proxy or gateway may stand before the service", e.Service, e.said)
+	return fmt.Sprintf("an answer that is not from %s: %s; a proxy or gateway may stand before the service", e.Service, e.summary)
 }
 
 // Foreign makes a ForeignError from an answer that Client.Do has returned, or that an SDK has
@@ -52,12 +52,12 @@ func Foreign(service string, response *http.Response, body []byte) error {
 // one line and without the credentials of the request.
 func Said(response *http.Response, body []byte) string {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	said := oneLine(response.Request, string(body[:min(len(body), longest*4)]))
+	said := oneLine(response.Request, string(body[:min(len(body), maxShown*4)]))
 	return fmt.Sprintf("%d %s: %s", response.StatusCode, visible(cmp.Or(kind, http.StatusText(response.StatusCode), "unknown status")), cmp.Or(said, "nothing more"))
 }
 
-// longest bounds the part of a text that an error shows, in bytes.
-const longest = 300
+// maxShown bounds the part of a text that an error shows, in bytes.
+const maxShown = 300
 
 // oneLine returns a text without line breaks, control characters and the request's credentials.
 func oneLine(req *http.Request, text string) string {
@@ -67,8 +67,8 @@ func oneLine(req *http.Request, text string) string {
 		}
 	}
 	text = visible(text)
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + "..."
 	}
 	return text
 }

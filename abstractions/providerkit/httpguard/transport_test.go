@@ -28,7 +28,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*Transport, string) {
 	return transport, server.URL
 }
 
-func ask(ctx context.Context, t *testing.T, send shared, method, url string) error {
+func ask(ctx context.Context, t *testing.T, send sharedClient, method, url string) error {
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	require.NoError(t, err)
 	response, err := send(req)
@@ -40,8 +40,8 @@ func ask(ctx context.Context, t *testing.T, send shared, method, url string) err
 	return err
 }
 
-// harm is the time in which a request would harm another.
-const harm = 50 * time.Millisecond
+// harmWindow is the time in which a request would harm another.
+const harmWindow = 50 * time.Millisecond
 
 // T66: a request has returned its connection to the pool, but has no answer yet, when the
 // next request gets the connection. One of the two requests is given up.
@@ -56,7 +56,7 @@ func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T)
 		wait := func(c <-chan struct{}) {
 			select {
 			case <-c:
-			case <-time.After(harm):
+			case <-time.After(harmWindow):
 			}
 		}
 		for range 5 {
@@ -90,7 +90,7 @@ func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T)
 func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	read := make(chan struct{})
-	err := ask(ctx, t, shared(func(req *http.Request) (*http.Response, error) {
+	err := ask(ctx, t, sharedClient(func(req *http.Request) (*http.Response, error) {
 		giveUp()
 		<-req.Context().Done()
 		go func() {
@@ -100,7 +100,7 @@ func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 		select {
 		case <-read:
 			t.Error("the connection is not closed")
-		case <-time.After(harm):
+		case <-time.After(harmWindow):
 		}
 		return nil, req.Context().Err()
 	}).Do, http.MethodPut, "http://service")
@@ -157,7 +157,7 @@ func TestTrap_T66_RequestsGivenUpHarmNoOthers(t *testing.T) {
 
 // A request is given up before the answer, in the middle of its header, and in the middle of its
 // body.
-func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
+func TestOwnEndIsReportedWithoutItsCause(t *testing.T) {
 	for _, text := range []string{"", "HTTP/1.1 200 OK\r\nContent-", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		transport, url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -167,7 +167,7 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 			}
 			_, _ = stream.WriteString(text)
 			_ = stream.Flush()
-			time.AfterFunc(harm, func() { cancel(abstractions.ErrLost) })
+			time.AfterFunc(harmWindow, func() { cancel(abstractions.ErrLost) })
 			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 			_, _ = io.Copy(io.Discard, conn) // until the other side closes it
 			_ = conn.Close()
@@ -180,14 +180,14 @@ func TestOwnEndIsToldWithoutItsCause(t *testing.T) {
 // lease.
 func TestForeignEndsAreUnknown(t *testing.T) {
 	for _, foreign := range []error{context.Canceled, abstractions.ErrLost} {
-		send := shared(func(*http.Request) (*http.Response, error) { return nil, foreign })
+		send := sharedClient(func(*http.Request) (*http.Response, error) { return nil, foreign })
 		err := ask(t.Context(), t, send.Do, http.MethodPut, "http://service")
 		require.Error(t, err)
 		require.NotErrorIs(t, err, foreign)
 		require.False(t, abstractions.NotApplied(err))
 
-		body := shared(func(*http.Request) (*http.Response, error) {
-			return &http.Response{Body: io.NopCloser(io.MultiReader(strings.NewReader("a"), failing{foreign}))}, nil
+		body := sharedClient(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: io.NopCloser(io.MultiReader(strings.NewReader("a"), failingReader{foreign}))}, nil
 		})
 		err = ask(t.Context(), t, body.Do, http.MethodPut, "http://service")
 		require.Error(t, err)
@@ -195,20 +195,20 @@ func TestForeignEndsAreUnknown(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, context.Canceled, ask(over, t, shared(func(req *http.Request) (*http.Response, error) {
+	require.Equal(t, context.Canceled, ask(over, t, sharedClient(func(req *http.Request) (*http.Response, error) {
 		return nil, req.Context().Err() // before anything is sent
 	}).Do, http.MethodPut, "http://service"))
-	send := shared(func(req *http.Request) (*http.Response, error) {
+	send := sharedClient(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
-		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
+		require.Equal(t, context.Canceled, context.Cause(req.Context()), "other requests may get it")
 		return nil, context.Cause(req.Context())
 	})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, abstractions.ErrLost)
 	defer cancel()
 	require.Equal(t, context.DeadlineExceeded, ask(ctx, t, send.Do, http.MethodPut, "http://service"))
-	require.Equal(t, io.ErrUnexpectedEOF, ownEnd(ctx, io.ErrUnexpectedEOF), "the network's")
+	require.Equal(t, io.ErrUnexpectedEOF, contextError(ctx, io.ErrUnexpectedEOF), "the network's")
 }
 
-type failing struct{ error }
+type failingReader struct{ error }
 
-func (f failing) Read([]byte) (int, error) { return 0, f.error }
+func (f failingReader) Read([]byte) (int, error) { return 0, f.error }

@@ -24,7 +24,7 @@ type Source func(ctx context.Context) (string, error)
 // the error is leasing.ErrNotSetUp.
 func NewSource(ask func(context.Context) (string, error), file string, check func(text string) error) (Source, error) {
 	if ask != nil {
-		return asked(ask, check), nil
+		return functionSource(ask, check), nil
 	}
 	value := NewText(file, check)
 	_, err := value.Get()
@@ -34,8 +34,8 @@ func NewSource(ask func(context.Context) (string, error), file string, check fun
 	return func(context.Context) (string, error) { return value.Get() }, err
 }
 
-// asked returns the Source of a function.
-func asked(ask func(context.Context) (string, error), check func(string) error) Source {
+// functionSource returns the Source of a function.
+func functionSource(ask func(context.Context) (string, error), check func(string) error) Source {
 	var good atomic.Pointer[string]
 	return func(ctx context.Context) (string, error) {
 		text, err := providerkit.AskCredentials(ctx, nil, ask)

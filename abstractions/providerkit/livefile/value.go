@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// racy is the age from which the time of modification distinguishes two changes on every file
+	// minDistinctAge is the age from which the time of modification distinguishes two changes on every file
 	// system. FAT counts in steps of two seconds.
-	racy = 2 * time.Second
-	// longest bounds the size of a file, in bytes.
-	longest = 16 << 20
+	minDistinctAge = 2 * time.Second
+	// maxSize bounds the size of a file, in bytes.
+	maxSize = 16 << 20
 )
 
 // Value is the result of parsing some files, which are read again when they change. It is safe for
@@ -98,10 +98,10 @@ func (f file) changed() bool {
 		return false
 	}
 	info, err := os.Stat(f.name)
-	return err != nil || !same(info, f.info)
+	return err != nil || !sameFile(info, f.info)
 }
 
-func same(a, b os.FileInfo) bool {
+func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
@@ -143,20 +143,20 @@ func (f *file) read() error {
 		return err
 	}
 	began := time.Now()
-	text, err := io.ReadAll(io.LimitReader(opened, longest))
+	text, err := io.ReadAll(io.LimitReader(opened, maxSize))
 	if err != nil {
 		return err
 	}
-	if len(text) == longest {
+	if len(text) == maxSize {
 		return fmt.Errorf("%s is too long for a secret or a certificate", f.name)
 	}
 	after, err := opened.Stat()
 	if err != nil {
 		return err
 	}
-	if before.Mode().IsRegular() && (!same(before, after) || after.Size() != int64(len(text))) {
+	if before.Mode().IsRegular() && (!sameFile(before, after) || after.Size() != int64(len(text))) {
 		return fmt.Errorf("%s changed during the read", f.name)
 	}
-	f.text, f.info, f.racy = text, after, before.Mode().IsRegular() && began.Sub(after.ModTime()) < racy
+	f.text, f.info, f.racy = text, after, before.Mode().IsRegular() && began.Sub(after.ModTime()) < minDistinctAge
 	return nil
 }

@@ -32,11 +32,11 @@ type Queue[K any] struct {
 	Wakeups wakeup.Listener // by claim
 	dequeue func(ctx context.Context, key K, id string)
 
-	mu      sync.Mutex
-	byID    map[string]*waiter[K]
-	some    atomic.Bool // byID is not empty
-	closed  bool
-	leaving providerkit.Group
+	mu       sync.Mutex
+	byID     map[string]*waiter[K]
+	nonEmpty atomic.Bool // byID is not empty
+	closed   bool
+	leaving  providerkit.Group
 }
 
 // waiter is a registration.
@@ -54,17 +54,17 @@ func New[K any](channel string, dequeue func(ctx context.Context, key K, id stri
 // Register returns the wake-ups for a claim after this process has begun to listen. The claim joins the queue with
 // its next acquire.
 func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions.Wakeups, error) {
-	hints := make(chan struct{}, 1)
-	if err := q.RegisterOn(ctx, key, id, hints); err != nil {
+	wakeups := make(chan struct{}, 1)
+	if err := q.RegisterOn(ctx, key, id, wakeups); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	return abstractions.Wakeups{C: hints}, nil
+	return abstractions.Wakeups{C: wakeups}, nil
 }
 
 // RegisterOn is Register for a claim that already has a channel for its wake-ups, since it also waits in another
 // queue: see [wakeup.Listener.WaitOn].
-func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan struct{}) error {
-	if err := q.Wakeups.WaitOn(ctx, id, hints); err != nil {
+func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, wakeups chan struct{}) error {
+	if err := q.Wakeups.WaitOn(ctx, id, wakeups); err != nil {
 		return err
 	}
 	w := &waiter[K]{key: key}
@@ -74,13 +74,13 @@ func (q *Queue[K]) RegisterOn(ctx context.Context, key K, id string, hints chan 
 		w.queued = before.queued // the new registration keeps the claim's place
 	}
 	q.byID[id] = w
-	q.some.Store(true)
+	q.nonEmpty.Store(true)
 	providerkit.AfterFunc(ctx, func() { q.leave(id, w) })
 	return nil
 }
 
 // Waits reports whether any claim is registered.
-func (q *Queue[K]) Waits() bool { return q.some.Load() }
+func (q *Queue[K]) Waits() bool { return q.nonEmpty.Load() }
 
 // Join returns the key for which a claim waits, if it is registered and this process listens. The claim's acquire may then
 // put the claim into the queue.
@@ -127,19 +127,19 @@ func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	last := q.byID[id] == w // the claim has no later registration
 	if last {
 		delete(q.byID, id)
-		q.some.Store(len(q.byID) > 0)
+		q.nonEmpty.Store(len(q.byID) > 0)
 	}
 	if w.later != nil {
 		w.later.Stop()
 	}
 	if last && w.queued {
-		q.handOn(w.key, id)
+		q.startDequeue(w.key, id)
 	}
 }
 
-// handOn removes a claim from the queue. If the claim was at the head, the turn passes to the next claim. If the request
+// startDequeue removes a claim from the queue. If the claim was at the head, the turn passes to the next claim. If the request
 // fails, the claim loses its place when its turn comes. Caller holds mu.
-func (q *Queue[K]) handOn(key K, id string) {
+func (q *Queue[K]) startDequeue(key K, id string) {
 	if q.closed {
 		return
 	}
@@ -160,7 +160,7 @@ func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	w := q.byID[id]
 	switch {
 	case w == nil && after == 0 && key != nil:
-		q.handOn(*key, id)
+		q.startDequeue(*key, id)
 	case w == nil:
 	case after == 0:
 		return true

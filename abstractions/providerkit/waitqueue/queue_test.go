@@ -33,8 +33,8 @@ func (c connection) Receive(ctx context.Context) (string, error) {
 func (connection) Ping(context.Context) error { return nil }
 func (connection) Close()                     {}
 
-// left is a claim that was removed from a queue, with the time limit of the request.
-type left struct {
+// removal is a claim that was removed from a queue, with the time limit of the request.
+type removal struct {
 	key, id string
 	within  time.Duration
 }
@@ -43,7 +43,7 @@ type left struct {
 type process struct {
 	*Queue[string]
 	t    *testing.T
-	left []left
+	left []removal
 	gate chan struct{} // unless nil, each removal from the queue waits until gate is closed
 }
 
@@ -53,7 +53,7 @@ func run(t *testing.T, test func(p *process)) {
 		p := &process{t: t}
 		p.Queue = New("channel", func(ctx context.Context, key, id string) {
 			until, _ := ctx.Deadline()
-			p.left = append(p.left, left{key, id, time.Until(until)})
+			p.left = append(p.left, removal{key, id, time.Until(until)})
 			if p.gate != nil {
 				<-p.gate
 			}
@@ -67,12 +67,12 @@ func run(t *testing.T, test func(p *process)) {
 }
 
 // register registers a claim for the name "n".
-func (p *process) register(id string) (hints abstractions.Wakeups, leave func()) {
+func (p *process) register(id string) (wakeups abstractions.Wakeups, leave func()) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
-	hints, err := p.Register(ctx, "n", id)
+	wakeups, err := p.Register(ctx, "n", id)
 	require.NoError(p.t, err)
-	return hints, func() {
+	return wakeups, func() {
 		cancel()
 		synctest.Wait()
 	}
@@ -123,11 +123,11 @@ func TestWhereNobodyListensNobodyJoins(t *testing.T) {
 	run(t, func(p *process) {
 		messages := make(chan string)
 		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return connection{messages}, nil }
-		hints, leave := p.register("a")
+		wakeups, leave := p.register("a")
 		defer leave()
 		p.ask("a")
 		messages <- "a"
-		<-hints.C
+		<-wakeups.C
 		p.Wakeups.Connect = func(context.Context) (wakeup.Connection, error) { return nil, io.EOF }
 		close(messages)
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestAClaimThatLeavesIsTakenFromTheQueue(t *testing.T) {
 		_, leave = p.register("asked")
 		p.ask("asked")
 		leave()
-		require.Equal(t, []left{{"n", "asked", leaveTimeout}}, p.left)
+		require.Equal(t, []removal{{"n", "asked", leaveTimeout}}, p.left)
 
 		_, leave = p.register("served")
 		p.ask("served")
@@ -171,7 +171,7 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 					require.Empty(t, p.left)
 					leave[1]()
 				}
-				require.Equal(t, []left{{"n", "a", leaveTimeout}}, p.left)
+				require.Equal(t, []removal{{"n", "a", leaveTimeout}}, p.left)
 				leave[0]()
 				require.Len(t, p.left, 1)
 			})
@@ -181,24 +181,24 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 
 func TestATurnComesWhenItIsDue(t *testing.T) {
 	run(t, func(p *process) {
-		hints, leave := p.register("a")
+		wakeups, leave := p.register("a")
 		require.True(t, p.Due("a", 0, nil), "now")
 		for _, after := range []time.Duration{Grace, time.Millisecond} {
 			began := time.Now()
 			require.False(t, p.Due("a", after, nil))
-			<-hints.C
+			<-wakeups.C
 			require.Equal(t, after, time.Since(began))
 		}
 		p.Due("a", Grace, nil)
 		p.Due("a", 3*Grace, nil) // the latest call counts
 		began := time.Now()
-		<-hints.C
+		<-wakeups.C
 		require.Equal(t, 3*Grace, time.Since(began))
 
 		p.Due("a", Grace, nil)
 		leave()
 		<-time.After(time.Minute)
-		require.Empty(t, hints.C, "it has left")
+		require.Empty(t, wakeups.C, "it has left")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestAClaimThatHasLeftHandsItsTurnOn(t *testing.T) {
 		require.Empty(t, p.left)
 		require.False(t, p.Due("gone", 0, &key))
 		synctest.Wait()
-		require.Equal(t, []left{{"n", "gone", leaveTimeout}}, p.left)
+		require.Equal(t, []removal{{"n", "gone", leaveTimeout}}, p.left)
 	})
 }
 

@@ -47,16 +47,16 @@ type Connection interface {
 // If no connection can be made at present it fails at once, without waiting for
 // the next attempt, so that the waiter polls.
 func (w *Listener) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
-	me := make(chan struct{}, 1)
-	if err := w.WaitOn(ctx, key, me); err != nil {
+	ch := make(chan struct{}, 1)
+	if err := w.WaitOn(ctx, key, ch); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	return abstractions.Wakeups{C: me}, nil
+	return abstractions.Wakeups{C: ch}, nil
 }
 
 // WaitOn registers an existing channel, which may be in use by other Listeners. The channel has a buffer of size 1.
-func (w *Listener) WaitOn(ctx context.Context, key string, me chan struct{}) error {
-	state, err := w.add(key, me)
+func (w *Listener) WaitOn(ctx context.Context, key string, ch chan struct{}) error {
+	state, err := w.add(key, ch)
 	if err == nil && state != nil {
 		bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
@@ -67,16 +67,16 @@ func (w *Listener) WaitOn(ctx context.Context, key string, me chan struct{}) err
 			err = bounded.Err()
 		}
 		if err != nil {
-			w.remove(key, me)
+			w.remove(key, ch)
 		}
 	}
 	if err == nil {
-		providerkit.AfterFunc(ctx, func() { w.remove(key, me) })
+		providerkit.AfterFunc(ctx, func() { w.remove(key, ch) })
 	}
 	return err
 }
 
-func (w *Listener) add(key string, me chan struct{}) (*state, error) {
+func (w *Listener) add(key string, ch chan struct{}) (*state, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -85,7 +85,7 @@ func (w *Listener) add(key string, me chan struct{}) (*state, error) {
 	if w.queues == nil {
 		w.queues = make(map[string][]chan struct{})
 	}
-	w.queues[key] = append(w.queues[key], me)
+	w.queues[key] = append(w.queues[key], ch)
 	w.count.Add(1)
 	if w.Connect == nil {
 		return nil, nil
@@ -99,11 +99,11 @@ func (w *Listener) add(key string, me chan struct{}) (*state, error) {
 }
 
 // remove ends a registration. A wake-up that was not received goes to the next waiter.
-func (w *Listener) remove(key string, me chan struct{}) {
+func (w *Listener) remove(key string, ch chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queues[key]
-	if i := slices.Index(queue, me); i >= 0 {
+	if i := slices.Index(queue, ch); i >= 0 {
 		queue = slices.Delete(queue, i, i+1)
 		w.count.Add(-1)
 	}
@@ -112,8 +112,8 @@ func (w *Listener) remove(key string, me chan struct{}) {
 		delete(w.queues, key)
 	}
 	select {
-	case <-me:
-		w.hint(key)
+	case <-ch:
+		w.wakeFirst(key)
 	default:
 	}
 }
@@ -127,11 +127,11 @@ func (w *Listener) Wake(key string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hint(key)
+	w.wakeFirst(key)
 }
 
-// hint wakes the first waiter of a queue that has no pending wake-up. Caller holds mu.
-func (w *Listener) hint(key string) {
+// wakeFirst wakes the first waiter of a queue that has no pending wake-up. Caller holds mu.
+func (w *Listener) wakeFirst(key string) {
 	for _, waiter := range w.queues[key] {
 		select {
 		case waiter <- struct{}{}:
@@ -146,7 +146,7 @@ func (w *Listener) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key := range w.queues {
-		w.hint(key)
+		w.wakeFirst(key)
 	}
 }
 

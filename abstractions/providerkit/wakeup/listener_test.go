@@ -21,17 +21,17 @@ func wait(ctx context.Context, t *testing.T, w *Listener, key string) <-chan str
 	return wakeups.C
 }
 
-func hinted(hints <-chan struct{}) bool {
+func isWoken(wakeups <-chan struct{}) bool {
 	synctest.Wait()
 	select {
-	case <-hints:
+	case <-wakeups:
 		return true
 	default:
 		return false
 	}
 }
 
-func TestWakeHintsToTheHead(t *testing.T) {
+func TestWakeWakesTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
 		defer w.Close()
@@ -39,49 +39,49 @@ func TestWakeHintsToTheHead(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		first, second, other := wait(ctx, t, &w, "a"), wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "b")
 		w.Wake("a")
-		require.True(t, hinted(first))
+		require.True(t, isWoken(first))
 		w.Wake("a")
-		require.True(t, hinted(first))
-		require.False(t, hinted(first))
-		require.False(t, hinted(second))
-		require.False(t, hinted(other))
+		require.True(t, isWoken(first))
+		require.False(t, isWoken(first))
+		require.False(t, isWoken(second))
+		require.False(t, isWoken(other))
 		leave()
 		synctest.Wait()
 		w.Wake("a")
-		require.True(t, hinted(second))
-		require.False(t, hinted(first))
+		require.True(t, isWoken(second))
+		require.False(t, isWoken(first))
 		require.False(t, w.Listening(), "there is no connection")
 	})
 }
 
 // T60: the wake-up of a waiter that leaves without receiving it goes to the next
 // waiter.
-func TestTrap_T60_HintOfALeavingWaiterIsHandedOn(t *testing.T) {
+func TestTrap_T60_WakeUpOfALeavingWaiterIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := wait(ctx, t, &w, "a"), wait(t.Context(), t, &w, "a")
 		w.Wake("a")
 		leave()
-		require.True(t, hinted(second))
-		require.False(t, hinted(first))
+		require.True(t, isWoken(second))
+		require.False(t, isWoken(first))
 		require.Len(t, w.queues["a"], 1)
 	})
 }
 
 // T93: a waiter that is stuck and receives no wake-up is passed over.
-func TestTrap_T93_WaiterThatTakesNoHintIsPassedOver(t *testing.T) {
+func TestTrap_T93_WaiterThatTakesNoWakeUpIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
 		stuck, second, third := wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a")
 		w.Wake("a")
 		for range 3 {
 			w.Wake("a")
-			require.True(t, hinted(second))
-			require.False(t, hinted(third))
+			require.True(t, isWoken(second))
+			require.False(t, isWoken(third))
 		}
-		require.True(t, hinted(stuck))
-		require.False(t, hinted(stuck), "many hints are one")
+		require.True(t, isWoken(stuck))
+		require.False(t, isWoken(stuck), "many wake-ups are one")
 	})
 }
 
@@ -102,8 +102,8 @@ func TestWaitersLeaveNothing(t *testing.T) {
 	})
 }
 
-// line is a connection to a fake server.
-type line struct {
+// fakeConnection is a connection to a fake server.
+type fakeConnection struct {
 	messages chan string
 	broken   chan struct{}
 	dead     *atomic.Bool // answers no ping
@@ -111,7 +111,7 @@ type line struct {
 	closed   atomic.Bool
 }
 
-func (l *line) Receive(ctx context.Context) (string, error) {
+func (l *fakeConnection) Receive(ctx context.Context) (string, error) {
 	select {
 	case m := <-l.messages:
 		return m, nil
@@ -122,7 +122,7 @@ func (l *line) Receive(ctx context.Context) (string, error) {
 	}
 }
 
-func (l *line) Ping(ctx context.Context) error {
+func (l *fakeConnection) Ping(ctx context.Context) error {
 	l.pings.Add(1)
 	if l.dead.Load() {
 		<-ctx.Done()
@@ -130,7 +130,7 @@ func (l *line) Ping(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (l *line) Close() { l.closed.Store(true) }
+func (l *fakeConnection) Close() { l.closed.Store(true) }
 
 // errClient stands for an error of a client library.
 var errClient = errors.New("E42")
@@ -139,7 +139,7 @@ var errClient = errors.New("E42")
 type server struct {
 	down, dead atomic.Bool
 	dials      atomic.Int64
-	line       *line // the latest
+	conn       *fakeConnection // the latest
 }
 
 func (s *server) connect(ctx context.Context) (Connection, error) {
@@ -150,8 +150,8 @@ func (s *server) connect(ctx context.Context) (Connection, error) {
 	if s.down.Load() {
 		return nil, errClient
 	}
-	s.line = &line{messages: make(chan string), broken: make(chan struct{}), dead: &s.dead}
-	return s.line, nil
+	s.conn = &fakeConnection{messages: make(chan string), broken: make(chan struct{}), dead: &s.dead}
+	return s.conn, nil
 }
 
 func TestMessagesWake(t *testing.T) {
@@ -162,12 +162,12 @@ func TestMessagesWake(t *testing.T) {
 		require.Zero(t, s.dials.Load(), "nobody waits")
 		a, b := wait(t.Context(), t, w, "a"), wait(t.Context(), t, w, "b")
 		require.True(t, w.Listening())
-		s.line.messages <- "a"
-		require.True(t, hinted(a))
-		require.False(t, hinted(b))
+		s.conn.messages <- "a"
+		require.True(t, isWoken(a))
+		require.False(t, isWoken(b))
 		require.EqualValues(t, 1, s.dials.Load())
 		w.Close()
-		require.True(t, s.line.closed.Load())
+		require.True(t, s.conn.closed.Load())
 		require.False(t, w.Listening())
 	})
 }
@@ -181,7 +181,7 @@ func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 		defer w.Close()
 		a, b := wait(t.Context(), t, w, "a"), wait(t.Context(), t, w, "b")
 		s.down.Store(true)
-		first := s.line
+		first := s.conn
 		close(first.broken)
 		synctest.Wait()
 		require.True(t, first.closed.Load())
@@ -189,18 +189,18 @@ func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 		began := time.Now()
 		_, err := w.Wait(t.Context(), "c")
 		require.ErrorIs(t, err, errClient)
-		require.Zero(t, time.Since(began), "told at once")
-		require.False(t, hinted(a))
+		require.Zero(t, time.Since(began), "the error comes at once")
+		require.False(t, isWoken(a))
 
 		time.Sleep(time.Minute)
 		require.InDelta(t, 22, s.dials.Load(), 8, "with pauses that grow up to 5s")
 		s.down.Store(false)
 		time.Sleep(maxPause)
-		require.True(t, hinted(a))
-		require.True(t, hinted(b))
+		require.True(t, isWoken(a))
+		require.True(t, isWoken(b))
 		require.True(t, w.Listening())
-		s.line.messages <- "b"
-		require.True(t, hinted(b))
+		s.conn.messages <- "b"
+		require.True(t, isWoken(b))
 	})
 }
 
@@ -211,16 +211,16 @@ func TestSilentConnectionIsPinged(t *testing.T) {
 		w := &Listener{Connect: s.connect, Silence: time.Minute}
 		defer w.Close()
 		a := wait(t.Context(), t, w, "a")
-		first := s.line
+		first := s.conn
 		time.Sleep(10*time.Minute + time.Second)
 		require.EqualValues(t, 10, first.pings.Load())
-		require.Same(t, first, s.line)
+		require.Same(t, first, s.conn)
 		s.dead.Store(true)
 		time.Sleep(time.Minute + connectTimeout + minPause)
 		synctest.Wait()
-		require.NotSame(t, first, s.line)
+		require.NotSame(t, first, s.conn)
 		require.True(t, first.closed.Load())
-		require.True(t, hinted(a))
+		require.True(t, isWoken(a))
 	})
 }
 
@@ -232,7 +232,7 @@ func TestConnectionEndsWhenNobodyWaits(t *testing.T) {
 		wait(ctx, t, w, "a")
 		leave()
 		time.Sleep(defaultSilence + time.Second)
-		require.True(t, s.line.closed.Load())
+		require.True(t, s.conn.closed.Load())
 		require.False(t, w.Listening())
 		wait(t.Context(), t, w, "a")
 		require.True(t, w.Listening())

@@ -160,13 +160,13 @@ func TestRunThatIsInterruptedLeavesNothingBehind(t *testing.T) {
 
 func TestSendReachesTheParent(t *testing.T) {
 	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
-		told := make(chan struct{})
+		reported := make(chan struct{})
 		go func() {
-			defer close(told)
+			defer close(reported)
 			s.Send(ctx, runner.Report{Kind: "mine"})
 		}()
 		next(ctx, t, s, "mine")
-		<-told
+		<-reported
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		s.Send(ended, runner.Report{Kind: "nobody reads"})

@@ -31,7 +31,7 @@ func TestKeysAreChecked(t *testing.T) {
 				transport := pipe.Transport()
 				defer transport.CloseIdleConnections()
 				_, err := newClient(t, c.account, transport, test.key).read("x", nil)
-				is(t, err, test.status, "")
+				requireStatus(t, err, test.status, "")
 			})
 		})
 	}
@@ -62,10 +62,10 @@ func TestTokensAreCheckedAndMayNotCreateContainers(t *testing.T) {
 			container, err := whole.NewContainer("db", "c")
 			require.NoError(t, err)
 			_, err = container.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("x"), "x", nil)
-			is(t, err, status, "")
+			requireStatus(t, err, status, "")
 			if token == "good" {
 				_, err = whole.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "new"}, nil)
-				is(t, err, 403, "5300")
+				requireStatus(t, err, 403, "5300")
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestTokensAreCheckedAndMayNotCreateContainers(t *testing.T) {
 
 func TestContainersHaveThroughputAndTimeToLive(t *testing.T) {
 	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
-		database, err := c.whole.NewDatabase("new")
+		database, err := c.all.NewDatabase("new")
 		require.NoError(t, err)
 		ttl := int32(-1)
 		properties := azcosmos.ContainerProperties{
@@ -84,13 +84,13 @@ func TestContainersHaveThroughputAndTimeToLive(t *testing.T) {
 			_, err := database.CreateContainer(t.Context(), properties, &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput})
 			return err
 		}
-		is(t, create(), 404, "1003")
-		_, err = c.whole.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "new"}, nil)
+		requireStatus(t, create(), 404, "1003")
+		_, err = c.all.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "new"}, nil)
 		require.NoError(t, err)
-		_, err = c.whole.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "new"}, nil)
-		is(t, err, 409, "")
+		_, err = c.all.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "new"}, nil)
+		requireStatus(t, err, 409, "")
 		require.NoError(t, create())
-		is(t, create(), 409, "")
+		requireStatus(t, create(), 409, "")
 		container, err := database.NewContainer("c")
 		require.NoError(t, err)
 		read, err := container.Read(t.Context(), nil)

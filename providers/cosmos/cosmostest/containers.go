@@ -35,7 +35,7 @@ func (a *Account) newContainer(p properties) *container {
 // readAccount returns the account, which azcosmos reads before any other request.
 func (c *call) readAccount() *reply {
 	region := []map[string]string{{"name": "Region", "databaseAccountEndpoint": "http://" + c.r.Host}}
-	return answered(http.StatusOK, map[string]any{
+	return newReply(http.StatusOK, map[string]any{
 		"id": "fake", "_rid": "fake", "_self": "",
 		"writableLocations": region, "readableLocations": region,
 		"enableMultipleWriteLocations": c.account.manyRegions,
@@ -54,7 +54,7 @@ func (c *call) createDatabase() *reply {
 		return refuse(http.StatusConflict, 0, "the database exists")
 	}
 	c.account.databases[body.ID] = map[string]*container{}
-	return answered(http.StatusCreated, body)
+	return newReply(http.StatusCreated, body)
 }
 
 func (c *call) createContainer() *reply {
@@ -71,7 +71,7 @@ func (c *call) createContainer() *reply {
 	}
 	db[p.ID] = c.account.newContainer(p)
 	db[p.ID].throughput = c.r.Header.Get("x-ms-offer-throughput") + c.r.Header.Get("x-ms-cosmos-offer-autopilot-settings")
-	return answered(http.StatusCreated, p)
+	return newReply(http.StatusCreated, p)
 }
 
-func (c *call) readContainer() *reply { return answered(http.StatusOK, c.container.properties) }
+func (c *call) readContainer() *reply { return newReply(http.StatusOK, c.container.properties) }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// once is a hook that applies a fault to the first write.
-func once(fault cosmostest.Fault) cosmostest.Hook {
+// firstWrite is a hook that applies a fault to the first write.
+func firstWrite(fault cosmostest.Fault) cosmostest.Hook {
 	var spent atomic.Bool
 	return func(op cosmostest.Operation) cosmostest.Fault {
 		if !op.Write() || spent.Swap(true) {
@@ -37,7 +37,7 @@ func TestHooksDecideBeforeAndAfterAnOperationIsApplied(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
-				c.account.Before(once(test.fault))
+				c.account.Before(firstWrite(test.fault))
 				_, err := c.tryCreate("x", "")
 				require.Error(t, err)
 				if test.status != 0 {
@@ -46,13 +46,13 @@ func TestHooksDecideBeforeAndAfterAnOperationIsApplied(t *testing.T) {
 						substatus = "3200"
 						require.ErrorContains(t, err, "429")
 					}
-					is(t, err, test.status, substatus)
+					requireStatus(t, err, test.status, substatus)
 				}
 				_, err = c.read("x", nil)
 				if test.applied {
 					require.NoError(t, err)
 				} else {
-					is(t, err, 404, "")
+					requireStatus(t, err, 404, "")
 				}
 			})
 		})
@@ -70,7 +70,7 @@ func TestDelaysAreOnTheWayThereOrBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
-				c.account.Before(once(test.fault))
+				c.account.Before(firstWrite(test.fault))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				_, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString("x"), []byte(`{"id": "x"}`), nil)

@@ -21,7 +21,7 @@ func (c *call) createItem() *reply {
 	}
 	if stored := c.container.items[c.key(id)]; stored != nil {
 		v := stored.latest()
-		if c.alive(v) || v.fields != nil && c.account.options.ExpiredBlocks {
+		if c.isAlive(v) || v.fields != nil && c.account.options.ExpiredBlocks {
 			return refuse(http.StatusConflict, 0, "an item with this id exists")
 		}
 	}
@@ -52,7 +52,7 @@ func (c *call) deleteItem() *reply {
 // precondition finds the item of a change, and checks If-Match.
 func (c *call) precondition() *reply {
 	stored := c.container.items[c.key(c.op.ID)]
-	if stored == nil || !c.alive(stored.latest()) {
+	if stored == nil || !c.isAlive(stored.latest()) {
 		return refuse(http.StatusNotFound, 0, "no such item")
 	}
 	if etag := c.r.Header.Get("If-Match"); etag != "" && etag != "*" && etag != stored.latest().etag {
@@ -71,10 +71,10 @@ func (c *call) read(which func(*item) version) *reply {
 	if stored := c.container.items[c.key(c.op.ID)]; stored != nil {
 		v = which(stored)
 	}
-	if !c.alive(v) {
+	if !c.isAlive(v) {
 		return refuse(http.StatusNotFound, 0, "no such item")
 	}
-	r := answered(http.StatusOK, v.fields)
+	r := newReply(http.StatusOK, v.fields)
 	r.header.Set("etag", v.etag)
 	return r
 }
@@ -94,7 +94,7 @@ func (c *call) item() (fields map[string]any, id string, bad *reply) {
 		return nil, "", refuse(http.StatusBadRequest, 0, "no id, or an invalid id")
 	}
 	if ttl, ok := fields["ttl"]; ok {
-		if seconds, ok := whole(ttl); !ok || seconds != -1 && seconds <= 0 {
+		if seconds, ok := integerOf(ttl); !ok || seconds != -1 && seconds <= 0 {
 			return nil, "", refuse(http.StatusBadRequest, 0, "ttl has to be -1 or a positive number")
 		}
 	}
@@ -104,8 +104,8 @@ func (c *call) item() (fields map[string]any, id string, bad *reply) {
 	return fields, id, nil
 }
 
-// whole returns the value of a field that is a whole number.
-func whole(field any) (n int64, ok bool) {
+// integerOf returns the value of a field that is a whole number.
+func integerOf(field any) (n int64, ok bool) {
 	number, ok := field.(json.Number)
 	n, err := number.Int64()
 	return n, ok && err == nil

@@ -26,7 +26,7 @@ type client struct {
 	*azcosmos.ContainerClient
 	t       *testing.T
 	account *cosmostest.Account
-	whole   *azcosmos.Client
+	all     *azcosmos.Client
 }
 
 // inBubble runs a test against an account with a container of the given path.
@@ -54,7 +54,7 @@ func newClient(t *testing.T, account *cosmostest.Account, transport *http.Transp
 	require.NoError(t, err)
 	container, err := whole.NewContainer("db", "c")
 	require.NoError(t, err)
-	return &client{ContainerClient: container, t: t, account: account, whole: whole}
+	return &client{ContainerClient: container, t: t, account: account, all: whole}
 }
 
 func options(transport *http.Transport) *azcosmos.ClientOptions {
@@ -90,8 +90,8 @@ func field(t *testing.T, r azcosmos.ItemResponse, name string) any {
 	return fields[name]
 }
 
-// is checks that an error is an answer with a status and substatus.
-func is(t *testing.T, err error, status int, substatus string) {
+// requireStatus checks that an error is an answer with a status and substatus.
+func requireStatus(t *testing.T, err error, status int, substatus string) {
 	t.Helper()
 	var answer *azcore.ResponseError
 	require.ErrorAs(t, err, &answer)
@@ -106,13 +106,13 @@ func TestItemsAreCreatedOnceAndReplacedUnderTheirETag(t *testing.T) {
 		require.True(t, strings.HasPrefix(string(first.ETag), `"`) && strings.HasSuffix(string(first.ETag), `"`), "quoted: %s", first.ETag)
 		require.Empty(t, first.Value, "azcosmos asks for no content")
 		_, err := c.tryCreate("a b'c", "")
-		is(t, err, 409, "")
+		requireStatus(t, err, 409, "")
 		time.Sleep(2500 * time.Millisecond)
 		second, err := c.replace("a b'c", `, "n": 2`, first.ETag)
 		require.NoError(t, err)
 		require.NotEqual(t, first.ETag, second.ETag)
 		_, err = c.replace("a b'c", `, "n": 3`, first.ETag)
-		is(t, err, 412, "")
+		requireStatus(t, err, 412, "")
 		_, err = c.replace("a b'c", `, "n": 4`, "*")
 		require.NoError(t, err)
 		read, err := c.read("a b'c", nil)
@@ -129,25 +129,25 @@ func TestItemsAreCreatedOnceAndReplacedUnderTheirETag(t *testing.T) {
 func TestWhatIsNotThere(t *testing.T) {
 	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		_, err := c.read("x", nil)
-		is(t, err, 404, "")
+		requireStatus(t, err, 404, "")
 		_, err = c.replace("x", "", "*")
-		is(t, err, 404, "")
+		requireStatus(t, err, 404, "")
 		etag := c.create("x", "").ETag
 		remove := func(etag azcore.ETag) error {
 			_, err := c.DeleteItem(t.Context(), azcosmos.NewPartitionKeyString("x"), "x", &azcosmos.ItemOptions{IfMatchEtag: &etag})
 			return err
 		}
-		is(t, remove(`"other"`), 412, "")
+		requireStatus(t, remove(`"other"`), 412, "")
 		require.NoError(t, remove(etag))
-		is(t, remove("*"), 404, "")
+		requireStatus(t, remove("*"), 404, "")
 		c.create("x", "")
 		c.account.DropContainer("db", "c")
 		_, err = c.read("x", nil)
-		is(t, err, 404, "1003")
+		requireStatus(t, err, 404, "1003")
 		_, err = c.tryCreate("x", "")
-		is(t, err, 404, "1003")
+		requireStatus(t, err, 404, "1003")
 		_, err = c.Read(t.Context(), nil)
-		is(t, err, 404, "")
+		requireStatus(t, err, 404, "")
 	})
 }
 
@@ -159,13 +159,13 @@ func TestItemsAreHeldAgainstTheRules(t *testing.T) {
 		}
 		require.NoError(t, create("p", `{"id": "a", "pk": {"of": "p"}}`))
 		require.NoError(t, create("q", `{"id": "a", "pk": {"of": "q"}}`), "another partition")
-		is(t, create("q", `{"id": "b", "pk": {"of": "p"}}`), 400, "1001")
-		is(t, create("p", `{"id": "b"}`), 400, "1001")
-		is(t, create("p", `{"pk": {"of": "p"}}`), 400, "")
-		is(t, create("p", `{"id": "a/b", "pk": {"of": "p"}}`), 400, "")
-		is(t, create("p", `{"id": "b", "ttl": 0, "pk": {"of": "p"}}`), 400, "")
-		is(t, create("p", `no JSON`), 400, "")
-		is(t, create("p", `{"id": "b", "pk": {"of": "p"}, "long": "`+strings.Repeat("x", 2<<20)+`"}`), 413, "")
+		requireStatus(t, create("q", `{"id": "b", "pk": {"of": "p"}}`), 400, "1001")
+		requireStatus(t, create("p", `{"id": "b"}`), 400, "1001")
+		requireStatus(t, create("p", `{"pk": {"of": "p"}}`), 400, "")
+		requireStatus(t, create("p", `{"id": "a/b", "pk": {"of": "p"}}`), 400, "")
+		requireStatus(t, create("p", `{"id": "b", "ttl": 0, "pk": {"of": "p"}}`), 400, "")
+		requireStatus(t, create("p", `no JSON`), 400, "")
+		requireStatus(t, create("p", `{"id": "b", "pk": {"of": "p"}, "long": "`+strings.Repeat("x", 2<<20)+`"}`), 413, "")
 	})
 }
 
@@ -196,14 +196,14 @@ func TestTimeToLive(t *testing.T) {
 				}
 				for _, id := range step.gone {
 					_, err := c.read(id, nil)
-					is(t, err, 404, "")
+					requireStatus(t, err, 404, "")
 					_, err = c.replace(id, "", "*")
-					is(t, err, 404, "")
+					requireStatus(t, err, 404, "")
 				}
 			}
 			_, err = c.tryCreate("own", "")
 			if blocks {
-				is(t, err, 409, "")
+				requireStatus(t, err, 409, "")
 			} else {
 				require.NoError(t, err)
 			}
@@ -235,14 +235,14 @@ func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing
 		}
 		c.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Stale: true, Lag: 3} })
 		_, err = c.read("x", nil)
-		is(t, err, 404, "")
+		requireStatus(t, err, 404, "")
 		c.account.Before(nil)
 		future := "0:-1#99999"
 		_, err = c.read("x", &azcosmos.ItemOptions{SessionToken: &future})
-		is(t, err, 404, "1002")
+		requireStatus(t, err, 404, "1002")
 		c.account.AddContainer("db", "c", "/id") // created again
 		_, err = c.read("x", &azcosmos.ItemOptions{SessionToken: second.SessionToken})
-		is(t, err, 404, "1002")
+		requireStatus(t, err, 404, "1002")
 	})
 }
 
@@ -270,6 +270,6 @@ func TestQueriesComeInPages(t *testing.T) {
 		require.Equal(t, []string{"a1"}, ask("SELECT * FROM c WHERE STARTSWITH(c.id, @p) AND c.n < @n", 9, prefix, azcosmos.QueryParameter{Name: "@n", Value: 2}))
 		pager := c.NewQueryItemsPager("SELECT * FROM c ORDER BY c.n", azcosmos.NewPartitionKey(), nil)
 		_, err := pager.NextPage(t.Context())
-		is(t, err, 400, "")
+		requireStatus(t, err, 400, "")
 	})
 }

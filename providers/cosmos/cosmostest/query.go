@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// known is the form of supported queries.
-var known = regexp.MustCompile(`^SELECT \* FROM c WHERE STARTSWITH\(c\.id, (@[a-z]+)\)(?: AND c\.([a-z_]+) < (@[a-z]+))?$`)
+// supportedQuery is the form of supported queries.
+var supportedQuery = regexp.MustCompile(`^SELECT \* FROM c WHERE STARTSWITH\(c\.id, (@[a-z]+)\)(?: AND c\.([a-z_]+) < (@[a-z]+))?$`)
 
 // condition is the condition of a query: an item's ID begins with prefix, and its
 // field, if any, is below a number.
@@ -37,7 +37,7 @@ func (c *call) queryItems() *reply {
 		return refuse(http.StatusBadRequest, 0, "a bad continuation")
 	}
 	documents, next := c.page(wanted, string(after), limit)
-	r := answered(http.StatusOK, map[string]any{"_rid": "rid", "Documents": documents, "_count": len(documents)})
+	r := newReply(http.StatusOK, map[string]any{"_rid": "rid", "Documents": documents, "_count": len(documents)})
 	if next != "" {
 		r.header.Set("x-ms-continuation", base64.StdEncoding.EncodeToString([]byte(next)))
 	}
@@ -57,7 +57,7 @@ func (c *call) page(wanted condition, after string, limit int) (documents []any,
 		if len(documents) == limit || n == 4*limit+100 {
 			return documents, keys[n-1]
 		}
-		if v := c.container.items[key].latest(); c.alive(v) && wanted.meets(v.fields) {
+		if v := c.container.items[key].latest(); c.isAlive(v) && wanted.matches(v.fields) {
 			documents = append(documents, v.fields)
 		}
 	}
@@ -73,7 +73,7 @@ func parseQuery(body []byte) (wanted condition, ok bool) {
 		} `json:"parameters"`
 	}
 	err := json.Unmarshal(body, &q)
-	parts := known.FindStringSubmatch(q.Text)
+	parts := supportedQuery.FindStringSubmatch(q.Text)
 	if err != nil || parts == nil {
 		return condition{}, false
 	}
@@ -88,7 +88,7 @@ func parseQuery(body []byte) (wanted condition, ok bool) {
 	return wanted, ok
 }
 
-func (c condition) meets(fields map[string]any) bool {
+func (c condition) matches(fields map[string]any) bool {
 	if !strings.HasPrefix(fields["id"].(string), c.prefix) {
 		return false
 	}

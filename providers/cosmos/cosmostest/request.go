@@ -47,12 +47,12 @@ type reply struct {
 	body   any // encoded as JSON; nil for no body
 }
 
-func answered(status int, body any) *reply {
+func newReply(status int, body any) *reply {
 	return &reply{status: status, header: http.Header{}, body: body}
 }
 
 func refuse(status, substatus int, why string) *reply {
-	r := answered(status, map[string]string{"code": http.StatusText(status), "message": why})
+	r := newReply(status, map[string]string{"code": http.StatusText(status), "message": why})
 	if substatus != 0 {
 		r.header.Set("x-ms-substatus", strconv.Itoa(substatus))
 	}
@@ -94,7 +94,7 @@ func (c *call) apply(fault Fault) *reply {
 	}
 	var answer *reply
 	if fault.Stale && c.op.Verb == ReadItem {
-		answer = c.read(func(i *item) version { return i.behind(max(1, fault.Lag), c.sessionLSN()) })
+		answer = c.read(func(i *item) version { return i.staleVersion(max(1, fault.Lag), c.sessionLSN()) })
 	} else {
 		answer = c.handle(c)
 	}

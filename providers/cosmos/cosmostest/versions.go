@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// versionsKept is the number of an item's versions that a lagging replica may show.
-const versionsKept = 4
+// maxVersions is the number of an item's versions that a lagging replica may show.
+const maxVersions = 4
 
 // item is the stored state of an ID, with the latest version last.
 type item struct {
@@ -26,9 +26,9 @@ type version struct {
 
 func (i *item) latest() version { return i.versions[len(i.versions)-1] }
 
-// behind returns the version of a lagging replica, which lacks the last writes but has
+// staleVersion returns the version of a lagging replica, which lacks the last writes but has
 // the writes of the session.
-func (i *item) behind(lag int, seen int64) version {
+func (i *item) staleVersion(lag int, seen int64) version {
 	var v version // before the first write: no item
 	for n, shown := range i.versions {
 		if n < len(i.versions)-lag || shown.lsn <= seen {
@@ -44,7 +44,7 @@ func (c *call) write(status int, id string, fields map[string]any) *reply {
 	a := c.account
 	a.lsn++
 	v := version{fields: fields, lsn: a.lsn, ts: a.options.Now().Add(a.options.ReplicaSkew).Unix()}
-	r := answered(status, nil)
+	r := newReply(status, nil)
 	if fields != nil {
 		v.etag = fmt.Sprintf(`"%08x-0000-0d00-0000-%012x"`, v.lsn, v.ts)
 		fields["_etag"], fields["_ts"], fields["_rid"] = v.etag, json.Number(strconv.FormatInt(v.ts, 10)), "rid"
@@ -57,14 +57,14 @@ func (c *call) write(status int, id string, fields map[string]any) *reply {
 		c.container.items[c.key(id)] = stored
 	}
 	stored.versions = append(stored.versions, v)
-	stored.versions = stored.versions[max(0, len(stored.versions)-versionsKept):]
+	stored.versions = stored.versions[max(0, len(stored.versions)-maxVersions):]
 	return r
 }
 
-// alive reports whether a version can be read: it was not deleted, and its time to live
+// isAlive reports whether a version can be read: it was not deleted, and its time to live
 // is not over. The item's own time to live overrides the container's, and has no effect
 // if the container's is not set.
-func (c *call) alive(v version) bool {
+func (c *call) isAlive(v version) bool {
 	if v.fields == nil {
 		return false
 	}
@@ -72,7 +72,7 @@ func (c *call) alive(v version) bool {
 		return true
 	}
 	ttl := int64(*c.container.properties.DefaultTTL)
-	if own, ok := whole(v.fields["ttl"]); ok {
+	if own, ok := integerOf(v.fields["ttl"]); ok {
 		ttl = own
 	}
 	return ttl <= 0 || c.account.options.Now().Before(time.Unix(v.ts+ttl, 0))

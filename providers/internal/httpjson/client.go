@@ -21,14 +21,14 @@ import (
 
 // Client sends requests to one service. It is safe for concurrent use.
 type Client struct {
-	// Places bounds the requests in flight, by its capacity. nil means no bound. Set it
+	// Slots bounds the requests in flight, by its capacity. nil means no bound. Set it
 	// before the first call.
-	Places chan struct{}
-	// Service names the service in errors, as in "Consul". Ours reports whether an answer that is
+	Slots chan struct{}
+	// Service names the service in errors, as in "Consul". HasMark reports whether an answer that is
 	// not 2xx has the service's mark; Marked checks the 2xx answers. Without the mark an answer
 	// becomes an *httpguard.ForeignError. Set both before the first call.
 	Service string
-	Ours    func(response *http.Response, body []byte) bool
+	HasMark func(response *http.Response, body []byte) bool
 
 	base      string
 	authorize func(*http.Request) error
@@ -99,7 +99,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 	}
 	answer := httpguard.Body(response)
 	if response.StatusCode/100 != 2 {
-		if c.Ours != nil && !c.Ours(response, answer) {
+		if c.HasMark != nil && !c.HasMark(response, answer) {
 			return nil, httpguard.Foreign(c.Service, response, answer)
 		}
 		return response.Header, &StatusError{response.StatusCode, response.Header, answer, response}
@@ -113,11 +113,11 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 
 var errBusy = providerkit.NotInTime("not sent, since earlier requests have used up three quarters of its time")
 
-// place waits for a place, for three quarters of the request's time. A slow service may
+// acquireSlot waits for a place, for three quarters of the request's time. A slow service may
 // still be working on a later request when the request is cut off. Then the work is wasted,
 // the connection is closed, and a new connection costs the service more than the request.
-func (c *Client) place(ctx context.Context) (leave func(), err error) {
-	if c.Places == nil {
+func (c *Client) acquireSlot(ctx context.Context) (leave func(), err error) {
+	if c.Slots == nil {
 		return func() {}, nil
 	}
 	wait := ctx
@@ -127,8 +127,8 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 		defer cancel()
 	}
 	select {
-	case c.Places <- struct{}{}:
-		return func() { <-c.Places }, nil
+	case c.Slots <- struct{}{}:
+		return func() { <-c.Slots }, nil
 	case <-wait.Done():
 		if ended := ctx.Err(); ended != nil {
 			return nil, providerkit.MarkNotApplied(fmt.Errorf("%w: not sent: %w", abstractions.ErrUnavailable, ended))
@@ -138,7 +138,7 @@ func (c *Client) place(ctx context.Context) (leave func(), err error) {
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, text []byte) (*http.Response, error) {
-	leave, err := c.place(ctx)
+	leave, err := c.acquireSlot(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A call whose context ends also ends at the server, and its error does not contain the
 // context's cause.
-func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
+func TestTrap_T88_OwnEndIsReportedWithoutItsCause(t *testing.T) {
 	users, wire := faulttest.NewWire(http.DefaultTransport)
 	*wire = func(req *http.Request, send faulttest.Sender) (*http.Response, error) {
 		response, err := send(req)
-		require.Equal(t, context.Canceled, context.Cause(req.Context()), "others may be told it")
+		require.Equal(t, context.Canceled, context.Cause(req.Context()), "other requests may get it")
 		return response, err
 	}
 	for _, client := range []*http.Client{nil, users} {
@@ -53,7 +53,7 @@ func TestTrap_T88_OwnEndIsToldWithoutItsCause(t *testing.T) {
 // it was not applied.
 func TestAWaitForAPlaceEndsWithItsContext(t *testing.T) {
 	c := New("http://127.0.0.1:1", nil, nil)
-	c.Places = make(chan struct{})
+	c.Slots = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.Do(ctx, http.MethodGet, "/", nil, nil, nil)

@@ -49,13 +49,13 @@ func (r *Row) Settle(id string) {
 	r.Unsettled = r.Ends.OtherBoot(r.At)
 	r.SetLeft(r.Ends.Left(r.At))
 	if r.Unsettled && r.seen != 0 {
-		r.settleAgain()
+		r.settleClockStep()
 	}
 }
 
-// settleAgain handles a row that has more time left than its TTL. If it was written after the read began, no clock has gone back,
+// settleClockStep handles a row that has more time left than its TTL. If it was written after the read began, no clock has gone back,
 // and its deadline stays.
-func (r *Row) settleAgain() {
+func (r *Row) settleClockStep() {
 	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false
 	if r.SetLeft(r.Ends.Left(hostclock.Time{Wall: late})); r.Unsettled {
@@ -65,18 +65,18 @@ func (r *Row) settleAgain() {
 	}
 }
 
-// kept reports whether a free name is reserved for its first waiter, and for how long.
-func (r *Row) kept() (left time.Duration, ok bool) {
+// reservation reports whether a free name is reserved for its first waiter, and for how long.
+func (r *Row) reservation() (left time.Duration, ok bool) {
 	if r.ID != "" || r.waiters == "" || r.Ends.Wall == 0 || r.Ends.OtherBoot(r.At) {
 		return 0, false
 	}
 	left = r.Ends.Left(r.At)
-	return left, left > 0 && left < longestTurn
+	return left, left > 0 && left < maxReservation
 }
 
-// longestTurn is longer than any reservation. A longer time left means that the clock was set
+// maxReservation is longer than any reservation. A longer time left means that the clock was set
 // back after the row was written.
-const longestTurn = time.Minute
+const maxReservation = time.Minute
 
 // Encode fills in the columns that a rule has changed, and returns the row's previous version.
 func (r *Row) Encode() (before int64) {

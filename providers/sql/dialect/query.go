@@ -53,7 +53,7 @@ func Run(ctx context.Context, on Statements, statement string, args ...any) erro
 // Limited runs a limited number of statements at a time, in the order of their arrival.
 type Limited struct {
 	Statements
-	places *semaphore.Weighted
+	slots *semaphore.Weighted
 }
 
 // LimitedTo reserves one of the connections for renewals, which bypass the limit. So acquires that wait for row locks, or come
@@ -67,10 +67,10 @@ func LimitedTo(connections int, on Statements) Limited {
 }
 
 func (l Limited) Query(ctx context.Context, statement string, args []any, each func(Scan) error) error {
-	if err := l.places.Acquire(ctx, 1); err != nil {
+	if err := l.slots.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer l.places.Release(1)
+	defer l.slots.Release(1)
 	return l.Statements.Query(ctx, statement, args, each)
 }
 

@@ -11,16 +11,16 @@ func TestPoolLimitLeavesOneConnection(t *testing.T) {
 	var none statementsOfNobody
 	for connections, most := range map[int]int64{0: 1 << 40, 1: 1 << 40, 2: 1, 7: 6} {
 		l := LimitedTo(connections, none)
-		require.True(t, l.places.TryAcquire(most))
+		require.True(t, l.slots.TryAcquire(most))
 		if most > 6 {
 			continue
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, Run(ctx, l, ""), context.Canceled)
-		l.places.Release(1)
+		l.slots.Release(1)
 		require.NoError(t, Run(t.Context(), l, ""))
-		require.True(t, l.places.TryAcquire(1), "it was given back")
+		require.True(t, l.slots.TryAcquire(1), "it was given back")
 	}
 }
 

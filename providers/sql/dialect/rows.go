@@ -63,9 +63,9 @@ func (w *Wakeups) admit(r *Row, op *Op) providerkit.Change {
 	free, before := r.ID == "", r.Record
 	waiter := WaiterOf(op.ID)
 	head, _ := r.waiters.Head()
-	left, kept := r.kept()
+	left, reserved := r.reservation()
 	c := op.Rule(&r.Record)
-	if c.Write && kept && head != waiter {
+	if c.Write && reserved && head != waiter {
 		r.Record = before
 		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
 	}
@@ -118,8 +118,8 @@ func (s *RowStore) Decide(r *Row, rule func(*Row) providerkit.Change) (done Appl
 // Dequeue removes a claim from a name's queue. If it was the claim's turn, the turn passes to the next waiter.
 func (s *RowStore) Dequeue(ctx context.Context, name, waiter string) error {
 	_, err := s.in.Change(ctx, name, "", func(r *Row) providerkit.Change {
-		_, kept := r.kept()
-		return r.waiters.leave(waiter, kept)
+		_, reserved := r.reservation()
+		return r.waiters.leave(waiter, reserved)
 	})
 	return err
 }
@@ -173,7 +173,7 @@ func (s *RowStore) List(ctx context.Context, req abstractions.ListRequest, limit
 // Waiting lists the waiters. It leaves out a first waiter that has missed its turn, and waiters whose process is gone.
 func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
 	r, err := s.Find(ctx, s.in, name, "", s.Clock())
-	if _, kept := r.kept(); r.ID == "" && r.Ends.Wall != 0 && !kept {
+	if _, reserved := r.reservation(); r.ID == "" && r.Ends.Wall != 0 && !reserved {
 		r.waiters = r.waiters.Rest()
 	}
 	return r.waiters.list(r.Now, s.in.Lives), err
@@ -191,8 +191,8 @@ func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err
 		if r == nil { // the name is new
 			r = &Row{}
 		}
-		_, kept := r.kept()
-		if head, _ := r.waiters.Head(); !r.Held() && (!kept || head == w.ID) {
+		_, reserved := r.reservation()
+		if head, _ := r.waiters.Head(); !r.Held() && (!reserved || head == w.ID) {
 			waiters = append(waiters, w.ID)
 		}
 	}

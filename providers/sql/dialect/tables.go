@@ -61,7 +61,7 @@ func (t *Tables) Name(suffix string) string {
 
 // Installed returns the version of our tables, or 0 without tables.
 func (t *Tables) Installed(ctx context.Context, on Statements) (version int, err error) {
-	there, err := t.there(ctx, on, SchemaSuffix)
+	there, err := t.exists(ctx, on, SchemaSuffix)
 	if err != nil || !there {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func (t *Tables) Installed(ctx context.Context, on Statements) (version int, err
 	return version, err
 }
 
-func (t *Tables) there(ctx context.Context, on Statements, suffix string) (there bool, err error) {
+func (t *Tables) exists(ctx context.Context, on Statements, suffix string) (there bool, err error) {
 	args := []any{t.Table + suffix}
 	if t.Schema != "" {
 		args = append(args, t.Schema)
@@ -105,12 +105,12 @@ func (t *Tables) Install(ctx context.Context, on Statements, create []string) er
 	case found > 0:
 		return runAll(ctx, on, t.Pending(found))
 	}
-	begun, err := t.there(ctx, on, SchemaSuffix) // an earlier Install may have been cut off, where each statement is a transaction
+	begun, err := t.exists(ctx, on, SchemaSuffix) // an earlier Install may have been cut off, where each statement is a transaction
 	if err != nil {
 		return err
 	}
 	for _, suffix := range t.Suffixes {
-		if there, err := t.there(ctx, on, suffix); err != nil {
+		if there, err := t.exists(ctx, on, suffix); err != nil {
 			return err
 		} else if there && !begun {
 			table := strings.TrimPrefix(t.Schema+"."+t.Table+suffix, ".")

@@ -52,9 +52,9 @@ func (q WaitList) list(now time.Time, lives func(channel string) bool) (list []a
 }
 
 // leave removes a waiter from the queue. If the name is kept for that waiter, the turn passes to the next waiter.
-func (q *WaitList) leave(waiter string, kept bool) (c providerkit.Change) {
+func (q *WaitList) leave(waiter string, reserved bool) (c providerkit.Change) {
 	head, _ := q.Head()
-	turn := kept && head == waiter
+	turn := reserved && head == waiter
 	*q, c.Write = q.Without(waiter)
 	c.Deadline, c.Wake = turn, turn
 	return c

@@ -25,11 +25,11 @@ const (
 	channelBytes = HashBytes
 )
 
-// unheard is the channel of waiters that poll.
-var unheard [channelBytes]byte
+// pollChannel is the channel of waiters that poll.
+var pollChannel [channelBytes]byte
 
 // Polled is the stored channel of waiters that poll.
-var Polled = hex.EncodeToString(unheard[:])
+var Polled = hex.EncodeToString(pollChannel[:])
 
 // Wakeups has the waiting claims of this provider, by name. A statement that frees a name
 // notifies the process of the head waiter.
@@ -88,7 +88,7 @@ func (w *Wakeups) ChannelOf(id string) []byte {
 	case !joins:
 		return nil
 	case w.Polls.Load():
-		return unheard[:]
+		return pollChannel[:]
 	}
 	return w.ChannelBytes
 }
@@ -110,8 +110,8 @@ func (w *Wakeups) Message(text string) (now string) {
 
 // Bounds of the pause between two requests of a poller. The longest is well within a reservation.
 const (
-	turnsLeast = 5 * time.Millisecond
-	turnsMost  = 80 * time.Millisecond
+	minTurnPause = 5 * time.Millisecond
+	maxTurnPause = 80 * time.Millisecond
 )
 
 // poller replaces a listener. One query returns the turns of all waiters of a provider.
@@ -124,7 +124,7 @@ type poller struct {
 
 func (p *poller) Receive(ctx context.Context) (id string, err error) {
 	for len(p.found) == 0 {
-		p.pause = min(max(turnsLeast, p.pause*3/2), turnsMost)
+		p.pause = min(max(minTurnPause, p.pause*3/2), maxTurnPause)
 		if !Pause(ctx, p.pause) {
 			return "", ctx.Err()
 		}

@@ -29,7 +29,7 @@ func (m *backend) Renewing(wait bool) dialect.Statements {
 	if wait {
 		return m.db
 	}
-	return withoutWaiting{m.db}
+	return noWait{m.db}
 }
 
 // Write implements dialect.ServerDialect.

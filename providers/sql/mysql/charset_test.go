@@ -64,7 +64,7 @@ func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T
 		config.MultiStatements = true
 		connector, err := mysql.NewConnector(config)
 		require.NoError(t, err)
-		p, err := Open(bounded(t), Options{Connector: overriding{connector, set}, MaxConns: 2})
+		p, err := Open(bounded(t), Options{Connector: overridingConnector{connector, set}, MaxConns: 2})
 		require.NoError(t, err)
 		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp, set)
@@ -73,27 +73,27 @@ func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T
 	}
 }
 
-// overriding is a connector whose sessions run another statement after each statement without
+// overridingConnector is a connector whose sessions run another statement after each statement without
 // parameters.
-type overriding struct {
+type overridingConnector struct {
 	driver.Connector
 	statement string
 }
 
-func (o overriding) Connect(ctx context.Context) (driver.Conn, error) {
+func (o overridingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := o.Connector.Connect(ctx)
-	return overridden{conn, o.statement}, err
+	return overridingConn{conn, o.statement}, err
 }
 
-type overridden struct {
+type overridingConn struct {
 	driver.Conn
 	statement string
 }
 
-func (o overridden) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Result, error) {
+func (o overridingConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Result, error) {
 	return o.Conn.(driver.ExecerContext).ExecContext(ctx, statement+"; "+o.statement, args)
 }
 
-func (o overridden) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+func (o overridingConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
 	return o.Conn.(driver.QueryerContext).QueryContext(ctx, statement, args)
 }

@@ -47,7 +47,7 @@ func TestConformance_mariadb(t *testing.T) {
 					of(p).exec(t, "UPDATE lease SET token = token + 3600000000, version = version + 1 WHERE name = ?", name)
 				},
 				Remembers:   64,
-				Unreachable: silent,
+				Unreachable: silentProvider,
 			})
 		})
 	}

@@ -32,13 +32,13 @@ const deadlocks = 20
 // ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	for dead, locked := 0, 0; ; {
-		err := d.once(ctx, statement, args, each)
+		err := d.queryOnce(ctx, statement, args, each)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, sqldriver.ErrBadConn) && dead <= d.size:
 			dead++
-		case deadlocked(errorNumber(err)) && locked < deadlocks && ctx.Err() == nil:
+		case isDeadlock(errorNumber(err)) && locked < deadlocks && ctx.Err() == nil:
 			locked++
 		default:
 			if verdict(err).Close {
@@ -49,7 +49,7 @@ func (d database) Query(ctx context.Context, statement string, args []any, each 
 	}
 }
 
-func (d database) once(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+func (d database) queryOnce(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {
 		return err
@@ -62,9 +62,9 @@ func (d database) once(ctx context.Context, statement string, args []any, each f
 	return err
 }
 
-// withoutWaiting runs statements that fail if another transaction has locked a row.
-type withoutWaiting struct{ database }
+// noWait runs statements that fail if another transaction has locked a row.
+type noWait struct{ database }
 
-func (d withoutWaiting) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+func (d noWait) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	return d.database.Query(ctx, withoutWait(statement), args, each)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own starts a server for one test, with a database and a user who has rights on this database alone.
-func own(t *testing.T, flags ...string) (root, app *bed) {
+// startServer starts a server for one test, with a database and a user who has rights on this database alone.
+func startServer(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
 	root.exec(t, "CREATE USER app@'%' IDENTIFIED BY 'geheim'")
@@ -39,7 +39,7 @@ func (b *bed) openWithout(t *testing.T) *Provider {
 // T150: a read-only server refuses requests, and the error names the reason. Each attempt costs one connection, not
 // hundreds.
 func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
-	root, app := own(t)
+	root, app := startServer(t)
 	p := app.open(t)
 	claim, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 
 // T157: one error number of the server (1290) stands for many options. A permanent option is not retried.
 func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
-	_, app := own(t, "--enforce-storage-engine=Aria")
+	_, app := startServer(t, "--enforce-storage-engine=Aria")
 	_, err := OpenURL(bounded(t), app.url+"?create=true")
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.NotErrorIs(t, err, abstractions.ErrThrottled)
@@ -100,7 +100,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 
 // T156: an account that may not log in is denied, and causes no endless wait.
 func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
-	root, app := own(t)
+	root, app := startServer(t)
 	root.open(t)
 	for _, change := range []string{"ACCOUNT LOCK", "ACCOUNT UNLOCK PASSWORD EXPIRE", "IDENTIFIED BY 'another'"} {
 		root.exec(t, "ALTER USER app@'%' "+change)
@@ -111,7 +111,7 @@ func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	_, err := app.openWithout(t).Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied, "TLS")
 	for _, ended := range []error{mysql.ErrNoTLS, mysql.ErrUnknownPlugin, mysql.ErrCleartextPassword, mysql.ErrOldPassword, mysql.ErrNativePassword} {
-		p, err := Open(bounded(t), Options{Connector: refusing{ended}, MaxConns: 2})
+		p, err := Open(bounded(t), Options{Connector: failingConnector{ended}, MaxConns: 2})
 		require.NoError(t, err)
 		_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrDenied, ended)
@@ -119,19 +119,19 @@ func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	}
 }
 
-// refusing is a connector whose Connect fails.
-type refusing struct{ err error }
+// failingConnector is a connector whose Connect fails.
+type failingConnector struct{ err error }
 
-func (r refusing) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
-func (refusing) Driver() driver.Driver                          { return mysql.MySQLDriver{} }
+func (r failingConnector) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
+func (failingConnector) Driver() driver.Driver                          { return mysql.MySQLDriver{} }
 
-// rewritten is a connection that changes statements, or answers without the server.
-type rewritten struct {
+// rewritingConn is a connection that changes statements, or answers without the server.
+type rewritingConn struct {
 	conn
 	rewrite func(statement string) (string, error)
 }
 
-func (c rewritten) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+func (c rewritingConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
 	statement, err := c.rewrite(statement)
 	if err != nil {
 		return nil, err
@@ -139,25 +139,25 @@ func (c rewritten) QueryContext(ctx context.Context, statement string, args []dr
 	return c.conn.QueryContext(ctx, statement, args)
 }
 
-type rewriting struct {
+type rewritingConnector struct {
 	driver.Connector
 	rewrite func(statement string) (string, error)
 }
 
-func (c rewriting) Connect(ctx context.Context) (driver.Conn, error) {
+func (c rewritingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	made, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return rewritten{made.(conn), c.rewrite}, nil
+	return rewritingConn{made.(conn), c.rewrite}, nil
 }
 
-func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, error)) *Provider {
+func (b *bed) openRewriting(t *testing.T, rewrite func(statement string) (string, error)) *Provider {
 	config := b.config.Clone()
 	config.MultiStatements = true
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
-	p, err := Open(bounded(t), Options{MaxConns: 4, Connector: rewriting{connector, rewrite}})
+	p, err := Open(bounded(t), Options{MaxConns: 4, Connector: rewritingConnector{connector, rewrite}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
@@ -165,9 +165,9 @@ func (b *bed) rewriting(t *testing.T, rewrite func(statement string) (string, er
 
 // T158: MySQL 8 refuses innodb_lock_wait_timeout = 0 (1231), as MariaDB refuses a wait_timeout of 0. A batch of renewals works on both.
 func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
-	b, _ := own(t, "--version=8.0.36")
+	b, _ := startServer(t, "--version=8.0.36")
 	b.open(t)
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		return strings.ReplaceAll(statement, "innodb_lock_wait_timeout", "wait_timeout"), nil
 	})
 	var batch []abstractions.RenewRequest
@@ -185,11 +185,11 @@ func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 
 // T159: a server with safe updates refuses updates without a key, but no batch of the provider.
 func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
-	root, app := own(t)
+	root, app := startServer(t)
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
 	p := app.open(t)
 	var statements atomic.Int64
-	counting := root.rewriting(t, func(statement string) (string, error) { statements.Add(1); return statement, nil })
+	counting := root.openRewriting(t, func(statement string) (string, error) { statements.Add(1); return statement, nil })
 	var batch []abstractions.RenewRequest
 	for _, name := range []string{"a", "b", "c", "d"} {
 		claim, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
@@ -215,7 +215,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)
 	var dead atomic.Int64
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		if strings.Contains(statement, "DELETE") || strings.Contains(statement, "INSERT") || strings.Contains(statement, "UPDATE") {
 			if dead.Add(1)%3 != 0 {
 				return "", &mysql.MySQLError{Number: 1213, Message: "Deadlock found when trying to get lock; try restarting transaction"}
@@ -231,7 +231,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, swept)
 
-	always := b.rewriting(t, func(string) (string, error) { return "", &mysql.MySQLError{Number: 1213} })
+	always := b.openRewriting(t, func(string) (string, error) { return "", &mysql.MySQLError{Number: 1213} })
 	_, err = always.Acquire(bounded(t), claimOf("m", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
 }
@@ -243,7 +243,7 @@ func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
 	b.exec(t, "INSERT INTO lease (name, version, token, id, owner, metadata, expires_us, breaking, broken_by, break_reason, ended, waiters) "+
 		"VALUES ('n', 0, 7, '', '', '{}', 0, 0, '', '', '', '')")
 	var statements atomic.Int64
-	p := b.rewriting(t, func(statement string) (string, error) {
+	p := b.openRewriting(t, func(statement string) (string, error) {
 		if statements.Add(1) > 20 {
 			return "", errors.New("it asks without end")
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLossIsToldBeforeTheNameIsFree_mariadb(t *testing.T) {
+func TestLossIsSignalledBeforeTheNameIsFree_mariadb(t *testing.T) {
 	faulttest.LossIsReported(t, 5*time.Second, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {
 		server := servertest.NewMariaDB(t)
 		b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -253,8 +253,8 @@ func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	<-done
 }
 
-// interrupted is a connection that runs a function before it sends a statement.
-type interrupted struct {
+// interruptingConn is a connection that runs a function before it sends a statement.
+type interruptingConn struct {
 	conn
 	before func(statement string)
 }
@@ -269,33 +269,33 @@ type conn interface {
 	driver.Validator
 }
 
-func (c interrupted) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+func (c interruptingConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
 	c.before(statement)
 	return c.conn.QueryContext(ctx, statement, args)
 }
 
-type interrupting struct {
+type interruptingConnector struct {
 	driver.Connector
 	before func(statement string)
 }
 
-func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
+func (c interruptingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	made, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return interrupted{made.(conn), c.before}, nil
+	return interruptingConn{made.(conn), c.before}, nil
 }
 
-// interrupted opens a provider that runs a function before it sends some statement for the first time.
-func (b *bed) interrupted(t *testing.T, statement string, do func()) *Provider {
+// openInterrupted opens a provider that runs a function before it sends some statement for the first time.
+func (b *bed) openInterrupted(t *testing.T, statement string, do func()) *Provider {
 	var once sync.Once
 	config := b.config.Clone()
 	config.MultiStatements = true
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
 	p, err := Open(bounded(t), Options{
-		MaxConns: 4, Connector: interrupting{connector, func(sent string) {
+		MaxConns: 4, Connector: interruptingConnector{connector, func(sent string) {
 			if strings.Contains(sent, statement) {
 				once.Do(do)
 			}
@@ -315,7 +315,7 @@ func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
 	broken, err := others.Acquire(bounded(t), claimOf("broken", time.Minute))
 	require.NoError(t, err)
 
-	p := b.interrupted(t, "UPDATE (", func() {
+	p := b.openInterrupted(t, "UPDATE (", func() {
 		_, err := others.Break(bounded(t), abstractions.BreakRequest{Name: "broken", Immediate: true})
 		assert.NoError(t, err)
 	})
@@ -339,7 +339,7 @@ func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 		require.NoError(t, others.Release(bounded(t), releaseOf(grant)))
 	}
 	b.exec(t, "UPDATE lease SET version = version - 7200000000")
-	p := b.interrupted(t, "DELETE", func() {
+	p := b.openInterrupted(t, "DELETE", func() {
 		_, err := others.Acquire(bounded(t), claimOf("used", time.Minute))
 		assert.NoError(t, err)
 	})
@@ -357,7 +357,7 @@ func TestTrap_T284_AClaimThatStoodStillIsAboveTheFloor_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)
 	forgotten := time.Now().Add(time.Hour).UnixMicro()
-	p := b.interrupted(t, "INSERT INTO "+"`lease`", func() {
+	p := b.openInterrupted(t, "INSERT INTO "+"`lease`", func() {
 		b.exec(t, fmt.Sprintf("INSERT INTO lease (name, version, token, id, owner, metadata, expires_us, breaking, broken_by, break_reason, ended, waiters) "+
 			"VALUES ('', 1, %d, '', '', '{}', 0, 0, '', '', '', '')", forgotten))
 	})

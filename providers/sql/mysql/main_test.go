@@ -100,8 +100,8 @@ func (b *bed) open(t testing.TB, parameters ...string) *Provider {
 	return p
 }
 
-// silent returns a provider whose server accepts connections and never answers.
-func silent(t testing.TB) abstractions.Provider {
+// silentProvider returns a provider whose server accepts connections and never answers.
+func silentProvider(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })

@@ -99,22 +99,22 @@ func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// quoting queries how the session reads quoted texts. quoted is the result if this agrees with the quotes of the client library.
+// charsetQuery queries how the session reads quoted texts. safeCharset is the result if this agrees with the quotes of the client library.
 const (
-	quoting = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
-	quoted  = "utf8mb4 utf8mb4 0"
+	charsetQuery = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
+	safeCharset  = "utf8mb4 utf8mb4 0"
 )
 
 // quotesSafely refuses a session that does not read texts as the client library writes them: a proxy may not forward settings.
 func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
-	rows, err := conn.QueryContext(ctx, quoting, nil)
+	rows, err := conn.QueryContext(ctx, charsetQuery, nil)
 	if err != nil {
 		return err
 	}
 	found := make([]sqldriver.Value, 1)
 	err = errors.Join(rows.Next(found), rows.Close())
-	if text := fmt.Sprintf("%s", found[0]); err == nil && text != quoted {
-		err = fmt.Errorf("%w: the session reads texts as %q, although %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, quoted)
+	if text := fmt.Sprintf("%s", found[0]); err == nil && text != safeCharset {
+		err = fmt.Errorf("%w: the session reads texts as %q, although %q was set: a proxy may be in between", abstractions.ErrNotSetUp, text, safeCharset)
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
 	var answer error // the error of the server, or of the network
 	err = providerkit.GuardCredentials(nil, func() (err error) {
-		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || ofConnection(err)) {
+		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || isConnectionError(err)) {
 			answer, err = err, nil
 		}
 		return err
@@ -132,13 +132,13 @@ func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
 	return conn, cmp.Or(err, answer)
 }
 
-// ofConnection reports whether an error concerns the connection itself.
-func ofConnection(err error) bool {
+// isConnectionError reports whether an error concerns the connection itself.
+func isConnectionError(err error) bool {
 	var network net.Error
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
 	return errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &network) || errors.As(err, &untrusted) || errors.As(err, &plain)
 }
 
-// deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
-func deadlocked(number int) bool { return number == sqlkit.MySQLDeadlock }
+// isDeadlock reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
+func isDeadlock(number int) bool { return number == sqlkit.MySQLDeadlock }

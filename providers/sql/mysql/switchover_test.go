@@ -43,11 +43,11 @@ func (p *pair) replicate() {
 	p.exec(p.copied,
 		fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_CONNECT_RETRY=1, MASTER_USE_GTID=slave_pos", p.source.Port()),
 		"START SLAVE")
-	p.followed()
+	p.awaitReplica()
 }
 
-// followed waits until the replica has all data of the source.
-func (p *pair) followed() {
+// awaitReplica waits until the replica has all data of the source.
+func (p *pair) awaitReplica() {
 	p.t.Helper()
 	source, replica := p.on(p.source).connect(p.t), p.on(p.copied).connect(p.t)
 	defer source.Close()
@@ -84,7 +84,7 @@ func TestTrap_T165_TheEndpointMoves_mariadb(t *testing.T) {
 	p.replicate()
 	p.Endures(t, func(move func(string)) {
 		p.exec(p.source, "SET GLOBAL read_only = 1")
-		p.followed()
+		p.awaitReplica()
 		p.exec(p.copied, "STOP SLAVE", "SET GLOBAL read_only = 0")
 		move(p.copied.Addr())
 	})

@@ -24,14 +24,14 @@ type postgres struct {
 	*dialect.Wakeups
 	dialect.Limited // except for renewals
 	// Concurrent acquires of the process share a statement and its commit, and so do releases.
-	acquires, releases *batch.Batcher[*pending]
+	acquires, releases *batch.Batcher[*fastRequest]
 }
 
 // Apply first tries quickly. Otherwise it reads the row, applies the rule, and writes
 // the change on condition that the row's version is still the same. If it is not,
 // another change was made, and Apply repeats these steps.
 func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
-	done, err := p.quickly(ctx, op)
+	done, err := p.tryFast(ctx, op)
 	for err == nil && done.After.Name == "" {
 		var found *dialect.Row
 		var kept bool
@@ -73,7 +73,7 @@ func (p *postgres) find(ctx context.Context, name, id string, acquire *abstracti
 	err = p.Query(ctx, statement, args, func(scan dialect.Scan) error { return scan(append(pgColumns(r), &kept, &r.Floor)...) })
 	r.Settle(id)
 	if len(args) > 2 && err == nil && p.Random(sweepEvery) == 0 {
-		_ = dialect.Run(ctx, p, p.SQL["tidy"], name)
+		_ = dialect.Run(ctx, p, p.SQL["forget_waiters"], name)
 	}
 	return r, kept, err
 }
@@ -118,11 +118,11 @@ func (p *postgres) Close() error {
 	return nil
 }
 
-// pending is an acquire or a release that most likely meets no obstacle. Concurrent
+// fastRequest is an acquire or a release that most likely meets no obstacle. Concurrent
 // requests for different names share a statement: see package batch. A request makes its
 // whole change or no change. It waits for a row that others have locked only if it is
 // alone in its statement.
-type pending struct {
+type fastRequest struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
 	ID       string `json:"id"`
@@ -137,10 +137,10 @@ type pending struct {
 	token, now int64
 }
 
-// quickly makes an acquire that meets no obstacle, or a release by the holder. It
+// tryFast makes an acquire that meets no obstacle, or a release by the holder. It
 // returns an empty result if the rule has to decide.
-func (p *postgres) quickly(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
-	q := &pending{Name: op.Name, ID: op.ID}
+func (p *postgres) tryFast(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
+	q := &fastRequest{Name: op.Name, ID: op.ID}
 	q.Hash = dialect.AppendHash(q.hash[:0], op.ID)
 	with := p.releases
 	switch {
@@ -165,12 +165,12 @@ func (p *postgres) quickly(ctx context.Context, op dialect.Op) (dialect.Applied,
 	return done, nil
 }
 
-func (p *postgres) acquireMany(ctx context.Context, all []*pending, direct bool) {
+func (p *postgres) acquireMany(ctx context.Context, all []*fastRequest, direct bool) {
 	q := all[0]
 	p.send(ctx, all, direct, p.SQL["acquires"], p.SQL["acquire"], q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
 }
 
-func (p *postgres) releaseMany(ctx context.Context, all []*pending, direct bool) {
+func (p *postgres) releaseMany(ctx context.Context, all []*fastRequest, direct bool) {
 	q := all[0]
 	p.send(ctx, all, direct, p.SQL["releases"], p.SQL["release"], q.Name, q.ID, q.Hash)
 }
@@ -178,7 +178,7 @@ func (p *postgres) releaseMany(ctx context.Context, all []*pending, direct bool)
 // send runs the statement of a single change (one, with its args), or the statement of several changes
 // (many). A single change may wait for a row, so its caller sends directly, and the wait ends with
 // that caller.
-func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, one string, args ...any) {
+func (p *postgres) send(ctx context.Context, all []*fastRequest, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {
 			q.done = true
@@ -187,7 +187,7 @@ func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, 
 		return
 	}
 	// After a refusal each change runs alone, since a single change may be the cause.
-	err := p.together(ctx, all, many)
+	err := p.sendBatch(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return
 	}
@@ -196,9 +196,9 @@ func (p *postgres) send(ctx context.Context, all []*pending, direct bool, many, 
 	}
 }
 
-func (p *postgres) together(ctx context.Context, all []*pending, statement string) error {
+func (p *postgres) sendBatch(ctx context.Context, all []*fastRequest, statement string) error {
 	slices.SortFunc(all, byName)
-	each := slices.CompactFunc(slices.Clone(all), func(a, b *pending) bool { return a.Name == b.Name })
+	each := slices.CompactFunc(slices.Clone(all), func(a, b *fastRequest) bool { return a.Name == b.Name })
 	for n, q := range each {
 		q.N = n
 	}
@@ -206,7 +206,7 @@ func (p *postgres) together(ctx context.Context, all []*pending, statement strin
 	if err != nil {
 		return err
 	}
-	var did pending
+	var did fastRequest
 	columns := []any{&did.Name, &did.token, &did.now}
 	err = p.Query(ctx, statement, []any{string(list)}, func(scan dialect.Scan) error {
 		err := scan(columns...)
@@ -221,4 +221,4 @@ func (p *postgres) together(ctx context.Context, all []*pending, statement strin
 	return err
 }
 
-func byName(a, b *pending) int { return cmp.Compare(a.Name, b.Name) }
+func byName(a, b *fastRequest) int { return cmp.Compare(a.Name, b.Name) }

@@ -369,7 +369,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.Empty(t, wakeups.C)
 	err = p.Release(ctx, releaseOf(claim))
 	require.NoError(t, err)
-	hinted(t, wakeups)
+	awaitWakeUp(t, wakeups)
 
 	infinite, err := p.Acquire(ctx, claimOf("i", abstractions.Infinite))
 	require.NoError(t, err)
@@ -397,19 +397,19 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 		require.LessOrEqual(t, time.Until(deadline), 2*time.Second)
 		return nil, net.ErrClosed
 	}
-	_, err := within(2*time.Second, dialed)(t.Context(), "tcp", "127.0.0.1:1")
+	_, err := dialWithin(2*time.Second, dialed)(t.Context(), "tcp", "127.0.0.1:1")
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// meanwhile is a database that calls something before the first statement of a kind.
-type meanwhile struct {
+// hookedQuerier is a database that calls something before the first statement of a kind.
+type hookedQuerier struct {
 	dialect.Querier
 	before    string
 	something func()
 	once      sync.Once
 }
 
-func (m *meanwhile) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+func (m *hookedQuerier) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	if statement == m.before {
 		m.once.Do(m.something)
 	}
@@ -426,8 +426,8 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		first, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		b := backendOf(p)
-		b.db.native = false // so that the querier is used
-		b.db.Querier = &meanwhile{Querier: b.db.Querier, before: b.SQL["write"], something: func() {
+		b.db.isPgx = false // so that the querier is used
+		b.db.Querier = &hookedQuerier{Querier: b.db.Querier, before: b.SQL["write"], something: func() {
 			require.NoError(t, others.Release(ctx, releaseOf(first)))
 			next, err = others.Acquire(ctx, claimOf("n", time.Minute))
 			require.NoError(t, err)
@@ -438,7 +438,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		_, err = others.Renew(ctx, renewalOf(next))
 		require.NoError(t, err, "nobody has met this lease")
 
-		b.db.Querier = &meanwhile{Querier: b.db.Querier, before: b.SQL["write"], something: func() {
+		b.db.Querier = &hookedQuerier{Querier: b.db.Querier, before: b.SQL["write"], something: func() {
 			_, err := others.Renew(ctx, renewalOf(next))
 			require.NoError(t, err)
 		}}

@@ -28,15 +28,15 @@ type pgDatabase struct {
 	dialect.Querier // of db
 	db              *sql.DB
 	pool            *pgxpool.Pool                            // the application's, behind db; otherwise nil
-	native          bool                                     // the driver is pgx
-	hooked          bool                                     // the pool is the application's, whose hooks may fetch passwords
+	isPgx           bool                                     // the driver is pgx
+	hasHooks        bool                                     // the pool is the application's, whose hooks may fetch passwords
 	size            int                                      // the most connections at a time; 0 if there is no bound
 	listen          func(context.Context) (*pgx.Conn, error) // opens a connection outside the pool; nil if the driver can't
 	field           string                                   // the field of Options, if the pool is the application's
 	full            func() bool                              // all connections of the application's pool are in use; nil if the pool is our own
 	drop            func(context.Context)                    // closes the idle connections
 	close           func()                                   // closes our own pool
-	strict          atomic.Bool                              // transactions are stricter than READ COMMITTED by default
+	strictIsolation atomic.Bool                              // transactions are stricter than READ COMMITTED by default
 	exec            atomic.Bool                              // prepared statements are forgotten
 	pooled          atomic.Bool                              // connections do not keep their sessions, so none can listen
 	used            atomic.Int64                             // when a connection of the application was last used, in ns since 1970
@@ -55,7 +55,7 @@ func openPgx(dsn string) (*pgDatabase, error) {
 		return nil, err
 	}
 	live := &pgLive{dsn: dsn, good: config.ConnConfig}
-	d := ownPgx(sql.OpenDB(live), config.MaxConns)
+	d := ownDatabase(sql.OpenDB(live), config.MaxConns)
 	d.db.SetMaxOpenConns(d.size)
 	d.db.SetMaxIdleConns(d.size)
 	d.db.SetConnMaxLifetime(config.MaxConnLifetime)
@@ -65,9 +65,9 @@ func openPgx(dsn string) (*pgDatabase, error) {
 	return d, nil
 }
 
-// ownPgx returns a database that closes with the provider.
-func ownPgx(db *sql.DB, size int32) *pgDatabase {
-	return &pgDatabase{Querier: db, db: db, native: true, size: int(size), close: func() { _ = db.Close() }}
+// ownDatabase returns a database that closes with the provider.
+func ownDatabase(db *sql.DB, size int32) *pgDatabase {
+	return &pgDatabase{Querier: db, db: db, isPgx: true, size: int(size), close: func() { _ = db.Close() }}
 }
 
 // pgxConfig parses a DSN, which may have the parameters of a pgxpool.
@@ -90,12 +90,12 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, netdial.New().DialContext)
+	config.ConnConfig.DialFunc = dialWithin(config.ConnConfig.ConnectTimeout, netdial.New().DialContext)
 	return config, nil
 }
 
-// within bounds each dial, for all callers of the dialer.
-func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
+// dialWithin bounds each dial, for all callers of the dialer.
+func dialWithin(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -103,21 +103,21 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// overPool uses the application's pool.
-func overPool(pool *pgxpool.Pool) *pgDatabase {
-	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
-	d.pool, d.hooked, d.listen = pool, true, pgkit.ListenAs(pool)
+// poolDatabase uses the application's pool.
+func poolDatabase(pool *pgxpool.Pool) *pgDatabase {
+	d := ownDatabase(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
+	d.pool, d.hasHooks, d.listen = pool, true, pgkit.ListenAs(pool)
 	d.drop = func(context.Context) { pgkit.DropPool(pool) }
 	d.field, d.full = "Pool", func() bool { return pool.Stat().AcquiredConns() >= pool.Config().MaxConns }
 	return d
 }
 
-// overDB uses the application's database.
-func overDB(db *sql.DB) *pgDatabase {
+// sqlDatabase uses the application's database.
+func sqlDatabase(db *sql.DB) *pgDatabase {
 	d := &pgDatabase{Querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
 	d.listen = pgkit.ListenLike(db)
-	d.native = d.listen != nil
-	d.hooked = d.native
+	d.isPgx = d.listen != nil
+	d.hasHooks = d.isPgx
 	d.drop = func(ctx context.Context) { pgkit.DropDB(ctx, db) }
 	d.field, d.full = "DB", func() bool { stats := db.Stats(); return d.size > 0 && stats.InUse >= d.size }
 	return d
@@ -125,33 +125,33 @@ func overDB(db *sql.DB) *pgDatabase {
 
 // fromPool takes a connection of the application's pool.
 func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err error) {
-	if d.rested() {
+	if d.mayBeStale() {
 		conn, err = pgkit.AcquireChecked(ctx, d.pool)
 	} else {
 		conn, err = d.pool.Acquire(ctx)
 	}
-	return conn, d.taken(ctx, err)
+	return conn, d.noteTaken(ctx, err)
 }
 
 // fromDB takes a connection of the database. Our own connections are checked by their connector.
 func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
-	if d.hooked && d.rested() {
+	if d.hasHooks && d.mayBeStale() {
 		conn, err = pgkit.ConnChecked(ctx, d.db)
 	} else {
 		conn, err = d.db.Conn(ctx)
 	}
-	return conn, d.taken(ctx, err)
+	return conn, d.noteTaken(ctx, err)
 }
 
-// rested reports whether the application's connections have been unused for so long that idle ones have to be checked.
-func (d *pgDatabase) rested() bool {
+// mayBeStale reports whether the application's connections have been unused for so long that idle ones have to be checked.
+func (d *pgDatabase) mayBeStale() bool {
 	last := d.used.Load()
 	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
 }
 
-// taken records that a connection was taken, or explains the error. The hooks of an application's pool may fetch passwords, and
+// noteTaken records that a connection was taken, or explains the error. The hooks of an application's pool may fetch passwords, and
 // their errors say nothing about the server. The server's own errors are *pgconn.ConnectError.
-func (d *pgDatabase) taken(ctx context.Context, err error) error {
+func (d *pgDatabase) noteTaken(ctx context.Context, err error) error {
 	if err == nil {
 		d.used.Store(time.Now().UnixNano())
 		return nil
@@ -159,7 +159,7 @@ func (d *pgDatabase) taken(ctx context.Context, err error) error {
 	if d.full != nil && ctx.Err() != nil && d.full() {
 		return fmt.Errorf("no connection became free of Options.%s, which has %d at most: a transaction of the caller's own may have the last one: %w", d.field, d.size, err)
 	}
-	if answered := (*pgconn.ConnectError)(nil); !d.hooked || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &answered) {
+	if answered := (*pgconn.ConnectError)(nil); !d.hasHooks || ctx.Err() != nil || errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &answered) {
 		return err
 	}
 	return providerkit.NewCredentialError(err, false)

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asking serves a connection like a PostgreSQL server that requests the plain password and refuses every
+// refusePassword serves a connection like a PostgreSQL server that requests the plain password and refuses every
 // password.
-func asking(conn net.Conn) {
+func refusePassword(conn net.Conn) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return
@@ -54,7 +54,7 @@ func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 			t.Parallel()
 			var first, second credentialtest.Recorder
 			file, ports := filepath.Join(t.TempDir(), "passwords"), [2]string{}
-			for i, addr := range []string{first.Listen(t, nil), second.Listen(t, asking)} {
+			for i, addr := range []string{first.Listen(t, nil), second.Listen(t, refusePassword)} {
 				ports[i] = strings.TrimPrefix(addr, "127.0.0.1:")
 			}
 			write := func(passwords ...string) {
@@ -87,7 +87,7 @@ func TestTrap_T145_EachHostGetsItsOwnPassword(t *testing.T) {
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	t.Parallel()
 	var first, second credentialtest.Recorder
-	ping(t, Options{URL: "postgres://app:s3cret@" + first.Listen(t, nil) + "," + second.Listen(t, asking) + "/app?sslmode=disable&connect_timeout=1"}, abstractions.ErrDenied)
+	ping(t, Options{URL: "postgres://app:s3cret@" + first.Listen(t, nil) + "," + second.Listen(t, refusePassword) + "/app?sslmode=disable&connect_timeout=1"}, abstractions.ErrDenied)
 	require.Contains(t, second.String(), "s3cret")
 }
 

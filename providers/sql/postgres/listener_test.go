@@ -25,9 +25,9 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	wakeups := join(ctx, t, p, "n", "w")
 
 	require.Equal(t, 1, terminateListeners(t, p))
-	hinted(t, wakeups) // by the new connection
+	awaitWakeUp(t, wakeups) // by the new connection
 	require.NoError(t, other.Release(ctx, releaseOf(claim)))
-	hinted(t, wakeups)
+	awaitWakeUp(t, wakeups)
 }
 
 // terminateListeners ends the connections that listen for p's tables, and returns their number.
@@ -56,7 +56,7 @@ func wasChecked(t testing.TB, application string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-func TestHintsAreForTheNameAlone(t *testing.T) {
+func TestWakeUpsAreForTheNameAlone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -66,10 +66,10 @@ func TestHintsAreForTheNameAlone(t *testing.T) {
 	require.NoError(t, err)
 	first, second := join(ctx, t, p, "a", "w"), join(ctx, t, p, "b", "v")
 	require.NoError(t, p.Release(ctx, releaseOf(b)))
-	hinted(t, second)
+	awaitWakeUp(t, second)
 	require.Empty(t, first.C)
 	require.NoError(t, p.Release(ctx, releaseOf(a)))
-	hinted(t, first)
+	awaitWakeUp(t, first)
 }
 
 func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
@@ -91,10 +91,10 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	wakeups := join(ctx, t, p, "n", "w")
 	wasChecked(t, t.Name())
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
-	hinted(t, wakeups)
+	awaitWakeUp(t, wakeups)
 }
 
-func TestWaitTellsThatItCannotListen(t *testing.T) {
+func TestWaitReportsThatItCannotListen(t *testing.T) {
 	p, err := OpenURL(t.Context(), "postgres://u@127.0.0.1:1/d")
 	require.NoError(t, err)
 	defer p.Close()
@@ -108,9 +108,9 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 }
 
 // T53, T64: As reports the abilities that the provider has, and no others.
-func TestAbilitiesAreTold(t *testing.T) {
+func TestAbilitiesAreListed(t *testing.T) {
 	type abilities struct{ batch, list, ping, wait, history bool }
-	told := func(p abstractions.Provider) (a abilities) {
+	abilitiesOf := func(p abstractions.Provider) (a abilities) {
 		_, a.batch = abstractions.As[abstractions.BatchRenewer](p)
 		_, a.list = abstractions.As[abstractions.Lister](p)
 		_, a.ping = abstractions.As[abstractions.Pinger](p)
@@ -127,10 +127,10 @@ func TestAbilitiesAreTold(t *testing.T) {
 	foreign := sql.OpenDB(foreignDriver{})
 	defer foreign.Close()
 
-	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d"})))
-	require.Equal(t, abilities{true, true, true, true, true}, told(opened(Options{URL: "postgres://h/d", History: true})))
-	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
-	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{DB: foreign})))
+	require.Equal(t, abilities{true, true, true, true, false}, abilitiesOf(opened(Options{URL: "postgres://h/d"})))
+	require.Equal(t, abilities{true, true, true, true, true}, abilitiesOf(opened(Options{URL: "postgres://h/d", History: true})))
+	require.Equal(t, abilities{true, true, true, true, false}, abilitiesOf(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
+	require.Equal(t, abilities{true, true, true, true, false}, abilitiesOf(opened(Options{DB: foreign})))
 
 	hidden := opened(Options{DB: foreign})
 	_, err := hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
@@ -157,7 +157,7 @@ func TestWhoPollsWaitsInTheSameQueue(t *testing.T) {
 		late, behind := context.WithCancel(ctx)
 		join(late, t, polling, "n", "late"+id)
 		require.NoError(t, []*Provider{polling, listening}[round%2].Release(ctx, releaseOf(holder)))
-		hinted(t, wakeups)
+		awaitWakeUp(t, wakeups)
 		holder, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: id, Owner: "tester", TTL: time.Minute})
 		require.NoError(t, err)
 		behind()

@@ -27,8 +27,8 @@ type pgLive struct {
 	good *pgx.ConnConfig
 }
 
-// newest returns the configuration to use, and an error if that lacks the newest contents.
-func (l *pgLive) newest() (*pgx.ConnConfig, error) {
+// newestConfig returns the configuration to use, and an error if that lacks the newest contents.
+func (l *pgLive) newestConfig() (*pgx.ConnConfig, error) {
 	next, err := pgx.ParseConfig(l.dsn)
 	var shown error
 	if err == nil {
@@ -102,9 +102,9 @@ func sameChecks(a, b *tls.Config) bool {
 
 // Connect implements sqldriver.Connector.
 func (l *pgLive) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	config, stale := l.newest()
+	config, stale := l.newestConfig()
 	conn, err := stdlib.GetConnector(*config, pgkit.CheckIdle()...).Connect(ctx)
-	return conn, notNewest(err, stale)
+	return conn, staleError(err, stale)
 }
 
 // Driver implements sqldriver.Connector.
@@ -112,12 +112,12 @@ func (l *pgLive) Driver() sqldriver.Driver { return stdlib.GetDefaultDriver() }
 
 // listen opens a connection that listens.
 func (l *pgLive) listen(ctx context.Context) (*pgx.Conn, error) {
-	config, stale := l.newest()
+	config, stale := l.newestConfig()
 	conn, err := pgkit.Listen(ctx, config)
-	return conn, notNewest(err, stale)
+	return conn, staleError(err, stale)
 }
 
-func notNewest(err, stale error) error {
+func staleError(err, stale error) error {
 	if err != nil && stale != nil {
 		return fmt.Errorf("%w (the newest files of the DSN are not in use: %v)", err, stale)
 	}

@@ -18,20 +18,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secured is a server that requires a certificate from the user app, and a password from the user pw.
-type secured struct {
+// secureServer is a server that requires a certificate from the user app, and a password from the user pw.
+type secureServer struct {
 	*servertest.Postgres
 	files servertest.Pair
 }
 
-func newSecured(t *testing.T, a *servertest.Authority) *secured {
+func newSecureServer(t *testing.T, a *servertest.Authority) *secureServer {
 	t.Helper()
-	s := &secured{Postgres: servertest.NewPostgres(t)}
+	s := &secureServer{Postgres: servertest.NewPostgres(t)}
 	var err error
 	s.files, err = servertest.NewPair(s.Dir, "server", a, a)
 	require.NoError(t, err)
-	s.own()
-	s.tell(t, "CREATE ROLE app LOGIN SUPERUSER", "CREATE ROLE pw LOGIN SUPERUSER PASSWORD 'one'", "ALTER SYSTEM SET ssl = on",
+	s.chown()
+	s.exec(t, "CREATE ROLE app LOGIN SUPERUSER", "CREATE ROLE pw LOGIN SUPERUSER PASSWORD 'one'", "ALTER SYSTEM SET ssl = on",
 		"ALTER SYSTEM SET ssl_ca_file = '"+s.files.CA+"'", "ALTER SYSTEM SET ssl_cert_file = '"+s.files.Cert+"'",
 		"ALTER SYSTEM SET ssl_key_file = '"+s.files.Key+"'")
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "data", "pg_hba.conf"), []byte(
@@ -40,8 +40,8 @@ func newSecured(t *testing.T, a *servertest.Authority) *secured {
 	return s
 }
 
-// own makes the server's operating system user the owner of the files.
-func (s *secured) own() {
+// chown makes the server's operating system user the owner of the files.
+func (s *secureServer) chown() {
 	info, err := os.Stat(s.Dir)
 	require.NoError(s.T, err)
 	as := info.Sys().(*syscall.Stat_t)
@@ -50,7 +50,7 @@ func (s *secured) own() {
 	}
 }
 
-func (s *secured) tell(t *testing.T, statements ...string) {
+func (s *secureServer) exec(t *testing.T, statements ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL)
 	require.NoError(t, err)
@@ -62,11 +62,11 @@ func (s *secured) tell(t *testing.T, statements ...string) {
 }
 
 // hangUp closes the connections of the users.
-func (s *secured) hangUp(t *testing.T) {
-	s.tell(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('app', 'pw')")
+func (s *secureServer) hangUp(t *testing.T) {
+	s.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('app', 'pw')")
 }
 
-func (s *secured) open(t *testing.T, user string, parameters url.Values) *Provider {
+func (s *secureServer) open(t *testing.T, user string, parameters url.Values) *Provider {
 	t.Helper()
 	parameters.Set("create", "true")
 	p, err := OpenURL(t.Context(), fmt.Sprintf("postgres://%s@%s/postgres?%s", user, s.Addr(), parameters.Encode()))
@@ -81,14 +81,14 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 	require.NoError(t, err)
 	second, err := servertest.NewAuthority()
 	require.NoError(t, err)
-	s := newSecured(t, first)
+	s := newSecureServer(t, first)
 	t.Run("TLS", func(t *testing.T) {
 		client, err := servertest.NewPair(t.TempDir(), "app", first, first)
 		require.NoError(t, err)
 		p := s.open(t, "app", url.Values{"sslmode": {"verify-full"}, "sslrootcert": {client.CA}, "sslcert": {client.Cert}, "sslkey": {client.Key}})
 		credentialtest.OutlivesRotation(t, p, func() {
 			require.NoError(t, s.files.Replace("server", second, second))
-			s.own()
+			s.chown()
 			require.NoError(t, client.Replace("app", second, second))
 			require.NoError(t, s.Crash(t.Context()))
 		})
@@ -106,7 +106,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 		p := s.open(t, "pw", url.Values{"sslmode": {"disable"}, "passfile": {file}})
 		credentialtest.OutlivesRotation(t, p, func() {
 			write("two")
-			s.tell(t, "ALTER ROLE pw PASSWORD 'two'")
+			s.exec(t, "ALTER ROLE pw PASSWORD 'two'")
 			s.hangUp(t)
 		})
 		credentialtest.OutlivesRotation(t, p, func() {
@@ -133,21 +133,21 @@ func TestFilesOfTheURLChangeNothingElse(t *testing.T) {
 	config, err := pgxConfig(dsn)
 	require.NoError(t, err)
 	live := &pgLive{dsn: dsn, good: config.ConnConfig}
-	_, stale := live.newest()
+	_, stale := live.newestConfig()
 	require.NoError(t, stale)
 	for _, c := range [][2]string{{"b.test", "verify-full"}, {"a.test", "require"}, {"a.test", "disable"}, {"a.test,b.test", "verify-full"}} {
 		write(c[0], c[1])
-		got, stale := live.newest()
+		got, stale := live.newestConfig()
 		require.ErrorContains(t, stale, "another server", "%v", c)
 		require.Equal(t, "a.test", got.Host)
 		require.Equal(t, "a.test", got.TLSConfig.ServerName)
 		require.Empty(t, got.Fallbacks)
-		err := notNewest(context.DeadlineExceeded, stale)
+		err := staleError(context.DeadlineExceeded, stale)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "secret")
 	}
 	require.NoError(t, errors.Join(os.Remove(services)))
-	got, stale := live.newest()
+	got, stale := live.newestConfig()
 	require.Error(t, stale)
 	require.Equal(t, "secret", got.Password)
 }

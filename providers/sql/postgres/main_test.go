@@ -49,7 +49,7 @@ var (
 	take           = dialecttest.Take
 	join           = dialecttest.Join
 	refused        = dialecttest.Refused
-	hinted         = dialecttest.Hinted
+	awaitWakeUp    = dialecttest.Hinted
 	listed         = dialecttest.Listed
 	fingerprints   = dialecttest.Fingerprints
 	openTest       = database.OpenTest

@@ -39,9 +39,9 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	}
 	p.Wakeups = dialect.NewWakeups(p, db.wake)
 	p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
-	heeds := options.DB == nil && options.Pool == nil // the application's hooks may not
+	obeys := options.DB == nil && options.Pool == nil // the application's hooks may not
 	return sqllease.New(ctx, sqllease.Config{
-		Backend: p, Store: p.Store, Capabilities: dialect.Capabilities("postgres", "the PostgreSQL server's clock", heeds), Options: options.common(),
+		Backend: p, Store: p.Store, Capabilities: dialect.Capabilities("postgres", "the PostgreSQL server's clock", obeys), Options: options.common(),
 	})
 }
 
@@ -56,9 +56,9 @@ func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSc
 func databaseFrom(o Options, field, where string) (*pgDatabase, error) {
 	switch field {
 	case "Pool":
-		return overPool(o.Pool), nil
+		return poolDatabase(o.Pool), nil
 	case "DB":
-		return overDB(o.DB), nil
+		return sqlDatabase(o.DB), nil
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password

@@ -16,12 +16,12 @@ import (
 // Query closes the pool's idle connections: the next request makes a new connection, maybe to another server.
 func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	exec := d.exec.Load()
-	err := d.once(ctx, exec, statement, args, each)
+	err := d.queryOnce(ctx, exec, statement, args, each)
 	if err == nil {
 		return nil
 	}
 	verdict := pgkit.Verdict(err)
-	if verdict.Unprepared && d.native {
+	if verdict.Unprepared && d.isPgx {
 		d.exec.Store(true)
 		if !exec && ctx.Err() == nil {
 			return d.Query(ctx, statement, args, each)
@@ -33,14 +33,14 @@ func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, ea
 	return err
 }
 
-// once uses pgx directly where possible: through database/sql a request costs an extra goroutine and some fifty
+// queryOnce uses pgx directly where possible: through database/sql a request costs an extra goroutine and some fifty
 // allocations.
-func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args []any, each func(dialect.Scan) error) error {
-	if !d.native {
-		return d.foreign(ctx, statement, args, each)
+func (d *pgDatabase) queryOnce(ctx context.Context, exec bool, statement string, args []any, each func(dialect.Scan) error) error {
+	if !d.isPgx {
+		return d.queryForeign(ctx, statement, args, each)
 	}
 	if exec {
-		args = whole(args)
+		args = unpreparedArgs(args)
 	}
 	if d.pool != nil {
 		conn, err := d.fromPool(ctx)
@@ -60,9 +60,9 @@ func (d *pgDatabase) once(ctx context.Context, exec bool, statement string, args
 	})
 }
 
-// foreign runs a statement through a driver other than pgx.
-func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
-	if d.rested() {
+// queryForeign runs a statement through a driver other than pgx.
+func (d *pgDatabase) queryForeign(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+	if d.mayBeStale() {
 		conn, err := pgkit.ConnChecked(ctx, d.db)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (d *pgDatabase) foreign(ctx context.Context, statement string, args []any, 
 
 // on runs a statement on a connection, and closes the connection if it is of no further use.
 func (d *pgDatabase) on(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(dialect.Scan) error) (err error) {
-	if d.strict.Load() {
+	if d.strictIsolation.Load() {
 		err = readCommitted(ctx, conn, statement, args, each)
 	} else {
 		rows, failed := conn.Query(ctx, statement, args...)
@@ -130,8 +130,8 @@ func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args [
 type unprepared struct{ dialect.Statements }
 
 func (u unprepared) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
-	return u.Statements.Query(ctx, statement, whole(args), each)
+	return u.Statements.Query(ctx, statement, unpreparedArgs(args), each)
 }
 
-// whole makes pgx send a statement with these arguments unprepared.
-func whole(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
+// unpreparedArgs makes pgx send a statement with these arguments unprepared.
+func unpreparedArgs(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }

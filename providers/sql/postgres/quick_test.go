@@ -16,15 +16,15 @@ import (
 )
 
 // acquiresOf returns pending acquires with IDs of their own.
-func acquiresOf(names ...string) (all []*pending) {
+func acquiresOf(names ...string) (all []*fastRequest) {
 	for _, name := range names {
 		id, ttl := abstractions.NewID(), time.Minute
-		all = append(all, &pending{Name: name, ID: id, Hash: dialect.HashOf(id), TTL: dialect.Micros(ttl), Metadata: `{"k":"v"}`})
+		all = append(all, &fastRequest{Name: name, ID: id, Hash: dialect.HashOf(id), TTL: dialect.Micros(ttl), Metadata: `{"k":"v"}`})
 	}
 	return all
 }
 
-func undecided(t *testing.T, q *pending, why string) {
+func requireUndecided(t *testing.T, q *fastRequest, why string) {
 	t.Helper()
 	require.NoError(t, q.Err(), why)
 	require.False(t, q.done, why)
@@ -54,11 +54,11 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	unlock := lockRow(t, p, "locked", justLock)
 	b.acquireMany(bounded(t), all, false)
 	unlock()
-	undecided(t, held, "somebody has it")
-	undecided(t, ended, "its release came first")
-	undecided(t, locked, "somebody has the row")
+	requireUndecided(t, held, "somebody has it")
+	requireUndecided(t, ended, "its release came first")
+	requireUndecided(t, locked, "somebody has the row")
 	require.NotEqual(t, one.done, other.done, "one of two")
-	for _, q := range []*pending{fresh, ranOut, free} {
+	for _, q := range []*fastRequest{fresh, ranOut, free} {
 		require.NoError(t, q.Err())
 		require.True(t, q.done, q.Name)
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: q.Name})
@@ -78,12 +78,12 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	require.Equal(t, 1, transactions, "they share a commit")
 
 	// Undecided acquires run alone.
-	for q, want := range map[*pending]error{held: abstractions.ErrHeld, ended: abstractions.ErrReleased, locked: nil} {
+	for q, want := range map[*fastRequest]error{held: abstractions.ErrHeld, ended: abstractions.ErrReleased, locked: nil} {
 		_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: q.Name, ID: q.ID, Owner: "o", TTL: time.Minute})
 		require.ErrorIs(t, err, want, q.Name)
 	}
 
-	releases := []*pending{
+	releases := []*fastRequest{
 		{Name: "free", ID: free.ID, Hash: free.Hash}, {Name: "held", ID: free.ID, Hash: free.Hash},
 		{Name: "new", ID: fresh.ID, Hash: fresh.Hash}, {Name: "never", ID: free.ID, Hash: free.Hash},
 	}
@@ -112,7 +112,7 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 	all := acquiresOf("good", "bad", "better")
 	b.acquireMany(bounded(t), all, false)
 	for _, q := range all {
-		undecided(t, q, q.Name)
+		requireUndecided(t, q, q.Name)
 	}
 	_, err := p.Acquire(bounded(t), claimOf("bad", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
@@ -139,10 +139,10 @@ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$`,
 		"CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON "+in+".lease DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+in+".refuse()")
 	acquires := acquiresOf("a", "b")
 	b.acquireMany(bounded(t), acquires, false)
-	releases := []*pending{{Name: "held", ID: claim.ID, Hash: dialect.HashOf(claim.ID)}, {Name: "never", ID: claim.ID, Hash: dialect.HashOf(claim.ID)}}
+	releases := []*fastRequest{{Name: "held", ID: claim.ID, Hash: dialect.HashOf(claim.ID)}, {Name: "never", ID: claim.ID, Hash: dialect.HashOf(claim.ID)}}
 	b.releaseMany(bounded(t), releases, false)
 	for _, q := range append(acquires, releases...) {
-		undecided(t, q, q.Name)
+		requireUndecided(t, q, q.Name)
 	}
 	_, err = p.Acquire(ctx, claimOf("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)

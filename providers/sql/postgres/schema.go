@@ -20,7 +20,7 @@ import (
 func (p *postgres) Version(ctx context.Context) (int, error) {
 	err := p.db.Query(ctx, pgkit.Settings, nil, func(scan dialect.Scan) error {
 		strict, err := pgkit.Session(scan)
-		p.db.strict.Store(strict)
+		p.db.strictIsolation.Store(strict)
 		return err
 	})
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *postgres) Version(ctx context.Context) (int, error) {
 	return p.Tables.Installed(ctx, p.db)
 }
 
-const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
+const setUpQuery = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
 	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
 
 // Migrate runs in one transaction under an advisory lock of the schema, so that
@@ -37,7 +37,7 @@ const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspn
 func (p *postgres) Migrate(ctx context.Context) error {
 	var there bool
 	var role, encoding string
-	err := p.db.Query(ctx, situation, []any{p.Tables.Schema}, func(scan dialect.Scan) error { return scan(&there, &role, &encoding) })
+	err := p.db.Query(ctx, setUpQuery, []any{p.Tables.Schema}, func(scan dialect.Scan) error { return scan(&there, &role, &encoding) })
 	if err != nil {
 		return err
 	}

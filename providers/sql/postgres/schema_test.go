@@ -13,7 +13,7 @@ import (
 
 // A role without the right to create tables receives the statements to run, and
 // works once another role has run the statements.
-func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
+func TestRoleWithoutRightsLearnsTheStatements(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	role := "limited_" + schema
 	execPostgres(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'limited'`)

@@ -121,7 +121,7 @@ func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	tables := postgresTables(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
 	delete(tables.SQL, "schema")
-	for _, statement := range append(slices.Collect(maps.Values(tables.SQL)), slices.Concat(tables.Create, []string{situation})...) {
+	for _, statement := range append(slices.Collect(maps.Values(tables.SQL)), slices.Concat(tables.Create, []string{setUpQuery})...) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
 			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|least|OPERATOR|e|r)$`, call[1], statement)
 		}

@@ -21,15 +21,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// switched is a server with a database "leases" of the role "app".
-type switched struct {
+// switchServer is a server with a database "leases" of the role "app".
+type switchServer struct {
 	t      *testing.T
 	server *servertest.Postgres
 }
 
-func newSwitched(t *testing.T) *switched {
+func newSwitchServer(t *testing.T) *switchServer {
 	t.Helper()
-	s := &switched{t, servertest.NewPostgres(t)}
+	s := &switchServer{t, servertest.NewPostgres(t)}
 	hba := filepath.Join(s.server.Dir, "data", "pg_hba.conf")
 	rules, err := os.ReadFile(hba)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func newSwitched(t *testing.T) *switched {
 	return s
 }
 
-func (s *switched) exec(on *servertest.Postgres, statements ...string) {
+func (s *switchServer) exec(on *servertest.Postgres, statements ...string) {
 	s.t.Helper()
 	for _, statement := range statements {
 		s.ask(on, statement)
@@ -46,7 +46,7 @@ func (s *switched) exec(on *servertest.Postgres, statements ...string) {
 }
 
 // ask runs a statement as the superuser, and returns the first column as a text.
-func (s *switched) ask(on *servertest.Postgres, statement string) (answer string) {
+func (s *switchServer) ask(on *servertest.Postgres, statement string) (answer string) {
 	s.t.Helper()
 	ctx := bounded(s.t)
 	conn, err := pgx.Connect(ctx, on.URL)
@@ -61,7 +61,7 @@ func (s *switched) ask(on *servertest.Postgres, statement string) (answer string
 }
 
 // until waits until a statement returns the wanted answer.
-func (s *switched) until(on *servertest.Postgres, statement, want string) {
+func (s *switchServer) until(on *servertest.Postgres, statement, want string) {
 	s.t.Helper()
 	servertest.Eventually(s.t, statement, func(context.Context) error {
 		if got := s.ask(on, statement); got != want {
@@ -72,13 +72,13 @@ func (s *switched) until(on *servertest.Postgres, statement, want string) {
 }
 
 // hangUp closes the connections of role app.
-func (s *switched) hangUp() {
+func (s *switchServer) hangUp() {
 	s.t.Helper()
 	s.exec(s.server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
 }
 
 // switchOver has all kinds of clients, each with its own schema.
-func (s *switched) switchOver() faulttest.SwitchOver {
+func (s *switchServer) switchOver() faulttest.SwitchOver {
 	return faulttest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }
 
@@ -119,7 +119,7 @@ func postgresClients(user, database string) map[string]func(testing.TB, string) 
 // T165: the endpoint leads to the standby that was promoted, and the old primary stays up and is read-only.
 func TestTrap_T165_TheEndpointMoves_postgres(t *testing.T) {
 	t.Parallel()
-	s := newSwitched(t)
+	s := newSwitchServer(t)
 	standby := s.server.Standby()
 	s.switchOver().Endures(t, func(move func(string)) {
 		s.exec(s.server, "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
@@ -134,7 +134,7 @@ func TestTrap_T165_TheEndpointMoves_postgres(t *testing.T) {
 func TestTrap_T165_TheEndpointLeadsToAStandby_postgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	s := newSwitched(t)
+	s := newSwitchServer(t)
 	standby := s.server.Standby()
 	s.switchOver().Endures(t, func(move func(string)) {
 		move(standby.Addr())
@@ -154,7 +154,7 @@ func TestTrap_T166_CredentialsAreGoneForAWhile_postgres(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := newSwitched(t)
+			s := newSwitchServer(t)
 			s.switchOver().Endures(t, func(func(string)) {
 				s.exec(s.server, statements[0])
 				s.hangUp()
@@ -169,7 +169,7 @@ func TestTrap_T166_CredentialsAreGoneForAWhile_postgres(t *testing.T) {
 func TestTrap_T167_ThePathIsLost_postgres(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	newSwitched(t).switchOver().EnduresLostPath(t)
+	newSwitchServer(t).switchOver().EnduresLostPath(t)
 }
 
 // T168: a pooler in transaction mode may run each transaction in another session, which lacks the
@@ -189,7 +189,7 @@ func TestTrap_T169_WakeupsBehindPgBouncer_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	pooler := servertest.NewPgBouncer(t, server, 3)
-	s := &switched{t, server}
+	s := &switchServer{t, server}
 	for kind, open := range postgresClients("postgres", "postgres?sslmode=disable&default_query_exec_mode=exec") {
 		t.Run(kind, func(t *testing.T) {
 			var managers [2]*leasing.Manager

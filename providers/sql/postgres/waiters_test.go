@@ -91,11 +91,11 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	p := open()
 	claim := take(ctx, t, p, "n", "holder")
 	leave := map[string]context.CancelFunc{}
-	hints := map[string]abstractions.Wakeups{}
+	wakeups := map[string]abstractions.Wakeups{}
 	for _, id := range []string{"a", "b", "c", "d"} {
 		var waiting context.Context
 		waiting, leave[id] = context.WithCancel(ctx)
-		hints[id] = join(waiting, t, p, "n", id)
+		wakeups[id] = join(waiting, t, p, "n", id)
 	}
 	left := func(id string, others ...string) {
 		leave[id]()
@@ -103,11 +103,11 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	}
 	left("b", "a", "c", "d")
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
-	hinted(t, hints["a"])
+	awaitWakeUp(t, wakeups["a"])
 	execute(ctx, t, p, "UPDATE {lease} SET expires_at = clock_timestamp() + interval '50 s'")
-	hinted(t, hints["c"]) // in case the first hangs
+	awaitWakeUp(t, wakeups["c"]) // in case the first hangs
 	left("a", "c", "d")
-	hinted(t, hints["c"])
+	awaitWakeUp(t, wakeups["c"])
 	take(ctx, t, p, "n", "c")
 	leave["c"]()
 	left("d")
@@ -123,11 +123,11 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	first := join(ctx, t, p, "n", "a")
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Grace: time.Minute})
 	require.NoError(t, err)
-	hinted(t, first)
+	awaitWakeUp(t, first)
 	refused(ctx, t, p, "n", "a")
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
-	hinted(t, first)
+	awaitWakeUp(t, first)
 	var reserved bool
 	statement := inTables(p, "SELECT expires_at IS NOT NULL FROM {lease}")
 	require.NoError(t, dialect.ViaSQL{Querier: backendOf(p).db}.Query(ctx, statement, nil, func(scan dialect.Scan) error { return scan(&reserved) }))
@@ -237,7 +237,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 
 	join(ctx, t, p, "n", "waiter")
 	stranger := abstractions.NewID()
-	releases := []*pending{
+	releases := []*fastRequest{
 		{Name: "n", ID: stranger, Hash: dialect.HashOf(stranger)}, {Name: "n", ID: winner, Hash: dialect.HashOf(winner)},
 		{Name: "m", ID: m.ID, Hash: m.Hash}, {Name: "n", ID: winner, Hash: dialect.HashOf(winner)},
 	}
@@ -257,7 +257,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 }
 
 // In one batch no claim takes a name out of turn, and a freed name goes to its own head waiter.
-func TestABatchHeedsThePostgresQueue(t *testing.T) {
+func TestABatchObeysThePostgresQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -267,13 +267,13 @@ func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	reserve(ctx, t, p, "y", "50 s", "another", all[1].ID)
 	b.acquireMany(bounded(t), slices.Clone(all), false)
 	require.True(t, all[0].done)
-	undecided(t, all[1], "it is another's turn")
+	requireUndecided(t, all[1], "it is another's turn")
 	require.True(t, all[2].done)
 	require.Equal(t, queueOf("behind"), waitersOf(ctx, t, p, "x"))
 	require.Equal(t, queueOf("another", all[1].ID), waitersOf(ctx, t, p, "y"))
-	hints := join(ctx, t, p, "z", "waiter")
-	b.releaseMany(bounded(t), []*pending{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
-	hinted(t, hints)
+	wakeups := join(ctx, t, p, "z", "waiter")
+	b.releaseMany(bounded(t), []*fastRequest{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
+	awaitWakeUp(t, wakeups)
 	take(ctx, t, p, "z", "waiter")
 }
 

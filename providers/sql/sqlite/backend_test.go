@@ -142,13 +142,13 @@ func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
 	require.NoError(t, p.Release(bounded(t), releaseOf(held)))
 }
 
-// slow is a backend whose renewals begin late.
-type slow struct {
+// slowBackend is a backend whose renewals begin late.
+type slowBackend struct {
 	dialect.Backend
 	begun, goOn chan struct{}
 }
 
-func (s *slow) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
+func (s *slowBackend) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
 	close(s.begun)
 	<-s.goOn
 	return s.Backend.Renew(ctx, reqs, wait)
@@ -159,7 +159,7 @@ func TestAChangeThatComesAfterCloseOpensNothing(t *testing.T) {
 	p := openTest(t, "sqlite://"+filepath.Join(t.TempDir(), "leases.db"), nil)
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	late := &slow{dialecttest.BackendOf(p), make(chan struct{}), make(chan struct{})}
+	late := &slowBackend{dialecttest.BackendOf(p), make(chan struct{}), make(chan struct{})}
 	dialecttest.SetBackend(p, late)
 	db := late.Backend.(*sqlite).db
 	renewed, closed := make(chan error, 1), make(chan error, 1)

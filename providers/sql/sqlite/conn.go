@@ -116,7 +116,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 		return err
 	}
 	healthy := false
-	defer func() { d.leave(w, healthy) }()
+	defer func() { d.release(w, healthy) }()
 	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		_ = w.exec(context.Background(), "ROLLBACK") // drivers may report an interrupt after the transaction has begun
 		healthy = sqlkit.SQLite(err).Class == providerkit.Refused || ctx.Err() != nil
@@ -137,7 +137,7 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	if d.open == nil {
 		conn, err := d.Conn(ctx)
-		return sqliteLoan{conn}, err
+		return borrowedConn{conn}, err
 	}
 	if d.writer == nil {
 		conn, err := d.open(ctx)
@@ -149,27 +149,27 @@ func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	return d.writer, nil
 }
 
-// leave keeps our own connection, or returns an application's. An unhealthy connection is closed.
-func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
+// release keeps our own connection, or returns an application's. An unhealthy connection is closed.
+func (d *sqliteDatabase) release(w sqliteWriter, healthy bool) {
 	if !healthy || d.open == nil {
 		d.writer = nil
 		w.close(healthy)
 	}
 }
 
-// sqliteLoan is a connection of the application's pool.
-type sqliteLoan struct{ *sql.Conn }
+// borrowedConn is a connection of the application's pool.
+type borrowedConn struct{ *sql.Conn }
 
-func (l sqliteLoan) exec(ctx context.Context, statement string) error {
+func (l borrowedConn) exec(ctx context.Context, statement string) error {
 	_, err := l.ExecContext(ctx, statement)
 	return err
 }
 
-func (l sqliteLoan) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+func (l borrowedConn) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	return dialect.ViaSQL{Querier: l.Conn}.Query(context.WithoutCancel(ctx), statement, args, each)
 }
 
-func (l sqliteLoan) close(healthy bool) {
+func (l borrowedConn) close(healthy bool) {
 	if !healthy {
 		_ = l.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 	}
@@ -184,7 +184,7 @@ func (d *sqliteDatabase) close() error {
 	_ = d.lock.Acquire(context.Background(), 1) // the context has no end
 	defer d.lock.Release(1)
 	if d.writer != nil {
-		d.leave(d.writer, false)
+		d.release(d.writer, false)
 	}
 	d.open = func(context.Context) (*sqlite3.Conn, error) { return nil, abstractions.ErrClosed }
 	return d.DB.Close()

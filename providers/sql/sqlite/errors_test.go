@@ -14,15 +14,15 @@ import (
 )
 
 // T162: a full disk is an I/O error with some drivers. The error names the disk.
-func TestTrap_T162_AFullDiskIsTold(t *testing.T) {
+func TestTrap_T162_AFullDiskIsReported(t *testing.T) {
 	for _, err := range []error{
 		errors.Join(sqlite3.IOERR_WRITE, syscall.ENOSPC), errors.Join(sqlite3.IOERR_SHMSIZE, syscall.EDQUOT), sqlite3.FULL,
 	} {
 		v := sqlkit.SQLite(fmt.Errorf("wrapped: %w", err))
 		require.Equal(t, providerkit.Unknown, v.Class)
-		told := v.Of(err)
-		require.ErrorIs(t, told, abstractions.ErrUnavailable)
-		require.ErrorContains(t, told, "disk is full")
+		wrapped := v.Of(err)
+		require.ErrorIs(t, wrapped, abstractions.ErrUnavailable)
+		require.ErrorContains(t, wrapped, "disk is full")
 	}
 	require.NotContains(t, sqlkit.SQLite(sqlite3.IOERR_FSYNC).Of(sqlite3.IOERR_FSYNC).Error(), "full")
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// A process whose burst of writes reaches longestBurst while others wait for the file
+// A process whose burst of writes reaches maxBurst while others wait for the file
 // pauses, so that they can lock the file. They poll at intervals, and would otherwise
 // find the file free only by luck. Measured with a process of 1 goroutine beside one of
 // 16, both writing without a break: shares between 3:1 and 5:1 and a worst wait of 0.5
 // s without the pause, and between 1.6:1 and 2:1 and 0.14 s with the pause.
 const (
-	longestBurst = 4 * time.Millisecond
-	burstGap     = 500 * time.Microsecond // ends a burst
-	otherSeen    = 100 * time.Millisecond // after their lock was found, others count as waiting for this long
+	maxBurst         = 4 * time.Millisecond
+	burstGap         = 500 * time.Microsecond // ends a burst
+	contentionWindow = 100 * time.Millisecond // after their lock was found, others count as waiting for this long
 )
 
 // writeBurst is the time for which this process has been writing without a gap.
@@ -29,8 +29,8 @@ type writeBurst struct {
 // begin is called before a transaction, and pauses to give others a chance.
 func (b *writeBurst) begin(ctx context.Context) {
 	now := time.Now()
-	if b.tooLong(now) {
-		dialect.Pause(ctx, pollMost)
+	if b.isTooLong(now) {
+		dialect.Pause(ctx, maxPoll)
 		now = time.Now()
 		b.start = now
 	}
@@ -42,14 +42,14 @@ func (b *writeBurst) begin(ctx context.Context) {
 // end is called after a transaction.
 func (b *writeBurst) end() { b.last = time.Now() }
 
-func (b *writeBurst) tooLong(now time.Time) bool {
-	return now.Sub(b.last) <= burstGap && now.Sub(b.start) > longestBurst && now.UnixNano()-b.contended.Load() < int64(otherSeen)
+func (b *writeBurst) isTooLong(now time.Time) bool {
+	return now.Sub(b.last) <= burstGap && now.Sub(b.start) > maxBurst && now.UnixNano()-b.contended.Load() < int64(contentionWindow)
 }
 
 // Bounds of the pause between two requests for the lock of the file.
 const (
-	pollLeast = 100 * time.Microsecond
-	pollMost  = time.Millisecond
+	minPoll = 100 * time.Microsecond
+	maxPoll = time.Millisecond
 )
 
 // busy decides after count pauses whether to poll the lock of the file once more. SQLite's
@@ -58,9 +58,9 @@ const (
 // intervals for as long as its context lasts.
 func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	b.contended.Store(time.Now().UnixNano())
-	return (ctx.Done() != nil || count < mostBusy) && dialect.Pause(ctx, pollLeast+rand.N(pollMost-pollLeast))
+	return (ctx.Done() != nil || count < maxBusyPolls) && dialect.Pause(ctx, minPoll+rand.N(maxPoll-minPoll))
 }
 
-// mostBusy bounds the wait to some ten seconds if there is no context, as when
+// maxBusyPolls bounds the wait to some ten seconds if there is no context, as when
 // database/sql opens a connection by itself.
-const mostBusy = 20_000
+const maxBusyPolls = 20_000

@@ -15,9 +15,9 @@ import (
 
 // sqliteFile is a database file in its state at the first use.
 type sqliteFile struct {
-	path  string // resolved by SQLite
-	given string // the path given to Open, perhaps through links; "" on an application's database
-	info  os.FileInfo
+	path      string // resolved by SQLite
+	givenPath string // the path given to Open, perhaps through links; "" on an application's database
+	info      os.FileInfo
 }
 
 // findFile returns the file that this process has open, and refuses one that has several names. SQLite's write-ahead log and its
@@ -29,7 +29,7 @@ func findFile(ctx context.Context, on dialect.Querier, given string, oneHost boo
 	if err != nil || path == "" {
 		return nil, err
 	}
-	file := &sqliteFile{path: path, given: given}
+	file := &sqliteFile{path: path, givenPath: given}
 	if file.info, err = os.Stat(path); err != nil {
 		return nil, file.gone(err)
 	}
@@ -58,8 +58,8 @@ func (f *sqliteFile) verify() error {
 		return nil
 	}
 	err := f.isAt(f.path)
-	if err == nil && f.given != "" && f.given != f.path {
-		err = f.isAt(f.given)
+	if err == nil && f.givenPath != "" && f.givenPath != f.path {
+		err = f.isAt(f.givenPath)
 	}
 	if err != nil {
 		return f.gone(err)

@@ -4,5 +4,5 @@ package sqlitelease
 
 import "errors"
 
-// givesUp is for Unix systems only.
-func givesUp(string) error { return errors.ErrUnsupported }
+// dropRights is for Unix systems only.
+func dropRights(string) error { return errors.ErrUnsupported }

@@ -194,15 +194,15 @@ func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
 	}
 }
 
-// openOnly is the program of the child process above: it prints the reason why the file can't be
+// printOpenError is the program of the child process above: it prints the reason why the file can't be
 // used.
-func openOnly(what, path string) error {
+func printOpenError(what, path string) error {
 	p, err := OpenURL(context.Background(), "sqlite://"+path)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	if err := givesUp(what); err != nil {
+	if err := dropRights(what); err != nil {
 		return err
 	}
 	fmt.Println(p.Ping(context.Background()))

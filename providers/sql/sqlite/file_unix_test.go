@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// givesUp drops this process' root rights or, on request, uses up all descriptors.
-func givesUp(what string) error {
+// dropRights drops this process' root rights or, on request, uses up all descriptors.
+func dropRights(what string) error {
 	if os.Getuid() == 0 { // root has all rights
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	dialecttest.Main(m, database, map[string]func(args []string) error{
-		"open": func(args []string) error { return openOnly(args[0], args[1]) },
+		"open": func(args []string) error { return printOpenError(args[0], args[1]) },
 		"loop": func(args []string) error { return loop(args[0]) },
 	})
 }
@@ -36,7 +36,7 @@ var (
 	renewalOf   = dialecttest.RenewalOf
 	releaseOf   = dialecttest.ReleaseOf
 	lostBecause = dialecttest.LostBecause
-	hinted      = dialecttest.Hinted
+	awaitWakeUp = dialecttest.Hinted
 	openTest    = database.OpenTest
 )
 

@@ -57,14 +57,14 @@ func loop(rawURL string) error {
 	return manager.Close(ctx)
 }
 
-// looping is a process that runs loop.
-type looping struct {
+// loopProcess is a process that runs loop.
+type loopProcess struct {
 	cmd   *exec.Cmd
 	start io.WriteCloser
 	lines *bufio.Reader
 }
 
-func startLooping(t *testing.T, rawURL string) *looping {
+func startLoop(t *testing.T, rawURL string) *loopProcess {
 	cmd := exec.CommandContext(bounded(t), os.Args[0], rawURL)
 	cmd.Env = append(os.Environ(), dialecttest.ChildVariable+"=loop")
 	cmd.Stderr = os.Stderr
@@ -73,7 +73,7 @@ func startLooping(t *testing.T, rawURL string) *looping {
 	output, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	l := &looping{cmd, start, bufio.NewReader(output)}
+	l := &loopProcess{cmd, start, bufio.NewReader(output)}
 	_, err = l.lines.ReadString('\n')
 	require.NoError(t, err)
 	return l
@@ -84,9 +84,9 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 	for _, processes := range []int{2, 20} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			rawURL := "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&synchronous=normal"
-			all := make([]*looping, processes)
+			all := make([]*loopProcess, processes)
 			for i := range all {
-				all[i] = startLooping(t, rawURL)
+				all[i] = startLoop(t, rawURL)
 			}
 			for _, l := range all {
 				_, err := io.WriteString(l.start, "go\n")
@@ -128,7 +128,7 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 		require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
 		return dialect.WaitList(waiters)
 	}
-	dead := startLooping(t, "sqlite://"+path)
+	dead := startLoop(t, "sqlite://"+path)
 	_, err = io.WriteString(dead.start, "go\n")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return queue().Len() == 1 }, 20*time.Second, time.Millisecond)
@@ -147,7 +147,7 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	require.NoFileExists(t, pipe)
 	require.Equal(t, 1, queue().Len())
-	hinted(t, wakeups)
+	awaitWakeUp(t, wakeups)
 	_, err = p.Acquire(ctx, next)
 	require.NoError(t, err, "the name is reserved for it")
 	require.Empty(t, queue())
@@ -160,14 +160,14 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 	const waiters = 6 // of which a release prepares all but the fifth
-	var hints [waiters]abstractions.Wakeups
+	var wakeups [waiters]abstractions.Wakeups
 	var leave [waiters]context.CancelFunc
 	for i := range waiters {
 		claim := claimOf("n", time.Minute)
 		var waiting context.Context
 		waiting, leave[i] = context.WithCancel(ctx)
 		defer leave[i]()
-		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
+		wakeups[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
 		require.NoError(t, err)
 		for range 2 { // a repeated acquire does not join the queue again
 			_, err = p.Acquire(ctx, claim)
@@ -185,7 +185,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		leave[i]()
 		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
 	}
-	hinted(t, hints[waiters-2])
+	awaitWakeUp(t, wakeups[waiters-2])
 }
 
 // Other writes during a reservation do not change the reservation, and a waiter that misses its
@@ -235,7 +235,7 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 		require.ErrorIs(t, err, abstractions.ErrHeld)
 		return wakeups
 	}
-	hints := wait(polling, first)
+	wakeups := wait(polling, first)
 	require.True(t, backendOf(polling).Polls.Load())
 	var queue string
 	require.NoError(t, backendOf(p).db.QueryRow("SELECT waiters FROM lease").Scan(&queue))
@@ -243,7 +243,7 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	require.Equal(t, dialect.Polled, channel, "nobody can wake it")
 	wait(p, second)
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
-	hinted(t, hints)
+	awaitWakeUp(t, wakeups)
 	grant, err := polling.Acquire(ctx, first)
 	require.NoError(t, err)
 	require.NoError(t, polling.Release(ctx, releaseOf(grant)))

@@ -30,12 +30,12 @@ func TestOpenMakesNoRequest(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-func TestAbilitiesAreTold(t *testing.T) {
+func TestAbilitiesAreListed(t *testing.T) {
 	for parameters, history := range map[string]bool{"": false, "?history=1": true} {
 		p, err := OpenURL(t.Context(), "sqlite://x.db"+parameters)
 		require.NoError(t, err)
-		_, told := abstractions.As[abstractions.HistoryReader](p)
-		require.Equal(t, history, told)
+		_, has := abstractions.As[abstractions.HistoryReader](p)
+		require.Equal(t, history, has)
 		_, waits := abstractions.As[abstractions.Waiter](p)
 		require.True(t, waits)
 		require.NoError(t, p.Close())

@@ -6,8 +6,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// prevented is ER_OPTION_PREVENTS_STATEMENT: an option of the server, which the text names, prevents the statement.
-const prevented = 1290
+// optionPrevents is ER_OPTION_PREVENTS_STATEMENT: an option of the server, which the text names, prevents the statement.
+const optionPrevents = 1290
 
 // MySQLDeadlock is ER_LOCK_DEADLOCK: the server has rolled the transaction back.
 const MySQLDeadlock = 1213
@@ -18,7 +18,7 @@ const MySQLAuthError = 2061
 // mysqlNumbers are the codes of MariaDB and MySQL, by their verdicts. A code that is not listed leaves the outcome unknown: a failed
 // commit (1180) and a cancelled statement (1317, 1969, 3024) may hide a commit.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
-var mysqlNumbers = numbered(map[Verdict][]int{
+var mysqlNumbers = byNumber(map[Verdict][]int{
 	// A wait for a lock that took too long, also for that of the history's auto-increment; a deadlock; a row that has
 	// changed; too many connections, a blocked host; a full table.
 	Is(providerkit.Refused): {1205, 1467, MySQLDeadlock, 1020, 1040, 1203, 1226, 1129, 1114},
@@ -40,16 +40,16 @@ var mysqlNumbers = numbered(map[Verdict][]int{
 // MySQL returns the verdict on an error of MariaDB or MySQL with its number and its text.
 func MySQL(number int, text string) Verdict {
 	switch {
-	case number == prevented && onlyReads(text):
+	case number == optionPrevents && isReadOnlyOption(text):
 		return Closing(providerkit.Refused, "the server is read-only")
-	case number == prevented:
+	case number == optionPrevents:
 		return Is(providerkit.NotSetUp)
 	}
 	return mysqlNumbers[number]
 }
 
-// onlyReads reports whether the option that prevents a statement is one of those that make a server or a
+// isReadOnlyOption reports whether the option that prevents a statement is one of those that make a server or a
 // transaction read-only: --read-only, --super-read-only, --innodb-read-only.
-func onlyReads(text string) bool {
+func isReadOnlyOption(text string) bool {
 	return strings.Contains(strings.ReplaceAll(strings.ToLower(text), "_", "-"), "read-only")
 }

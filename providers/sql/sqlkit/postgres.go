@@ -5,8 +5,8 @@ import "github.com/distributedleasing/leasing/abstractions/providerkit"
 // UniqueViolation is PostgreSQL's error code for a row whose key is in the table already.
 const UniqueViolation = "23505"
 
-// forgetful is the verdict on a connection behind a pooler that gives each transaction another session.
-var forgetful = Verdict{
+// poolerVerdict is the verdict on a connection behind a pooler that gives each transaction another session.
+var poolerVerdict = Verdict{
 	Meaning: providerkit.Meaning{
 		Class:  providerkit.Refused,
 		Advice: "a pooler may forget prepared statements: see default_query_exec_mode=exec",
@@ -29,7 +29,7 @@ var sqlStates = map[string]Verdict{
 	// read_only_sql_transaction: a standby, or a failover under way
 	"25006": Closing(providerkit.Refused, "the server is read-only: name the primary, or all servers and target_session_attrs=read-write"),
 	"25P02": Closing(providerkit.Refused, ""), // in_failed_sql_transaction: another user of the pool has left it open
-	"26000": forgetful,                        // invalid_sql_statement_name
+	"26000": poolerVerdict,                    // invalid_sql_statement_name
 	"28":    Is(providerkit.Denied),           // invalid authorization, wrong password
 	"3D000": Is(providerkit.NotSetUp),         // no such database
 	"3F000": Is(providerkit.NotSetUp),         // no such schema
@@ -41,7 +41,7 @@ var sqlStates = map[string]Verdict{
 	"42809": Is(providerkit.NotSetUp),         // wrong_object_type: a view
 	"42883": Is(providerkit.NotSetUp),         // undefined_function
 	"42P01": Is(providerkit.NotSetUp),         // undefined_table
-	"42P05": forgetful,                        // duplicate_prepared_statement
+	"42P05": poolerVerdict,                    // duplicate_prepared_statement
 	"42P10": Is(providerkit.NotSetUp),         // invalid_column_reference: no key to conflict with
 	"53":    Is(providerkit.Refused),          // out of connections, memory or disk
 	"55000": Is(providerkit.NotSetUp),         // object_not_in_prerequisite_state: a view
@@ -53,10 +53,10 @@ var sqlStates = map[string]Verdict{
 	"57P05": Closing(providerkit.Refused, ""), // idle_session_timeout, which interrupts no statement
 }
 
-// unsure are the codes, and the classes of codes, that may be reported although the transaction was committed: the
+// ambiguousStates are the codes, and the classes of codes, that may be reported although the transaction was committed: the
 // session or the server ends, or the server itself does not know. Any other code, even one that an application
 // raises, means that the transaction is rolled back.
-var unsure = map[string]bool{
+var ambiguousStates = map[string]bool{
 	"08": true, "57": true, "58": true, "F0": true, "XX": true,
 	"25P03": true, // idle_in_transaction_session_timeout
 	"25P04": true, // transaction_timeout
@@ -72,6 +72,6 @@ func PostgreSQL(state string) Verdict {
 	if !listed {
 		v = sqlStates[state[:2]]
 	}
-	v.RolledBack = !unsure[state] && !unsure[state[:2]]
+	v.RolledBack = !ambiguousStates[state] && !ambiguousStates[state[:2]]
 	return v
 }

@@ -23,7 +23,7 @@ var sqliteCodes = map[int]Verdict{
 	6:  Is(providerkit.Refused),  // LOCKED
 	8:  Is(providerkit.Denied),   // READONLY
 	11: Closing(providerkit.Unknown, ""),
-	13: {Meaning: providerkit.Meaning{Advice: fullDisk}},
+	13: {Meaning: providerkit.Meaning{Advice: adviceFullDisk}},
 	15: Is(providerkit.Refused),           // PROTOCOL: lost a race for the lock
 	17: Is(providerkit.Refused),           // SCHEMA: changed by another process
 	19: Is(providerkit.NotSetUp),          // CONSTRAINT: another application's table
@@ -36,7 +36,7 @@ const (
 	sqliteIO       = 10
 	sqliteCantOpen = 14
 
-	fullDisk = "the disk is full, or a quota is used up"
+	adviceFullDisk = "the disk is full, or a quota is used up"
 )
 
 // SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as those of ncruces,
@@ -52,7 +52,7 @@ func SQLite(err error) Verdict {
 	case code == sqliteCantOpen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR)): // no such folder
 		return Is(providerkit.NotSetUp)
 	case code == sqliteIO && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
-		return Verdict{Meaning: providerkit.Meaning{Advice: fullDisk}}
+		return Verdict{Meaning: providerkit.Meaning{Advice: adviceFullDisk}}
 	}
 	v := sqliteCodes[code]
 	v.RolledBack = v.Class != providerkit.Unknown

@@ -16,7 +16,7 @@ var sqlServerDuplicates = []int32{2627, 2601}
 // XACT_ABORT and ends with its COMMIT, so an error that is listed as refused has changed nothing. An error that is not listed leaves the
 // outcome unknown. See https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors and
 // https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues.
-var sqlServerNumbers = numbered(map[Verdict][]int32{
+var sqlServerNumbers = byNumber(map[Verdict][]int32{
 	// A deadlock, a wait for a lock that took too long, no locks left; a key that exists already; no memory; a full file, disk or
 	// log; too many connections; a server that only lets administrators in.
 	Is(providerkit.Refused): {SQLServerDeadlock, 1222, 1204, 2627, 2601, 701, 802, 8645, 8651, 1101, 1105, 9002, 17809, 18401, 18461},

@@ -26,8 +26,8 @@ func Closing(class providerkit.Class, advice string) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class, Advice: advice}, Close: true}
 }
 
-// numbered turns verdicts and their error numbers into a table by number.
-func numbered[N int | int32](numbers map[Verdict][]N) map[N]Verdict {
+// byNumber turns verdicts and their error numbers into a table by number.
+func byNumber[N int | int32](numbers map[Verdict][]N) map[N]Verdict {
 	byNumber := map[N]Verdict{}
 	for verdict, all := range numbers {
 		for _, number := range all {

@@ -37,8 +37,8 @@ func change(ctx context.Context, on dialect.Statements, statement string, args .
 	return written, nil
 }
 
-// counting follows a statement whose rows are counted.
-const counting = ";\nSET @written = @@ROWCOUNT"
+// rowCount follows a statement whose rows are counted.
+const rowCount = ";\nSET @written = @@ROWCOUNT"
 
 // transaction returns a batch that writes the rows of a statement and the entries of the history. It commits if the statement has
 // written a given number of rows before a given time. Its arguments are those of the statement and of the entries, and then the
@@ -48,14 +48,14 @@ func (b *backend) transaction(statement string, entries int) string {
 	if entries > 0 {
 		noted = "IF @written > 0 " + dialect.Repeated(entries, b.SQL["note"]) + ";\n"
 	}
-	return "BEGIN TRANSACTION;\n" + statement + counting + ";\n" + noted + b.SQL["commit"]
+	return "BEGIN TRANSACTION;\n" + statement + rowCount + ";\n" + noted + b.SQL["commit"]
 }
 
 // Renewing implements dialect.ServerDialect.
 func (b *backend) Renewing(wait bool) dialect.Statements {
 	on := b.db
 	if !wait {
-		on.wait = withoutWaiting
+		on.wait = noLockWait
 	}
 	return on
 }
@@ -85,7 +85,7 @@ func (b *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 
 // Raced reports whether a write has met a row that another process has inserted. After some repetitions no read
 // shows the row with this key.
-func (b *backend) Raced(err error, times int) bool { return duplicate(err) && times < repetitions }
+func (b *backend) Raced(err error, times int) bool { return isDuplicate(err) && times < maxRepetitions }
 
 func noteArgs(entries []abstractions.NamedEntry) (args []any) {
 	for i := range entries {
@@ -96,7 +96,7 @@ func noteArgs(entries []abstractions.NamedEntry) (args []any) {
 
 // The server accepts 2,100 parameters in a batch, and a renewal or an entry has 8:
 // https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server.
-const mostItems = 256
+const maxItems = 256
 
 // Sweep deletes the rows of its page that have not changed since they were read.
 func (b *backend) Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
@@ -105,7 +105,7 @@ func (b *backend) Sweep(ctx context.Context, after *string, limit int, idle time
 		for _, r := range old {
 			args = append(args, r.Name, r.Version)
 		}
-		return change(ctx, b, dialect.Repeated(len(old), b.SQL["forget"])+counting, args...)
+		return change(ctx, b, dialect.Repeated(len(old), b.SQL["forget"])+rowCount, args...)
 	})
 }
 
@@ -118,11 +118,11 @@ func (b *backend) WriteHistory(ctx context.Context, entries []abstractions.Named
 	switch {
 	case len(entries) == 0:
 		return nil
-	case len(entries) <= mostItems:
+	case len(entries) <= maxItems:
 		return note(b, entries)
 	}
 	return b.db.transact(ctx, func(on dialect.Statements) error {
-		for some := range slices.Chunk(entries, mostItems) {
+		for some := range slices.Chunk(entries, maxItems) {
 			if err := note(on, some); err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (b *backend) WriteHistory(ctx context.Context, entries []abstractions.Named
 }
 
 func (b *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	return change(ctx, b, b.SQL["trim"]+counting, limit, b.Record.Retention.Microseconds())
+	return change(ctx, b, b.SQL["trim"]+rowCount, limit, b.Record.Retention.Microseconds())
 }
 
 // Version also checks that the table of leases has its key, which keeps two claims from inserting one name.

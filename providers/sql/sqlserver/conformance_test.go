@@ -115,7 +115,7 @@ func TestConformance_sqlserver(t *testing.T) {
 					b.exec(t, "UPDATE "+of(p)+".lease SET token = token + 3600000000, version = version + 1 WHERE name = @p1", []byte(name))
 				},
 				Remembers:   64,
-				Unreachable: silent,
+				Unreachable: silentProvider,
 			})
 		})
 	}

@@ -21,8 +21,8 @@ SET LOCK_TIMEOUT `
 
 // The waits for a lock, in milliseconds, as T-SQL: see settings.
 const (
-	waiting        = "2000;\n"
-	withoutWaiting = "0;\n"
+	lockWait   = "2000;\n"
+	noLockWait = "0;\n"
 )
 
 // database is a pool of connections, either the provider's own or the application's.
@@ -36,17 +36,17 @@ type database struct {
 // databaseOf returns the database and the highest number of connections, or 0 for no bound.
 func databaseOf(o Options, connector sqldriver.Connector) (db database, connections int) {
 	if connector == nil {
-		return database{DB: o.DB, wait: waiting}, o.DB.Stats().MaxOpenConnections
+		return database{DB: o.DB, wait: lockWait}, o.DB.Stats().MaxOpenConnections
 	}
 	pool := sql.OpenDB(connector)
 	pool.SetMaxOpenConns(o.MaxConns)
 	pool.SetMaxIdleConns(o.MaxConns)
-	return database{pool, o.MaxConns, true, waiting}, o.MaxConns
+	return database{pool, o.MaxConns, true, lockWait}, o.MaxConns
 }
 
-// repetitions bounds the repetitions of a request that the server has rolled back in favor of another request, and of a
+// maxRepetitions bounds the repetitions of a request that the server has rolled back in favor of another request, and of a
 // request that was not sent.
-const repetitions = 20
+const maxRepetitions = 20
 
 // Query runs a batch and calls the function each for every row. The function is nil for a change: see change. If the batch
 // fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
@@ -54,15 +54,15 @@ const repetitions = 20
 // pool. Query repeats a request that the server has certainly rolled back in favor of another one, and a request whose
 // connection had ended before: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
-	statement, args = numbered(settings+d.wait+statement, args)
+	statement, args = nameParameters(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {
-		err := d.once(ctx, statement, args, each)
+		err := d.queryOnce(ctx, statement, args, each)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, sqldriver.ErrBadConn) && dead < repetitions:
+		case errors.Is(err, sqldriver.ErrBadConn) && dead < maxRepetitions:
 			dead++
-		case repeatable(err, each) && lost < repetitions && ctx.Err() == nil:
+		case repeatable(err, each) && lost < maxRepetitions && ctx.Err() == nil:
 			lost++
 		default:
 			if d.own && verdict(err).Close {
@@ -76,10 +76,10 @@ func (d database) Query(ctx context.Context, statement string, args []any, each 
 // repeatable reports whether a batch may run again at once: it was a deadlock victim, or it failed on a row that another
 // process has inserted. A change that fails on such a row has lost its race, and must first read the row.
 func repeatable(err error, each func(dialect.Scan) error) bool {
-	return deadlocked(err) || each != nil && duplicate(err)
+	return isDeadlock(err) || each != nil && isDuplicate(err)
 }
 
-func (d database) once(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
+func (d database) queryOnce(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (d database) once(ctx context.Context, statement string, args []any, each f
 	} else {
 		err = dialect.ViaSQL{Querier: conn}.Query(ctx, statement, args, each)
 	}
-	if err != nil && !duplicate(err) {
+	if err != nil && !isDuplicate(err) {
 		discard(conn)
 	}
 	return err
@@ -106,7 +106,7 @@ func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	stop = func() bool { return true }
 	_ = conn.Raw(func(raw any) error {
 		if s, own := raw.(*session); own {
-			stop = providerkit.AfterFunc(ctx, s.line.hangUp)
+			stop = providerkit.AfterFunc(ctx, s.netConns.hangUp)
 		}
 		return nil
 	})
@@ -140,13 +140,13 @@ func (d database) transact(ctx context.Context, do func(dialect.Statements) erro
 type inTransaction struct{ *sql.Tx }
 
 func (t inTransaction) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
-	statement, args = numbered(settings+waiting+statement, args)
+	statement, args = nameParameters(settings+lockWait+statement, args)
 	return dialect.ViaSQL{Querier: t.Tx}.Query(ctx, statement, args, each)
 }
 
-// numbered names the parameters of a statement, "?", as go-mssqldb does: @p1, @p2 and so on. "?b" is a text for a column of bytes, since
+// nameParameters names the parameters of a statement, "?", as go-mssqldb does: @p1, @p2 and so on. "?b" is a text for a column of bytes, since
 // the server converts no text to bytes by itself.
-func numbered(statement string, args []any) (string, []any) {
+func nameParameters(statement string, args []any) (string, []any) {
 	var b strings.Builder
 	b.Grow(len(statement) + 4*len(args))
 	all := append(make([]any, 0, len(args)), args...)

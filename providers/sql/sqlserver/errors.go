@@ -9,8 +9,8 @@ import (
 	mssql "github.com/microsoft/go-mssqldb"
 )
 
-// fatal is the lowest severity of errors that end the connection.
-const fatal = 20
+// fatalSeverity is the lowest severity of errors that end the connection.
+const fatalSeverity = 20
 
 // verdict classifies an error of go-mssqldb. The server may send several errors for a batch. The first error counts, but an
 // error that is not listed makes the outcome unknown.
@@ -27,7 +27,7 @@ func verdict(err error) (v sqlkit.Verdict) {
 		if _, listed := sqlkit.SQLServer(e.Number); !listed {
 			v.Class = providerkit.Unknown
 		}
-		v.Close = v.Close || e.Class >= fatal
+		v.Close = v.Close || e.Class >= fatalSeverity
 	}
 	if ended := (mssql.ServerError{}); errors.As(err, &ended) {
 		return sqlkit.Closing(providerkit.Unknown, "")
@@ -47,15 +47,15 @@ func serverErrors(err error) []mssql.Error {
 	return e.All
 }
 
-// deadlocked reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
-func deadlocked(err error) bool {
+// isDeadlock reports whether the server has rolled a transaction back in favor of another transaction. The request may be repeated at once.
+func isDeadlock(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && said[0].Number == sqlkit.SQLServerDeadlock
 }
 
-// duplicate reports whether an insert failed because a row has its key. Such an insert has changed
+// isDuplicate reports whether an insert failed because a row has its key. Such an insert has changed
 // nothing.
-func duplicate(err error) bool {
+func isDuplicate(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && sqlkit.SQLServerDuplicate(said[0].Number)
 }

@@ -61,8 +61,8 @@ func (f *fakeServer) open(o Options) *Provider {
 	return p
 }
 
-// failing calls do with each batch of a kind.
-func (f *fakeServer) failing(kind string, do func(s *sent)) {
+// failKind calls do with each batch of a kind.
+func (f *fakeServer) failKind(kind string, do func(s *sent)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = func(s *sent) {
@@ -72,7 +72,7 @@ func (f *fakeServer) failing(kind string, do func(s *sent)) {
 	}
 }
 
-func (f *fakeServer) sound() { f.failing("", nil) }
+func (f *fakeServer) stopFailing() { f.failKind("", nil) }
 
 // of returns the batches of a kind.
 func (f *fakeServer) of(kind string) (all []sent) {

@@ -50,25 +50,25 @@ func TestTrap_T290_AnAnswerThatIsLost(t *testing.T) {
 			}
 			lose := func(s *sent) { s.after = err }
 
-			f.failing("insert", lose)
+			f.failKind("insert", lose)
 			req := claimOf("n", time.Minute)
 			_, err := p.Acquire(bounded(t), req)
 			unknown(err)
-			f.sound()
+			f.stopFailing()
 			grant, err := p.Acquire(bounded(t), req)
 			require.NoError(t, err, "the claim has the name")
 
-			f.failing("update", lose)
+			f.failKind("update", lose)
 			_, err = p.Renew(bounded(t), renewalOf(grant))
 			unknown(err)
 			_, err = p.Break(bounded(t), abstractions.BreakRequest{Name: "n"})
 			unknown(err)
 			unknown(p.Release(bounded(t), releaseOf(grant)))
-			f.sound()
+			f.stopFailing()
 			_, err = p.Renew(bounded(t), renewalOf(grant))
 			require.ErrorIs(t, err, abstractions.ErrLost, "it was released")
 
-			f.failing("renew", lose)
+			f.failKind("renew", lose)
 			one, err := p.Acquire(bounded(t), claimOf("one", time.Minute))
 			require.NoError(t, err)
 			two, err := p.Acquire(bounded(t), claimOf("two", time.Minute))
@@ -79,9 +79,9 @@ func TestTrap_T290_AnAnswerThatIsLost(t *testing.T) {
 			unknown(results[1].Err)
 			require.Len(t, f.of("renew"), 1, "an unknown outcome is not repeated")
 
-			f.failing("note", lose)
+			f.failKind("note", lose)
 			unknown(p.WriteHistory(bounded(t), entries(3)))
-			f.failing("commit", lose)
+			f.failKind("commit", lose)
 			unknown(p.WriteHistory(bounded(t), entries(300)))
 		})
 	}
@@ -99,7 +99,7 @@ func entries(n int) (all []abstractions.NamedEntry) {
 func TestTrap_T290_AnAnswerThatSaysNothing(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
-	f.failing("insert", func(s *sent) { s.silent = true })
+	f.failKind("insert", func(s *sent) { s.silent = true })
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.ErrorContains(t, err, "did not return the number of rows")
@@ -113,12 +113,12 @@ func TestTrap_T290_AContextThatEnds(t *testing.T) {
 	p := f.open(Options{})
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	f.failing("insert", func(s *sent) { s.during = cancel })
+	f.failKind("insert", func(s *sent) { s.during = cancel })
 	req := claimOf("n", time.Minute)
 	_, err := p.Acquire(ctx, req)
 	require.ErrorIs(t, err, context.Canceled)
 	require.False(t, abstractions.NotApplied(err))
-	f.sound()
+	f.stopFailing()
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrHeld, "the first claim has the name")
 }
@@ -129,7 +129,7 @@ func TestTrap_T291_AVictimOfADeadlock(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{History: true})
 	times := 0
-	f.failing("insert", func(s *sent) {
+	f.failKind("insert", func(s *sent) {
 		if times++; times <= 3 {
 			s.refuse = serverError(1205)
 		}
@@ -140,11 +140,11 @@ func TestTrap_T291_AVictimOfADeadlock(t *testing.T) {
 	require.Equal(t, 1, f.notes)
 
 	for _, kind := range []string{"update", "read"} {
-		f.failing(kind, func(s *sent) { s.refuse = serverError(1205) })
+		f.failKind(kind, func(s *sent) { s.refuse = serverError(1205) })
 		_, err = p.Renew(bounded(t), renewalOf(grant))
 		require.ErrorIs(t, err, abstractions.ErrThrottled, kind)
 		require.True(t, abstractions.NotApplied(err), kind)
-		require.Len(t, f.of("update"), 1+repetitions, kind)
+		require.Len(t, f.of("update"), 1+maxRepetitions, kind)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestTrap_T291_ABatchThatIsAVictim(t *testing.T) {
 		batch[i].TTL = time.Hour
 	}
 	for _, number := range []int32{1205, 1222} {
-		f.failing("renew", func(s *sent) { s.refuse = serverError(number) })
+		f.failKind("renew", func(s *sent) { s.refuse = serverError(number) })
 		results, err := p.RenewBatch(bounded(t), batch)
 		require.NoError(t, err)
 		for _, result := range results {
@@ -168,7 +168,7 @@ func TestTrap_T291_ABatchThatIsAVictim(t *testing.T) {
 			require.Equal(t, time.Hour, result.Grant.TTL)
 		}
 	}
-	f.failing("update", func(s *sent) {
+	f.failKind("update", func(s *sent) {
 		if nameIn(s.args[13]) == "n1" {
 			s.refuse = serverError(1222)
 		}
@@ -184,7 +184,7 @@ func TestTrap_T292_ALostRaceForANewName(t *testing.T) {
 		f := newFake(t)
 		p := f.open(Options{})
 		first := true
-		f.failing("insert", func(s *sent) {
+		f.failKind("insert", func(s *sent) {
 			if first {
 				first = false
 				winner := append([]driver.Value{}, s.args[:rowArgs]...)
@@ -209,7 +209,7 @@ func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 	two, err := p.Acquire(bounded(t), claimOf("two", time.Hour))
 	require.NoError(t, err)
 	wait := func(s *sent) { s.during = func() { f.ahead += 2 * time.Minute } }
-	f.failing("renew", wait)
+	f.failKind("renew", wait)
 	results, err := p.RenewBatch(bounded(t), []abstractions.RenewRequest{renewalOf(one), renewalOf(two)})
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, abstractions.ErrLost)
@@ -217,7 +217,7 @@ func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 
 	again, err := p.Acquire(bounded(t), claimOf("one", time.Minute))
 	require.NoError(t, err)
-	f.failing("update", wait)
+	f.failKind("update", wait)
 	_, err = p.Renew(bounded(t), renewalOf(again))
 	require.ErrorIs(t, err, abstractions.ErrLost)
 }
@@ -238,10 +238,10 @@ func TestTrap_T294_ARowThatIsNoLongerTheClaims(t *testing.T) {
 				f.rows["n"][4] = "by hand"
 			}
 		}
-		f.failing("renew", change)
+		f.failKind("renew", change)
 		_, err = p.RenewBatch(bounded(t), []abstractions.RenewRequest{renewalOf(grant), renewalOf(other)})
 		require.NoError(t, err)
-		f.failing("update", change)
+		f.failKind("update", change)
 		_, err = p.Renew(bounded(t), renewalOf(grant))
 		if column != 1 { // a version alone is no loss
 			require.ErrorIs(t, err, abstractions.ErrLost, column)
@@ -257,7 +257,7 @@ func TestTrap_T294_ANameThatWasForgottenSinceItsRead(t *testing.T) {
 	others, p := f.open(Options{Retention: time.Millisecond}), f.open(Options{})
 	var forgotten abstractions.Grant
 	paused := false
-	f.failing("insert", func(s *sent) {
+	f.failKind("insert", func(s *sent) {
 		if paused {
 			return
 		}
@@ -301,7 +301,7 @@ func TestTrap_T296_ConnectionsThatHaveEnded(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
 	times := 0
-	f.failing("insert", func(s *sent) {
+	f.failKind("insert", func(s *sent) {
 		if times++; times <= 5 {
 			s.refuse = driver.ErrBadConn
 		}
@@ -310,7 +310,7 @@ func TestTrap_T296_ConnectionsThatHaveEnded(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, f.connections(), 5)
 
-	f.failing("insert", func(s *sent) { s.refuse = driver.ErrBadConn })
+	f.failKind("insert", func(s *sent) { s.refuse = driver.ErrBadConn })
 	_, err = p.Acquire(bounded(t), claimOf("m", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.True(t, abstractions.NotApplied(err))
@@ -325,18 +325,18 @@ func TestTrap_T297_AServerThatOnlyReads(t *testing.T) {
 	require.NoError(t, p.Ping(bounded(t)))
 	var together, all sync.WaitGroup
 	together.Add(3)
-	f.failing("read", func(s *sent) { s.before = func() { together.Done(); together.Wait() } })
+	f.failKind("read", func(s *sent) { s.before = func() { together.Done(); together.Wait() } })
 	for range 3 { // each on a connection of its own
 		all.Go(func() { _, _ = p.Inspect(bounded(t), abstractions.InspectRequest{Name: "n"}) })
 	}
 	all.Wait()
 	require.GreaterOrEqual(t, pool.Stats().Idle, 2)
-	f.failing("insert", func(s *sent) { s.refuse = serverError(3906) })
+	f.failKind("insert", func(s *sent) { s.refuse = serverError(3906) })
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.ErrorContains(t, err, "the server is read-only")
 	require.Zero(t, pool.Stats().OpenConnections)
-	f.sound()
+	f.stopFailing()
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.NoError(t, err)
 }
@@ -350,7 +350,7 @@ func TestTrap_T297_AnApplicationsServerThatOnlyReads(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Ping(bounded(t)))
 	require.Equal(t, 1, db.Stats().OpenConnections)
-	f.failing("insert", func(s *sent) { s.refuse = serverError(3906) })
+	f.failKind("insert", func(s *sent) { s.refuse = serverError(3906) })
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.Zero(t, db.Stats().OpenConnections)
@@ -360,12 +360,12 @@ func TestALogInThatFails(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
 	for number, want := range map[int32]error{18456: abstractions.ErrDenied, 18487: abstractions.ErrDenied, 4060: abstractions.ErrNotSetUp, 40613: abstractions.ErrThrottled, 10928: abstractions.ErrThrottled} {
-		f.failing("connect", func(s *sent) { s.refuse = serverError(number) })
+		f.failKind("connect", func(s *sent) { s.refuse = serverError(number) })
 		_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 		require.ErrorIs(t, err, want, number)
 		require.True(t, abstractions.NotApplied(err), number)
 	}
-	f.failing("connect", func(s *sent) {
+	f.failKind("connect", func(s *sent) {
 		s.refuse = fmt.Errorf("unable to open tcp connection: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
 	})
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
@@ -383,10 +383,10 @@ func TestAnApplicationsDatabase(t *testing.T) {
 	require.False(t, p.Capabilities().HeedsContext)
 	grant, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.NoError(t, err)
-	f.failing("update", func(s *sent) { s.refuse = serverError(40501) })
+	f.failKind("update", func(s *sent) { s.refuse = serverError(40501) })
 	_, err = p.Renew(bounded(t), renewalOf(grant))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	f.sound()
+	f.stopFailing()
 	require.NoError(t, p.Release(bounded(t), releaseOf(grant)))
 	require.NoError(t, p.Close())
 	require.NoError(t, db.PingContext(bounded(t)))
@@ -405,21 +405,21 @@ func TestMigrateOnTheFake(t *testing.T) {
 	require.Empty(t, f.of("commit"))
 
 	f.lock = 1 // granted after a wait for another process
-	f.failing("commit", func(s *sent) { s.after = io.EOF })
+	f.failKind("commit", func(s *sent) { s.after = io.EOF })
 	err := p.Migrate(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.False(t, abstractions.NotApplied(err))
-	f.sound()
+	f.stopFailing()
 	require.NoError(t, p.Migrate(bounded(t)))
 	made := f.of("other")
 	require.Len(t, made, 2*len(p.Statements()))
 	for i, statement := range p.Statements() {
-		require.Equal(t, settings+waiting+statement, made[i].text)
+		require.Equal(t, settings+lockWait+statement, made[i].text)
 	}
 	require.Less(t, indexOf(f, "lock"), indexOf(f, "other"))
 	require.Less(t, indexOf(f, "other"), indexOf(f, "commit"))
 
-	f.failing("other", func(s *sent) { s.refuse = serverError(262) })
+	f.failKind("other", func(s *sent) { s.refuse = serverError(262) })
 	err = p.Migrate(bounded(t))
 	var setup *sqllease.SetupError
 	require.ErrorAs(t, err, &setup)
@@ -431,7 +431,7 @@ func TestMigrateOnTheFake(t *testing.T) {
 func TestATableWithoutItsKey(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
-	f.failing("keyed", func(s *sent) { f.empty = true })
+	f.failKind("keyed", func(s *sent) { f.empty = true })
 	err := p.Ping(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "[leasing].[lease]")
@@ -441,10 +441,10 @@ func TestATableWithoutItsKey(t *testing.T) {
 func TestTrap_T292_AKeyThatNoReadShows(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
-	f.failing("insert", func(s *sent) { s.refuse = serverError(2627) })
+	f.failKind("insert", func(s *sent) { s.refuse = serverError(2627) })
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	require.LessOrEqual(t, len(f.of("insert")), repetitions+1)
+	require.LessOrEqual(t, len(f.of("insert")), maxRepetitions+1)
 }
 
 // T292: two sweeps insert the floor. The second sweep raises that floor.
@@ -456,7 +456,7 @@ func TestTrap_T292_ALostRaceForTheFloor(t *testing.T) {
 	require.NoError(t, p.Release(bounded(t), releaseOf(grant)))
 	f.ahead = time.Hour
 	times := 0
-	f.failing("raise", func(s *sent) {
+	f.failKind("raise", func(s *sent) {
 		if times++; times == 1 {
 			s.refuse = serverError(2627)
 		}
@@ -477,7 +477,7 @@ func TestTrap_T298_WhatTheNumbersDecide(t *testing.T) {
 		"unknown": {596, 6005, 40197, 4711, 0, 3621},
 	} {
 		for _, number := range numbers {
-			err := explained(t, serverError(number))
+			err := explain(t, serverError(number))
 			matches := map[string]bool{
 				"refused": errors.Is(err, abstractions.ErrThrottled), "close": errors.Is(err, abstractions.ErrThrottled) && verdict(serverError(number)).Close,
 				"denied": errors.Is(err, abstractions.ErrDenied), "missing": errors.Is(err, abstractions.ErrNotSetUp),
@@ -501,23 +501,23 @@ func TestTrap_T298_SeveralErrorsAtATime(t *testing.T) {
 		last.All = all
 		return fmt.Errorf("around: %w", last)
 	}
-	require.ErrorIs(t, explained(t, several(4060, 18456)), abstractions.ErrNotSetUp)
-	require.ErrorIs(t, explained(t, several(262, 2759)), abstractions.ErrDenied)
-	require.False(t, abstractions.NotApplied(explained(t, several(1205, 4711))))
-	require.False(t, abstractions.NotApplied(explained(t, several(4711, 1205))))
-	require.False(t, deadlocked(several(4711, 1205)))
-	require.False(t, duplicate(several(2627, 4711)))
+	require.ErrorIs(t, explain(t, several(4060, 18456)), abstractions.ErrNotSetUp)
+	require.ErrorIs(t, explain(t, several(262, 2759)), abstractions.ErrDenied)
+	require.False(t, abstractions.NotApplied(explain(t, several(1205, 4711))))
+	require.False(t, abstractions.NotApplied(explain(t, several(4711, 1205))))
+	require.False(t, isDeadlock(several(4711, 1205)))
+	require.False(t, isDuplicate(several(2627, 4711)))
 	severe := serverError(1205)
 	severe.Class = 20
 	require.True(t, verdict(severe).Close)
 }
 
-func explained(t *testing.T, err error) error {
+func explain(t *testing.T, err error) error {
 	t.Helper()
 	f := newFake(t)
 	p := f.open(Options{})
 	require.NoError(t, p.Ping(bounded(t)))
-	f.failing("insert", func(s *sent) { s.refuse = err })
+	f.failKind("insert", func(s *sent) { s.refuse = err })
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.Error(t, err)
 	return err

@@ -31,7 +31,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 func open(ctx context.Context, options Options, connector sqldriver.Connector) (*Provider, error) {
 	db, connections := databaseOf(options, connector)
 	b := &backend{db: db}
-	b.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, dialect.LimitedTo(connections, db), mostItems)
+	b.ServerStore = dialect.NewServerStore(dialect.NewStore(options.common(), tablesOf(options.Schema, options.Table)), b, dialect.LimitedTo(connections, db), maxItems)
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: b, Store: b.Store, Capabilities: dialect.Capabilities("sqlserver", "the database server's clock", db.own), Options: options.common(),
 	})

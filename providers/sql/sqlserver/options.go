@@ -113,7 +113,7 @@ func (o *Options) readURL() (sqldriver.Connector, error) {
 	if err != nil || u.Host == "" || config.Database == "" { // the error's text may quote a secret
 		return nil, providerkit.BadURL("sqlserver://user:password@host:port?database=NAME, and parameters that go-mssqldb understands")
 	}
-	return sessions{mssql.NewConnectorConfig(config)}.dialing(), nil
+	return sessions{mssql.NewConnectorConfig(config)}.recordDials(), nil
 }
 
 // parameters sets the fields that a URL's query names, and returns the parameters of go-mssqldb.

@@ -18,8 +18,8 @@ import (
 // statement (v1.11.2, connect and nextToken).
 type sessions struct{ sqldriver.Connector }
 
-// dialing returns a connector whose connections are recorded in the line of the log-in's context.
-func (c sessions) dialing() sessions {
+// recordDials returns a connector whose connections are recorded in the loginConns of the log-in's context.
+func (c sessions) recordDials() sessions {
 	if connector, ours := c.Connector.(*mssql.Connector); ours {
 		connector.Dialer = dialer{}
 	}
@@ -33,9 +33,9 @@ const connectTimeout = 5 * time.Second
 func (c sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	l := new(line)
+	l := new(loginConns)
 	defer providerkit.AfterFunc(ctx, l.hangUp)()
-	conn, err := c.Connector.Connect(context.WithValue(ctx, lineKey{}, l))
+	conn, err := c.Connector.Connect(context.WithValue(ctx, loginConnsKey{}, l))
 	if err != nil {
 		l.hangUp()
 		return nil, err
@@ -57,8 +57,8 @@ type driverConn interface {
 // session is a connection that is checked after an idle period.
 type session struct {
 	driverConn
-	line *line
-	used time.Time
+	netConns *loginConns
+	used     time.Time
 }
 
 // ResetSession implements sqldriver.SessionResetter.
@@ -73,7 +73,7 @@ func (s *session) ResetSession(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sqlkit.CheckTime(ctx))
 	defer cancel()
-	defer providerkit.AfterFunc(ctx, s.line.hangUp)()
+	defer providerkit.AfterFunc(ctx, s.netConns.hangUp)()
 	if err := s.Ping(ctx); err != nil {
 		return sqldriver.ErrBadConn
 	}
@@ -81,19 +81,19 @@ func (s *session) ResetSession(ctx context.Context) error {
 }
 
 // IsValid implements sqldriver.Validator.
-func (s *session) IsValid() bool { return s.driverConn.IsValid() && s.line.alive() }
+func (s *session) IsValid() bool { return s.driverConn.IsValid() && s.netConns.alive() }
 
-// line has the network connections of one log-in: the client library may dial several addresses, and may follow a
+// loginConns has the network connections of one log-in: the client library may dial several addresses, and may follow a
 // redirection.
-type line struct {
+type loginConns struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	ended bool
 }
 
-type lineKey struct{}
+type loginConnsKey struct{}
 
-func (l *line) add(conn net.Conn) {
+func (l *loginConns) add(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns = append(l.conns, conn)
@@ -103,7 +103,7 @@ func (l *line) add(conn net.Conn) {
 }
 
 // hangUp closes the connections. The server then cancels the statement that runs, and rolls its transaction back.
-func (l *line) hangUp() {
+func (l *loginConns) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
@@ -112,19 +112,19 @@ func (l *line) hangUp() {
 	}
 }
 
-func (l *line) alive() bool {
+func (l *loginConns) alive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.ended
 }
 
-// dialer adds each connection to the line of its context.
+// dialer adds each connection to the loginConns of its context.
 type dialer struct{}
 
 // DialContext implements mssql.Dialer.
 func (dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := netdial.New().DialContext(ctx, network, address)
-	if l, on := ctx.Value(lineKey{}).(*line); err == nil && on {
+	if l, on := ctx.Value(loginConnsKey{}).(*loginConns); err == nil && on {
 		l.add(conn)
 	}
 	return conn, err

@@ -29,11 +29,11 @@ func batches() map[string]string {
 	all["renew 2"] = b.transaction(dialect.Repeated(2, b.SQL["renew"]), 0)
 	all["note 2"] = dialect.Repeated(2, b.SQL["note"])
 	all["rows 2"] = dialect.Repeated(2, b.SQL["rows"])
-	all["forget 2"] = dialect.Repeated(2, b.SQL["forget"]) + counting
-	all["trim"] = b.SQL["trim"] + counting
-	all["without waiting"] = settings + withoutWaiting + b.SQL["version"]
+	all["forget 2"] = dialect.Repeated(2, b.SQL["forget"]) + rowCount
+	all["trim"] = b.SQL["trim"] + rowCount
+	all["without waiting"] = settings + noLockWait + b.SQL["version"]
 	for name, text := range all {
-		all[name], _ = numbered(text, make([]any, strings.Count(text, "?")))
+		all[name], _ = nameParameters(text, make([]any, strings.Count(text, "?")))
 	}
 	for i, text := range b.Create {
 		all["schema "+string(rune('1'+i))] = text
@@ -45,7 +45,7 @@ func batches() map[string]string {
 func TestStatementsAreTheGoldenOnes(t *testing.T) {
 	var text strings.Builder
 	all := batches()
-	text.WriteString("-- settings, before each batch\n" + settings + waiting + "GO\n")
+	text.WriteString("-- settings, before each batch\n" + settings + lockWait + "GO\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text.WriteString("\n-- " + name + "\n" + all[name] + ";\nGO\n")
 	}
@@ -59,7 +59,7 @@ func TestStatementsAreTheGoldenOnes(t *testing.T) {
 }
 
 // Babelfish ignores lock hints, so a statement that needs a hint would be correct only by chance.
-func TestNoStatementHasAHint(t *testing.T) {
+func TestNoStatementHasALockHint(t *testing.T) {
 	hint := regexp.MustCompile(`(?i)\bWITH\s*\(|\bOPTION\s*\(|NOLOCK|UPDLOCK|HOLDLOCK|ROWLOCK|READPAST|SERIALIZABLE`)
 	for name, text := range batches() {
 		require.NotRegexp(t, hint, text, name)
@@ -82,7 +82,7 @@ func TestTrap_T294_ChangesAreWholeTransactions(t *testing.T) {
 }
 
 // T294: an insert requires that no greater token was forgotten.
-func TestTrap_T294_AnInsertHeedsTheFloor(t *testing.T) {
+func TestTrap_T294_AnInsertObeysTheFloor(t *testing.T) {
 	require.Regexp(t, `WHERE NOT EXISTS \(SELECT 1 FROM \S+ AS f WHERE f\.name = 0x AND f\.token > @p15\);`, batches()["insert"])
 }
 
@@ -99,10 +99,10 @@ func TestTrap_T295_AReadHasTwoClocks(t *testing.T) {
 
 func TestParametersAreNumbered(t *testing.T) {
 	name, args := "n", []any{"n", 1}
-	text, all := numbered("name = ?b AND n = ? AND m = ?b", append(args, &name))
+	text, all := nameParameters("name = ?b AND n = ? AND m = ?b", append(args, &name))
 	require.Equal(t, "name = @p1 AND n = @p2 AND m = @p3", text)
 	require.Equal(t, []any{[]byte("n"), 1, []byte("n")}, all)
 	require.Equal(t, []any{"n", 1}, args, "the caller's are unchanged")
-	_, all = numbered("?b", []any{""})
+	_, all = nameParameters("?b", []any{""})
 	require.Equal(t, []any{[]byte{}}, all, "an empty text is not NULL")
 }

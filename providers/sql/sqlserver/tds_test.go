@@ -67,7 +67,7 @@ func (s *tdsServer) set(do func()) {
 	do()
 }
 
-func (s *tdsServer) written() int {
+func (s *tdsServer) writeCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writes
@@ -306,7 +306,7 @@ func TestTrap_T290_AConnectionThatIsCut(t *testing.T) {
 			_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 			require.ErrorIs(t, err, abstractions.ErrUnavailable)
 			require.False(t, abstractions.NotApplied(err))
-			require.Equal(t, 1, s.written(), "it is not repeated")
+			require.Equal(t, 1, s.writeCount(), "it is not repeated")
 			s.set(func() { s.answer = success })
 			_, err = p.Acquire(bounded(t), claimOf("m", time.Minute))
 			require.NoError(t, err)
@@ -344,7 +344,7 @@ func TestTrap_T291_ErrorsThroughTheClientLibrary(t *testing.T) {
 	once(1205, func() {})
 	_, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
 	require.NoError(t, err)
-	require.Equal(t, 2, s.written())
+	require.Equal(t, 2, s.writeCount())
 
 	once(2627, func() { s.held = true })
 	_, err = p.Acquire(bounded(t), claimOf("n", time.Minute))

@@ -230,7 +230,7 @@ func TestOptionsShowNoSecret(t *testing.T) {
 // A server that accepts connections and does not answer does not block a call beyond the end of its
 // context.
 func TestAServerThatHangs(t *testing.T) {
-	p := silent(t)
+	p := silentProvider(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -240,8 +240,8 @@ func TestAServerThatHangs(t *testing.T) {
 	require.True(t, p.Capabilities().HeedsContext)
 }
 
-// silent returns a provider whose server accepts connections and never answers.
-func silent(t testing.TB) abstractions.Provider {
+// silentProvider returns a provider whose server accepts connections and never answers.
+func silentProvider(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })

@@ -16,7 +16,7 @@ const RenewAt = 0.6
 // next tick retries the renewal. The zero keeper renews nothing.
 type keeper struct {
 	stop chan struct{} // nil unless the lock is kept
-	gone atomic.Bool
+	lost atomic.Bool
 }
 
 func (k *keeper) keep(ttl time.Duration, renew func(context.Context) error) {
@@ -31,7 +31,7 @@ func (k *keeper) keep(ttl time.Duration, renew func(context.Context) error) {
 			case <-ticker.C:
 			}
 			if errors.Is(renewWithin(ttl, renew), errGone) {
-				k.gone.Store(true)
+				k.lost.Store(true)
 				return
 			}
 		}
@@ -45,7 +45,7 @@ func renewWithin(ttl time.Duration, renew func(context.Context) error) error {
 }
 
 // Kept implements Lock.Kept.
-func (k *keeper) Kept() bool { return !k.gone.Load() }
+func (k *keeper) Kept() bool { return !k.lost.Load() }
 
 // end stops the loop. It does not wait for a renewal under way.
 func (k *keeper) end() {

@@ -66,14 +66,14 @@ type leasingLocker struct {
 }
 
 func (l *leasingLocker) Try(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.TryAcquire(ctx, name))
+	return newLeasingLock(l.manager.TryAcquire(ctx, name))
 }
 
 func (l *leasingLocker) Acquire(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.Acquire(ctx, name))
+	return newLeasingLock(l.manager.Acquire(ctx, name))
 }
 
-func leased(lease *leasing.Lease, err error) (Lock, error) {
+func newLeasingLock(lease *leasing.Lease, err error) (Lock, error) {
 	if err == nil {
 		return leasingLock{lease}, nil
 	}

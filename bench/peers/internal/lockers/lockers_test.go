@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// patience bounds operations that take no time on an idle machine.
-const patience = 20 * time.Second
+// timeout bounds operations that take no time on an idle machine.
+const timeout = 20 * time.Second
 
 func open(t *testing.T, p Peer, config Config) Locker {
 	if config.URL == "" {
@@ -32,7 +32,7 @@ func open(t *testing.T, p Peer, config Config) Locker {
 func try(ctx context.Context, l Locker, name string) (Lock, error) {
 	for began := time.Now(); ; {
 		lock, err := l.Try(ctx, name)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || time.Since(began) > patience {
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || time.Since(began) > timeout {
 			return lock, err
 		}
 	}
@@ -73,7 +73,7 @@ func eachLibrary(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 
 func TestAdaptersExcludeRedis(t *testing.T) {
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		var counter wire.Counter
 		first := open(t, p, Config{URL: url, TTL: 30 * time.Second, Counter: &counter})
@@ -104,7 +104,7 @@ func TestAdaptersExcludeRedis(t *testing.T) {
 
 func TestAdaptersWaitRedis(t *testing.T) {
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		name := unique()
@@ -136,7 +136,7 @@ func TestAdaptersWaitRedis(t *testing.T) {
 // notified of its own change, so it may wait for ever for a free name.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, patience/10)
+		attempt, cancel := context.WithTimeout(ctx, timeout/10)
 		lock, err := l.Acquire(attempt, name)
 		if err == nil {
 			context.AfterFunc(ctx, cancel) // the lock may end with its context
@@ -199,8 +199,8 @@ func TestAdaptersNoticeLossRedis(t *testing.T) {
 			}
 			thief, err = try(t.Context(), others, name)
 			return err == nil
-		}, patience, time.Millisecond, "a renewal may come in between")
-		assert.Eventually(t, func() bool { return !lock.Kept() }, patience, 20*time.Millisecond)
+		}, timeout, time.Millisecond, "a renewal may come in between")
+		assert.Eventually(t, func() bool { return !lock.Kept() }, timeout, 20*time.Millisecond)
 		assert.Error(t, lock.Release(t.Context()))
 		require.NoError(t, thief.Release(t.Context()))
 	})
@@ -227,7 +227,7 @@ func TestFreeInIsTheServersRedis(t *testing.T) {
 		left, err = l.(Expiring).FreeIn(t.Context(), name)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, left, ttl)
-		assert.Greater(t, left, ttl-patience)
+		assert.Greater(t, left, ttl-timeout)
 		require.NoError(t, lock.Release(t.Context()))
 	})
 }

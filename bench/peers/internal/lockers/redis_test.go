@@ -75,7 +75,7 @@ func TestSweepDeletesNothingElse(t *testing.T) {
 	assert.Equal(t, 1, count(other))
 }
 
-func TestServersTellWhatTheyUse(t *testing.T) {
+func TestServersReportTheirUsage(t *testing.T) {
 	servers := openServers(t, server(t, threeServers))
 	one, err := servers[:1].Memory(t.Context())
 	require.NoError(t, err)

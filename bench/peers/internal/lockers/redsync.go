@@ -31,7 +31,7 @@ type redsyncLocker struct {
 func (l *redsyncLocker) Try(ctx context.Context, name string) (Lock, error) {
 	mutex := l.locks.NewMutex(name, redsync.WithExpiry(l.ttl))
 	if err := mutex.TryLockContext(ctx); err != nil {
-		if taken(err) {
+		if isTaken(err) {
 			return nil, ErrTaken
 		}
 		return nil, err
@@ -51,16 +51,16 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (Lock, error) 
 			return nil, ctx.Err()
 		}
 		// redsync also gives up an attempt after a twentieth of the TTL.
-		if !taken(err) && !errors.Is(err, context.DeadlineExceeded) {
+		if !isTaken(err) && !errors.Is(err, context.DeadlineExceeded) {
 			return nil, err
 		}
 	}
 }
 
-// taken distinguishes a lock that others have from a failure. If each of three
+// isTaken distinguishes a lock that others have from a failure. If each of three
 // nodes was won by another client, or answered late, the error is ErrFailed or
 // ErrNodeTaken.
-func taken(err error) bool {
+func isTaken(err error) bool {
 	var all *redsync.ErrTaken
 	var one *redsync.ErrNodeTaken
 	return errors.Is(err, redsync.ErrFailed) || errors.As(err, &all) || errors.As(err, &one)
@@ -76,7 +76,7 @@ func (l *redsyncLock) Keep() { l.keep(l.ttl, l.renew) }
 
 func (l *redsyncLock) renew(ctx context.Context) error {
 	ok, err := l.mutex.ExtendContext(ctx)
-	if !ok && (err == nil || taken(err)) {
+	if !ok && (err == nil || isTaken(err)) {
 		return errGone
 	}
 	return err

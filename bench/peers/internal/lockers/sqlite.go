@@ -127,16 +127,16 @@ WHERE bare.name = r.value ->> 0 AND bare.owner = r.value ->> 1`)
 		}),
 		take: func(ctx context.Context, name, owner string) (taken bool, err error) {
 			now := time.Now()
-			return changed(take.ExecContext(ctx, name, owner, now.Add(config.TTL).UnixMicro(), now.UnixMicro()))
+			return rowChanged(take.ExecContext(ctx, name, owner, now.Add(config.TTL).UnixMicro(), now.UnixMicro()))
 		},
 		free: func(ctx context.Context, name, owner string) (freed bool, err error) {
-			return changed(free.ExecContext(ctx, name, owner))
+			return rowChanged(free.ExecContext(ctx, name, owner))
 		},
 		close: func() error { return errors.Join(take.Close(), free.Close(), db.Close()) },
 	}, nil
 }
 
-func changed(result sql.Result, err error) (bool, error) {
+func rowChanged(result sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}

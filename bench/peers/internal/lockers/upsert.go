@@ -62,18 +62,18 @@ type batchKeeper struct {
 	renew func(ctx context.Context, names, owners []string) error
 
 	mu      sync.Mutex
-	queue   []keptUntil // the first is due first
+	queue   []renewalDue // the first is due first
 	running sync.WaitGroup
 	stop    chan struct{}
 }
 
-type keptUntil struct {
+type renewalDue struct {
 	lock *upsertLock
 	due  time.Time
 }
 
-// mostKept is the most locks that one statement renews: as many as in this library.
-const mostKept = 256
+// maxPerStatement is the most locks that one statement renews: as many as in this library.
+const maxPerStatement = 256
 
 func newBatchKeeper(ttl time.Duration, renew func(ctx context.Context, names, owners []string) error) *batchKeeper {
 	k := &batchKeeper{ttl: ttl, renew: renew, stop: make(chan struct{})}
@@ -98,7 +98,7 @@ func (k *batchKeeper) keep(locks ...*upsertLock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, lock := range locks {
-		k.queue = append(k.queue, keptUntil{lock, due})
+		k.queue = append(k.queue, renewalDue{lock, due})
 	}
 }
 
@@ -109,7 +109,7 @@ func (k *batchKeeper) renewDue() bool {
 	var names, owners []string
 	k.mu.Lock()
 	n := 0
-	for n < len(k.queue) && len(locks) < mostKept && !k.queue[n].due.After(now) {
+	for n < len(k.queue) && len(locks) < maxPerStatement && !k.queue[n].due.After(now) {
 		if lock := k.queue[n].lock; !lock.released.Load() {
 			locks, names, owners = append(locks, lock), append(names, lock.name), append(owners, lock.owner)
 		}

@@ -18,14 +18,14 @@ import (
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
-	// elsewhere says that the connection is alive and useless: a new one may lead to another server, or sign in as another user.
-	elsewhere bool
+	// reconnect says that the connection is alive and useless: a new one may lead to another server, or sign in as another user.
+	reconnect bool
 	advice    string
 }
 
 const (
-	addMode = "the server is one of a Redis Cluster: add mode=cluster, or use a *redis.ClusterClient"
-	ownKeys = "the server must be as in Options, and only this library may use keys under Options.Prefix"
+	adviceMode = "the server is one of a Redis Cluster: add mode=cluster, or use a *redis.ClusterClient"
+	adviceKeys = "the server must be as in Options, and only this library may use keys under Options.Prefix"
 )
 
 // codes maps the code of an error of Redis, its first word
@@ -36,29 +36,29 @@ var codes = map[string]meaning{
 	"NOCLOCK":      {class: providerkit.Refused}, // of scripts/prelude.lua: the server has not set its clock yet
 	"OOM":          {class: providerkit.Refused}, // maxmemory
 	"TRYAGAIN":     {class: providerkit.Refused}, // the slot is being moved
-	"CLUSTERDOWN":  {class: providerkit.Refused, elsewhere: true},
-	"LOADING":      {class: providerkit.Refused, elsewhere: true},
-	"MASTERDOWN":   {class: providerkit.Refused, elsewhere: true}, // a replica without its master
-	"MISCONF":      {class: providerkit.Refused, elsewhere: true}, // it can't save to disk, and so refuses writes
-	"NOREPLICAS":   {class: providerkit.Refused, elsewhere: true}, // min-replicas-to-write: perhaps a master that was replaced
-	"READONLY":     {class: providerkit.Refused, elsewhere: true}, // a replica, or a failover under way
+	"CLUSTERDOWN":  {class: providerkit.Refused, reconnect: true},
+	"LOADING":      {class: providerkit.Refused, reconnect: true},
+	"MASTERDOWN":   {class: providerkit.Refused, reconnect: true}, // a replica without its master
+	"MISCONF":      {class: providerkit.Refused, reconnect: true}, // it can't save to disk, and so refuses writes
+	"NOREPLICAS":   {class: providerkit.Refused, reconnect: true}, // min-replicas-to-write: perhaps a master that was replaced
+	"READONLY":     {class: providerkit.Refused, reconnect: true}, // a replica, or a failover under way
 	"DENIED":       {class: providerkit.Denied},                   // protected mode
 	"NOPERM":       {class: providerkit.Denied},
-	"NOAUTH":       {class: providerkit.Denied, elsewhere: true},
-	"WRONGPASS":    {class: providerkit.Denied, elsewhere: true},
-	"ASK":          {class: providerkit.NotSetUp, advice: addMode}, // for a client that follows redirections see OfCluster
-	"CROSSSLOT":    {class: providerkit.NotSetUp, advice: addMode},
-	"MOVED":        {class: providerkit.NotSetUp, advice: addMode}, // as ASK
-	"NOPROTO":      {class: providerkit.NotSetUp, advice: ownKeys},
-	"NOTOKEN":      {class: providerkit.NotSetUp, advice: ownKeys}, // of scripts/name.lua
-	"OTHERVERSION": {class: providerkit.NotSetUp, advice: ownKeys}, // of scripts/name.lua
-	"WRONGTYPE":    {class: providerkit.NotSetUp, advice: ownKeys}, // another program's key
+	"NOAUTH":       {class: providerkit.Denied, reconnect: true},
+	"WRONGPASS":    {class: providerkit.Denied, reconnect: true},
+	"ASK":          {class: providerkit.NotSetUp, advice: adviceMode}, // for a client that follows redirections see OfCluster
+	"CROSSSLOT":    {class: providerkit.NotSetUp, advice: adviceMode},
+	"MOVED":        {class: providerkit.NotSetUp, advice: adviceMode}, // as ASK
+	"NOPROTO":      {class: providerkit.NotSetUp, advice: adviceKeys},
+	"NOTOKEN":      {class: providerkit.NotSetUp, advice: adviceKeys}, // of scripts/name.lua
+	"OTHERVERSION": {class: providerkit.NotSetUp, advice: adviceKeys}, // of scripts/name.lua
+	"WRONGTYPE":    {class: providerkit.NotSetUp, advice: adviceKeys}, // another program's key
 }
 
-// misplaced lists the prefixes of errors from a server that can never serve the request: it has
+// wrongServerPrefixes lists the prefixes of errors from a server that can never serve the request: it has
 // no database of that number, has renamed the command, is a sentinel, or is not part of a
 // Cluster. A script reports an unknown command differently, maybe after other commands have run.
-var misplaced = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
+var wrongServerPrefixes = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
 
 // ScriptError is an error of a command in a script.
 type ScriptError string
@@ -78,8 +78,8 @@ func lookup(err error) (text string, m meaning, answered bool) {
 	text, _, _ = strings.Cut(of.Error(), " script: ")
 	code, _, _ := strings.Cut(text, " ")
 	m = codes[code]
-	if m.class == providerkit.Unknown && slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
-		m = meaning{class: providerkit.NotSetUp, advice: ownKeys}
+	if m.class == providerkit.Unknown && slices.ContainsFunc(wrongServerPrefixes, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+		m = meaning{class: providerkit.NotSetUp, advice: adviceKeys}
 	}
 	return text, m, true
 }
@@ -114,10 +114,10 @@ func OfCluster(err error) error {
 	return Of(err)
 }
 
-// Elsewhere reports whether an error proves that the connection on which it arrived is alive and useless.
-func Elsewhere(err error) bool {
+// MustReconnect reports whether an error proves that the connection on which it arrived is alive and useless.
+func MustReconnect(err error) bool {
 	_, m, _ := lookup(err)
-	return m.elsewhere
+	return m.reconnect
 }
 
 // OfSource classifies an error of a client that has a function for its credentials. go-redis 9.23 returns the function's own

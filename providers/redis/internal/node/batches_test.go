@@ -19,21 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// puppet answers in place of Redis, so that time can be virtual. It replies to
+// fakeRedis answers in place of Redis, so that time can be virtual. It replies to
 // each operation with the number in its ID.
-type puppet struct {
+type fakeRedis struct {
 	// answer, unless nil, runs before a call is answered. Its error is
 	// the call's error. It may shorten or replace the replies.
 	answer func(ctx context.Context, call int, replies []any) ([]any, error)
 
-	mu    sync.Mutex
-	calls [][]string // the IDs in each EVALSHA
-	trips int        // pipelines, and calls sent alone
+	mu         sync.Mutex
+	calls      [][]string // the IDs in each EVALSHA
+	roundTrips int        // pipelines, and calls sent alone
 }
 
-func (p *puppet) around(ctx context.Context, cmds []redis.Cmder, _ func(context.Context) error) (err error) {
+func (p *fakeRedis) around(ctx context.Context, cmds []redis.Cmder, _ func(context.Context) error) (err error) {
 	p.mu.Lock()
-	p.trips++
+	p.roundTrips++
 	p.mu.Unlock()
 	for _, cmd := range cmds {
 		err = p.reply(ctx, cmd) // each command has its own error
@@ -41,7 +41,7 @@ func (p *puppet) around(ctx context.Context, cmds []redis.Cmder, _ func(context.
 	return err
 }
 
-func (p *puppet) reply(ctx context.Context, cmd redis.Cmder) error {
+func (p *fakeRedis) reply(ctx context.Context, cmd redis.Cmder) error {
 	ids := idsIn(cmd)
 	p.mu.Lock()
 	p.calls = append(p.calls, ids)
@@ -91,8 +91,8 @@ func programOf(text string) *script.Program {
 	panic(text)
 }
 
-// puppetNode returns a node whose calls the puppet answers.
-func puppetNode(t *testing.T, p *puppet) *Node {
+// fakeNode returns a node whose calls fakeRedis answers.
+func fakeNode(t *testing.T, p *fakeRedis) *Node {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -106,7 +106,7 @@ func puppetNode(t *testing.T, p *puppet) *Node {
 	return d
 }
 
-func numbered(n int) script.Operation {
+func numberedOp(n int) script.Operation {
 	op := script.Naming{Prefix: "leasing"}.Keys(fmt.Sprintf("name/%d", n)).Release("id")
 	op.Args[0] = strconv.Itoa(n)
 	return op
@@ -119,10 +119,10 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// hang returns a puppet that blocks calls until the gate is closed.
-func hang() (gate chan struct{}, p *puppet) {
+// hangingRedis returns a fakeRedis that blocks calls until the gate is closed.
+func hangingRedis() (gate chan struct{}, p *fakeRedis) {
 	gate = make(chan struct{})
-	return gate, &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) {
+	return gate, &fakeRedis{answer: func(_ context.Context, _ int, replies []any) ([]any, error) {
 		<-gate
 		return replies, nil
 	}}
@@ -130,8 +130,8 @@ func hang() (gate chan struct{}, p *puppet) {
 
 func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate, p := hang()
-		d := puppetNode(t, p)
+		gate, p := hangingRedis()
+		d := fakeNode(t, p)
 		var all sync.WaitGroup
 		each := func(n int, op script.Operation) {
 			op.Args[0] = strconv.Itoa(n)
@@ -145,7 +145,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		k := script.Naming{Prefix: "leasing"}.Keys("name")
 		const first = 2 // calls, during which others wait
 		for n := range first {
-			each(n, numbered(n))
+			each(n, numberedOp(n))
 		}
 		each(11, k.Leave("", "channel"))
 		each(12, k.Acquire(script.Claim{TTL: time.Second}))
@@ -155,7 +155,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		each(16, k.Release(""))
 		close(gate)
 		all.Wait()
-		require.Equal(t, first+1, p.trips, "one pipeline")
+		require.Equal(t, first+1, p.roundTrips, "one pipeline")
 		require.Equal(t, [][]string{{"13", "16"}, {"12", "14"}, {"11"}, {"15"}}, p.calls[first:],
 			"releases before the acquires that may wait for them")
 	})
@@ -174,20 +174,20 @@ func TestTrap_T66_WhatHasNoReplyIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &puppet{answer: func(context.Context, int, []any) ([]any, error) { return replies, nil }}
-				s := &Single{Node: puppetNode(t, p), Naming: script.Naming{Prefix: "leasing"}}
+				p := &fakeRedis{answer: func(context.Context, int, []any) ([]any, error) { return replies, nil }}
+				s := &Single{Node: fakeNode(t, p), Naming: script.Naming{Prefix: "leasing"}}
 				ctx := within(t, time.Second)
 				results, err := s.RenewBatch(ctx, []abstractions.RenewRequest{{Name: "n", ID: "1", Token: 1, TTL: time.Second}})
 				require.NoError(t, err)
-				redistest.Uncertain(t, results[0].Err)
+				redistest.RequireUncertain(t, results[0].Err)
 				require.Zero(t, results[0].Grant)
-				redistest.Uncertain(t, s.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "1"}))
+				redistest.RequireUncertain(t, s.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "1"}))
 				_, err = s.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "1", TTL: time.Second})
-				redistest.Uncertain(t, err)
+				redistest.RequireUncertain(t, err)
 				_, err = s.Break(ctx, abstractions.BreakRequest{Name: "n"})
-				redistest.Uncertain(t, err)
+				redistest.RequireUncertain(t, err)
 				_, err = s.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
-				redistest.Uncertain(t, err)
+				redistest.RequireUncertain(t, err)
 			})
 		})
 	}
@@ -195,8 +195,8 @@ func TestTrap_T66_WhatHasNoReplyIsUnknown(t *testing.T) {
 
 func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) { return replies[:3], nil }}
-		d := puppetNode(t, p)
+		p := &fakeRedis{answer: func(_ context.Context, _ int, replies []any) ([]any, error) { return replies[:3], nil }}
+		d := fakeNode(t, p)
 		replies := doAll(within(t, time.Second), d, numberedUpTo(5))
 		for n, r := range replies {
 			value, err := r.Acquired("")
@@ -213,8 +213,8 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 func TestTrap_T66_AFailedCallIsEveryItemsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reset := errors.New("connection reset")
-		p := &puppet{answer: func(context.Context, int, []any) ([]any, error) { return nil, reset }}
-		s := &Single{Node: puppetNode(t, p), Naming: script.Naming{Prefix: "leasing"}}
+		p := &fakeRedis{answer: func(context.Context, int, []any) ([]any, error) { return nil, reset }}
+		s := &Single{Node: fakeNode(t, p), Naming: script.Naming{Prefix: "leasing"}}
 		reqs := make([]abstractions.RenewRequest, 300)
 		for i := range reqs {
 			reqs[i] = abstractions.RenewRequest{Name: "n", ID: "1", Token: 1, TTL: time.Second}
@@ -223,7 +223,7 @@ func TestTrap_T66_AFailedCallIsEveryItemsFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, results, len(reqs))
 		for _, r := range results {
-			redistest.Uncertain(t, r.Err)
+			redistest.RequireUncertain(t, r.Err)
 			require.ErrorIs(t, r.Err, reset)
 		}
 	})
@@ -238,7 +238,7 @@ func doAll(ctx context.Context, d *Node, ops []script.Operation) []script.Reply 
 func numberedUpTo(n int) []script.Operation {
 	ops := make([]script.Operation, n)
 	for i := range ops {
-		ops[i] = numbered(i)
+		ops[i] = numberedOp(i)
 	}
 	return ops
 }
@@ -246,7 +246,7 @@ func numberedUpTo(n int) []script.Operation {
 func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
-	d := opened(t, client)
+	d := openSingle(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	batchers := map[string]*batcher{} // by the master's address
@@ -283,7 +283,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 func TestCallsOnAConnectionFollowRedirections(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
-	d := opened(t, client)
+	d := openSingle(t, client)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var ops []*script.Operation
@@ -293,7 +293,7 @@ func TestCallsOnAConnectionFollowRedirections(t *testing.T) {
 	}
 	master, err := client.MasterForKey(ctx, ops[0].Keys[0])
 	require.NoError(t, err)
-	require.True(t, d.apart, "pipelines use a connection")
+	require.True(t, d.pipelinePool, "pipelines use a connection")
 	d.send(ctx, newLink(master), ops)
 	for _, op := range ops {
 		_, err := op.Reply.Record("n")

@@ -16,13 +16,13 @@ func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batc
 	find := func(ctx context.Context) (*redis.Client, error) { return d.cluster.MasterForKey(ctx, op.Keys[0]) }
 	var master *redis.Client
 	var err error
-	if d.known.Load() {
+	if d.slotsKnown.Load() {
 		master, err = find(ctx)
-	} else if master, err = aside(ctx, d, find); err == nil {
-		d.known.Store(true)
+	} else if master, err = callDetached(ctx, d, find); err == nil {
+		d.slotsKnown.Store(true)
 	}
 	if err != nil {
-		return nil, failure.OfCluster(d.ofClient(err))
+		return nil, failure.OfCluster(d.clientError(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,7 +30,7 @@ func (d *Node) batcherOfMaster(ctx context.Context, op *script.Operation) (*batc
 		return nil, abstractions.ErrClosed
 	}
 	if d.byMaster[master] == nil {
-		d.byMaster[master] = d.toServer(master)
+		d.byMaster[master] = d.newBatcher(master)
 	}
 	return d.byMaster[master], nil
 }

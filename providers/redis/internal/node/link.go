@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// freshFor is the idle time after which a connection is checked before its use: gateways forget idle connections, and
+	// maxIdle is the idle time after which a connection is checked before its use: gateways forget idle connections, and
 	// notify neither end.
-	freshFor = time.Second
-	// leastLook is the least timeout of that check, for calls with little time left.
-	leastLook = 20 * time.Millisecond
-	// mostLooks bounds the checks of a call. Each takes at most a tenth of the call's time, or leastLook if that is
+	maxIdle = time.Second
+	// minCheck is the least timeout of that check, for calls with little time left.
+	minCheck = 20 * time.Millisecond
+	// maxChecks bounds the checks of a call. Each takes at most a tenth of the call's time, or minCheck if that is
 	// more.
-	mostLooks = 3
+	maxChecks = 3
 )
 
 // link is the pool of connections to one server. A pool hands out the connection that was returned last, so the number of
@@ -29,10 +29,10 @@ const (
 type link struct {
 	client *redis.Client
 
-	mu    sync.Mutex
-	calls int         // in flight
-	used  []time.Time // by the number of other calls: the last use of the connection that a call gets
-	ill   bool        // the last call reached a server that can't be used
+	mu       sync.Mutex
+	calls    int         // in flight
+	used     []time.Time // by the number of other calls: the last use of the connection that a call gets
+	unusable bool        // the last call reached a server that can't be used
 }
 
 // newLink returns nil for a client of several servers, whose operations use a link per server.
@@ -48,9 +48,9 @@ func newLink(client redis.UniversalClient) *link {
 type connectionUse int
 
 const (
-	kept    connectionUse = iota // the connection is in the pool again
-	closed                       // the client library has closed the connection
-	useless                      // the connection is in the pool again, and leads to a server that can't be used
+	kept         connectionUse = iota // the connection is in the pool again
+	closed                            // the client library has closed the connection
+	keptUnusable                      // the connection is in the pool again, and leads to a server that can't be used
 )
 
 // begin counts a call. If the connection that the call would get has been idle for a while, begin checks a connection, and
@@ -63,7 +63,7 @@ func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	l.mu.Lock()
 	others := l.calls
 	l.calls++
-	fresh := others < len(l.used) && time.Since(l.used[others]) <= freshFor
+	fresh := others < len(l.used) && time.Since(l.used[others]) <= maxIdle
 	l.mu.Unlock()
 	if fresh || l.client.PoolStats().IdleConns == 0 {
 		return nil
@@ -74,22 +74,22 @@ func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	for range mostLooks {
-		if conn, silent := l.look(ctx, d); !silent {
+	for range maxChecks {
+		if conn, silent := l.check(ctx, d); !silent {
 			return conn
 		}
 	}
 	return nil
 }
 
-// look returns a connection, idle or new, that has answered. silent reports that there was no answer in time.
-func (l *link) look(ctx context.Context, d *Node) (answers *redis.Conn, silent bool) {
+// check returns a connection, idle or new, that has answered. silent reports that there was no answer in time.
+func (l *link) check(ctx context.Context, d *Node) (answers *redis.Conn, silent bool) {
 	by, _ := ctx.Deadline()
 	left := time.Until(by)
-	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, leastLook), time.Second, left/2))
+	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, minCheck), time.Second, left/2))
 	defer cancel()
 	conn, ended := l.client.Conn(), atomic.Bool{} // whether the look or its request has ended
-	_, err := aside(bounded, d, func(ctx context.Context) (none struct{}, err error) {
+	_, err := callDetached(bounded, d, func(ctx context.Context) (none struct{}, err error) {
 		err = conn.Ping(ctx).Err()
 		if ended.Swap(true) {
 			_ = conn.Close() // nothing waits for the answer
@@ -122,11 +122,11 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 	} else if others < len(l.used) {
 		l.used = slices.Delete(l.used, others, others+1) // the next call gets the next connection in the pool
 	}
-	again := l.ill
-	l.ill = use == useless
+	again := l.unusable
+	l.unusable = use == keptUnusable
 	l.mu.Unlock()
 	switch {
-	case use != useless:
+	case use != keptUnusable:
 	case again: // the connection was new, or another call's
 		l.discard(ctx, 1)
 	default:
@@ -153,8 +153,8 @@ func useOf(err error) connectionUse {
 	if answered := redis.Error(nil); !errors.As(err, &answered) {
 		return closed
 	}
-	if failure.Elsewhere(err) {
-		return useless
+	if failure.MustReconnect(err) {
+		return keptUnusable
 	}
 	return kept
 }

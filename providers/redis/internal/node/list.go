@@ -88,13 +88,13 @@ func (l *Listing) begin() (at Position, err error) {
 		return at, &abstractions.InvalidError{Field: "After", Value: l.Req.After, Want: "a listing from the start: the Cluster has other masters than for the page before"}
 	}
 	at.scanned = at.Cursor == 0 && len(at.Names) > 0
-	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.wanted(name) })
+	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.isWanted(name) })
 	return at, nil
 }
 
-// wanted is false for names with another prefix, and for foreign keys among
+// isWanted is false for names with another prefix, and for foreign keys among
 // our keys.
-func (l *Listing) wanted(name string) bool {
+func (l *Listing) isWanted(name string) bool {
 	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
@@ -117,7 +117,7 @@ func (l *Listing) add(ctx context.Context, page *abstractions.ListResult, at *Po
 func (l *Listing) find(ctx context.Context, at *Position, seen map[string]bool, count int) error {
 	part, err := l.Scan(ctx, at, count)
 	for _, key := range part.Keys {
-		if name, ok := l.Naming.Name(key); ok && !seen[name] && l.wanted(name) {
+		if name, ok := l.Naming.Name(key); ok && !seen[name] && l.isWanted(name) {
 			at.Names = append(at.Names, name)
 		}
 	}
@@ -140,7 +140,7 @@ func clampScan(count int) int { return min(max(count, minScan), maxScan) }
 
 // Scan asks a server for keys, starting at a cursor.
 func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (Scanned, error) {
-	return aside(ctx, d, func(ctx context.Context) (Scanned, error) {
+	return callDetached(ctx, d, func(ctx context.Context) (Scanned, error) {
 		keys, next, err := master.Scan(ctx, cursor, match, int64(count)).Result()
 		return Scanned{keys, next}, err
 	})
@@ -153,7 +153,7 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 	if d.cluster == nil {
 		return []redis.Cmdable{d.Client}, "", nil
 	}
-	byAddr, err := aside(ctx, d, func(ctx context.Context) (map[string]redis.Cmdable, error) {
+	byAddr, err := callDetached(ctx, d, func(ctx context.Context) (map[string]redis.Cmdable, error) {
 		var mu sync.Mutex
 		byAddr := map[string]redis.Cmdable{}
 		return byAddr, d.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {

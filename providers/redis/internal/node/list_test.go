@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// opened returns a topology over a client, and closes the topology when the test ends.
-func opened(t *testing.T, client redis.UniversalClient) *Single {
+// openSingle returns a topology over a client, and closes the topology when the test ends.
+func openSingle(t *testing.T, client redis.UniversalClient) *Single {
 	t.Helper()
 	s := NewSingle(client, true, script.Naming{Prefix: "leasing"})
 	t.Cleanup(s.Close)
@@ -34,7 +34,7 @@ func hold(t *testing.T, s *Single, names ...string) {
 
 func TestListRefusesAStrangeAfter(t *testing.T) {
 	t.Parallel()
-	p := opened(t, redistest.Start(t, redistest.Options{}).Client(t))
+	p := openSingle(t, redistest.Start(t, redistest.Options{}).Client(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, after := range []string{"x", "0", "eyJzIjo5fQ", Position{Server: -1}.text(), Position{Server: 2}.text(), Position{Which: "other"}.text(), strings.Repeat("x", 5000)} {
@@ -52,7 +52,7 @@ func TestListRefusesAStrangeAfter(t *testing.T) {
 // A page continues only if the masters are those of the previous page.
 func TestListOfAClusterGoesByItsMasters(t *testing.T) {
 	t.Parallel()
-	p := opened(t, redistest.StartCluster(t, 3).Client(t))
+	p := openSingle(t, redistest.StartCluster(t, 3).Client(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var which string

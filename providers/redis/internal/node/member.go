@@ -19,28 +19,28 @@ import (
 // earlier run, and a process that sends those scripts must check the marker, of its own prefix and
 // database, before any answer of the server counts.
 type member struct {
-	marker  string // the key
-	longest int64  // Options.MaxTTL, in milliseconds
-	run     atomic.Pointer[run]
+	marker string // the key
+	maxTTL int64  // Options.MaxTTL, in milliseconds
+	run    atomic.Pointer[run]
 	// until is the earliest end of a quarantine by this process' monotonic clock; nil if it
 	// has found no quarantine. The server's wall clock may be set forward in between.
-	until atomic.Pointer[time.Time]
-	met   func(a script.Admission) error
-	// ofClient is the node's method.
-	ofClient func(error) error
+	until    atomic.Pointer[time.Time]
+	admitted func(a script.Admission) error
+	// clientError is the node's method.
+	clientError func(error) error
 }
 
 // NewMember returns a node of a Redlock whose servers cast no vote for longest after they have lost
 // their data. met refuses a run that was seen at another address.
-func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, met func(a script.Admission) error) *Node {
+func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, admitted func(a script.Admission) error) *Node {
 	d := New(client, timely, n)
-	d.member, d.header[1] = &member{marker: n.Marker(), longest: script.Milliseconds(longest), met: met, ofClient: d.ofClient}, "0"
+	d.member, d.header[1] = &member{marker: n.Marker(), maxTTL: script.Milliseconds(longest), admitted: admitted, clientError: d.clientError}, "0"
 	return d
 }
 
 // Admit runs admit.lua on the server, on any connection.
 func (d *Node) Admit(ctx context.Context, verb string) (script.Admission, error) {
-	return aside(ctx, d, func(ctx context.Context) (script.Admission, error) { return d.member.ask(ctx, d.Client, verb) })
+	return callDetached(ctx, d, func(ctx context.Context) (script.Admission, error) { return d.member.ask(ctx, d.Client, verb) })
 }
 
 // run is the run of a server from one start to the next.
@@ -61,14 +61,14 @@ func (d *Node) Source(p *script.Program) (none script.Source) {
 // admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a script.Admission, err error) {
 	sent := time.Now()
-	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.longest).Slice()
+	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.maxTTL).Slice()
 	if err != nil {
-		return a, m.ofClient(err)
+		return a, m.clientError(err)
 	}
 	if a, err = script.ParseAdmission(values); err != nil {
 		return a, err
 	}
-	if err = m.met(a); err != nil {
+	if err = m.admitted(a); err != nil {
 		return a, err
 	}
 	if known := m.run.Load(); verb == script.Admit && (known == nil || known.id != a.Run) {

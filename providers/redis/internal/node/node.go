@@ -31,22 +31,22 @@ type Request = batch.Request[*script.Operation]
 
 // Node is one place that stores leases. A Redlock has several nodes.
 type Node struct {
-	Client  redis.UniversalClient
-	direct  time.Duration        // of batchers
-	batcher *batcher             // of all operations, except on a Cluster
-	cluster *redis.ClusterClient // nil elsewhere
-	header  [2]string            // the first arguments of the scripts, except during a quarantine
-	member  *member              // of a Redlock; nil elsewhere
-	repeats bool                 // the client may send a command more than once
-	sourced bool                 // the client has a function for its credentials
-	apart   bool                 // the client has a second pool for pipelines, which a link does not see
-	Waiters *waitqueue.Queue
-	after   Aftermath // requests that are not scripts
-	batches sync.Pool // of *several
+	Client         redis.UniversalClient
+	direct         time.Duration        // of batchers
+	batcher        *batcher             // of all operations, except on a Cluster
+	cluster        *redis.ClusterClient // nil elsewhere
+	header         [2]string            // the first arguments of the scripts, except during a quarantine
+	member         *member              // of a Redlock; nil elsewhere
+	resends        bool                 // the client may send a command more than once
+	credentialFunc bool                 // the client has a function for its credentials
+	pipelinePool   bool                 // the client has a second pool for pipelines, which a link does not see
+	Waiters        *waitqueue.Queue
+	background     Background // requests that are not scripts
+	batches        sync.Pool  // of *operations
 
-	known    atomic.Bool // the client has read the Cluster's slots
-	mu       sync.Mutex
-	byMaster map[*redis.Client]*batcher // nil after Close
+	slotsKnown atomic.Bool // the client has read the Cluster's slots
+	mu         sync.Mutex
+	byMaster   map[*redis.Client]*batcher // nil after Close
 }
 
 // errNoReply is the error of an operation without a reply in its call.
@@ -64,16 +64,16 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	}
 	switch client := client.(type) {
 	case *redis.ClusterClient:
-		d.cluster, d.header[0], d.repeats = client, "1", true
+		d.cluster, d.header[0], d.resends = client, "1", true
 		o := client.Options()
-		d.apart = o.PipelinePoolSize >= 0
-		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		d.pipelinePool = o.PipelinePoolSize >= 0
+		d.credentialFunc = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	case *redis.Client:
 		o := client.Options()
-		d.repeats, d.apart = o.MaxRetries > 0, o.PipelinePoolSize >= 0
-		d.sourced = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		d.resends, d.pipelinePool = o.MaxRetries > 0, o.PipelinePoolSize >= 0
+		d.credentialFunc = o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
-	d.batcher = d.toServer(client)
+	d.batcher = d.newBatcher(client)
 	channel := n.Channel(abstractions.NewID())
 	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id, at string) {
 		d.Do(ctx, k.Leave(id, at))
@@ -81,8 +81,8 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	return d
 }
 
-// toServer makes the batcher of one server's operations.
-func (d *Node) toServer(client redis.UniversalClient) *batcher {
+// newBatcher makes the batcher of one server's operations.
+func (d *Node) newBatcher(client redis.UniversalClient) *batcher {
 	l := newLink(client)
 	return batch.New(func(ctx context.Context, ops []*script.Operation, _ bool) { d.send(ctx, l, ops) }, d.direct)
 }
@@ -100,7 +100,7 @@ func (d *Node) Close() {
 		all.Go(func() error { b.Close(); return nil }, nil)
 	}
 	all.Wait()
-	d.after.Close()
+	d.background.Close()
 }
 
 // batcherOf returns the batcher of all operations; on a Cluster the batcher of the key's master.
@@ -123,8 +123,8 @@ func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
 	return op.Reply
 }
 
-// several is a set of operations that run together.
-type several struct {
+// operations is a set of operations that run together.
+type operations struct {
 	ops  []script.Operation
 	list []*script.Operation // pointers to ops
 }
@@ -132,7 +132,7 @@ type several struct {
 // DoAll runs n operations in as few calls as possible, concurrently. op returns the
 // i-th, and take receives its reply, or an error if there is none when ctx ends.
 func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
-	s := d.several(n)
+	s := d.newOperations(n)
 	for i := range s.ops {
 		s.ops[i] = op(i)
 	}
@@ -151,12 +151,12 @@ func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation
 	}
 }
 
-// several returns n operations, reused from an earlier call if possible: the operations of 256
+// newOperations returns n operations, reused from an earlier call if possible: the operations of 256
 // renewals take 50 KB, a third of all memory that was left to the garbage collector.
-func (d *Node) several(n int) *several {
-	s, _ := d.batches.Get().(*several)
+func (d *Node) newOperations(n int) *operations {
+	s, _ := d.batches.Get().(*operations)
 	if s == nil || cap(s.ops) < n {
-		s = &several{make([]script.Operation, n), make([]*script.Operation, n)}
+		s = &operations{make([]script.Operation, n), make([]*script.Operation, n)}
 		for i := range s.ops {
 			s.list[i] = &s.ops[i]
 		}
@@ -189,7 +189,7 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 		}
 		l.end(ctx, use)
 	}()
-	if conn == nil && d.apart && l != nil && len(calls) > 1 {
+	if conn == nil && d.pipelinePool && l != nil && len(calls) > 1 {
 		conn = l.client.Conn()
 	}
 	if conn != nil {
@@ -217,7 +217,7 @@ func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 			d.take(nil, err, ops)
 		} else {
 			values, err := cmds[i].Slice()
-			use = max(use, useOf(err), d.take(values, d.ofClient(err), ops))
+			use = max(use, useOf(err), d.take(values, d.clientError(err), ops))
 		}
 	}
 }
@@ -240,8 +240,8 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 			continue
 		}
 		cmds[i] = d.command(ctx, verb, ops)
-		if d.repeats && ops[0].Script == script.Break { // a second break would hit the next holder
-			sent = append(sent, once{cmds[i]})
+		if d.resends && ops[0].Script == script.Break { // a second break would hit the next holder
+			sent = append(sent, sentOnce{cmds[i]})
 		} else {
 			sent = append(sent, cmds[i])
 		}
@@ -291,12 +291,12 @@ type caller interface {
 	Pipeline() redis.Pipeliner
 }
 
-// once is a command that no client resends by itself, unless it was redirected.
+// sentOnce is a command that no client resends by itself, unless it was redirected.
 // The client of a Cluster, and an application's own, resend other commands after a connection
 // has failed, although the commands may have been run.
-type once struct{ *redis.Cmd }
+type sentOnce struct{ *redis.Cmd }
 
-func (once) NoRetry() bool { return true }
+func (sentOnce) NoRetry() bool { return true }
 
 // command returns EVALSHA or EVAL (verb) with the script, the number of keys, keys and
 // arguments. Keys and arguments are pointers, since a string in an interface is
@@ -352,9 +352,9 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) (use conne
 			failed = failure.OfCluster(err)
 		}
 		switch {
-		case d.repeats && (errors.Is(failed, abstractions.ErrThrottled) || isOfCredentials(failed)):
+		case d.resends && (errors.Is(failed, abstractions.ErrThrottled) || isCredentialError(failed)):
 			failed = providerkit.Partial(failed)
-		case !d.repeats && providerkit.NotSent(err):
+		case !d.resends && providerkit.NotSent(err):
 			failed = providerkit.MarkNotApplied(failed)
 		}
 		err = failed
@@ -371,10 +371,10 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) (use conne
 			if err == nil {
 				continue
 			}
-			if failure.Elsewhere(err) {
-				use = useless
+			if failure.MustReconnect(err) {
+				use = keptUnusable
 			}
-			if d.repeats && errors.Is(err, abstractions.ErrThrottled) {
+			if d.resends && errors.Is(err, abstractions.ErrThrottled) {
 				op.Reply = script.Reply{Err: providerkit.Partial(err)}
 			}
 		}
@@ -382,17 +382,17 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) (use conne
 	return use
 }
 
-// ofClient classifies an error of the client, which may be an error of its credentials function.
-func (d *Node) ofClient(err error) error {
-	if d.sourced {
+// clientError classifies an error of the client, which may be an error of its credentials function.
+func (d *Node) clientError(err error) error {
+	if d.credentialFunc {
 		return failure.OfSource(err)
 	}
 	return err
 }
 
-// isOfCredentials reports whether the last connection of a call failed to sign in, because the source of its
+// isCredentialError reports whether the last connection of a call failed to sign in, because the source of its
 // credentials failed.
-func isOfCredentials(err error) bool {
+func isCredentialError(err error) bool {
 	var source *providerkit.CredentialError
 	return errors.As(err, &source)
 }

@@ -14,14 +14,14 @@ type Claimant struct {
 	From abstractions.Provider
 }
 
-// Wish returns the request of a claim.
-func Wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+// AcquireRequest returns the request of a claim.
+func AcquireRequest(name, id string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
 }
 
 // Try sends one acquire.
 func (c *Claimant) Try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
-	return c.From.Acquire(c.T.Context(), Wish(name, id, ttl))
+	return c.From.Acquire(c.T.Context(), AcquireRequest(name, id, ttl))
 }
 
 // Take sends one acquire, which must succeed.
@@ -51,18 +51,18 @@ func (c *Claimant) Obtain(name, id string, ttl time.Duration) abstractions.Grant
 	}
 }
 
-// Keep renews a lease.
-func (c *Claimant) Keep(g abstractions.Grant, ttl time.Duration) (abstractions.Grant, error) {
+// RenewGrant renews a lease.
+func (c *Claimant) RenewGrant(g abstractions.Grant, ttl time.Duration) (abstractions.Grant, error) {
 	return c.From.Renew(c.T.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State})
 }
 
-// GiveUp releases a lease.
-func (c *Claimant) GiveUp(g abstractions.Grant) error {
+// ReleaseGrant releases a lease.
+func (c *Claimant) ReleaseGrant(g abstractions.Grant) error {
 	return c.From.Release(c.T.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
 }
 
-// Look returns the record of a name.
-func (c *Claimant) Look(name string) abstractions.Record {
+// RecordOf returns the record of a name.
+func (c *Claimant) RecordOf(name string) abstractions.Record {
 	c.T.Helper()
 	record, err := c.From.Inspect(c.T.Context(), abstractions.InspectRequest{Name: name})
 	if err != nil {

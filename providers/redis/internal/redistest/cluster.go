@@ -57,7 +57,7 @@ func newNode(t testing.TB) *Server {
 // join gives node i its slots and an epoch of its own, like redis-cli, and
 // introduces it to the first node.
 func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
-	from, to := share(i, len(c.Servers))
+	from, to := slotRange(i, len(c.Servers))
 	first := c.Servers[0]
 	err := errors.Join(
 		s.admin.ClusterAddSlotsRange(ctx, from, to).Err(),
@@ -68,8 +68,8 @@ func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 	return s.admin.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.Port(), first.bus).Err()
 }
 
-// share returns the first and the last slot of node i of n.
-func share(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
+// slotRange returns the first and the last slot of node i of n.
+func slotRange(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
 
 // Ready waits until each node knows that every slot is served. Call it after nodes have
 // come back from a pause or a kill.
@@ -88,7 +88,7 @@ func (c *Cluster) seenBy(ctx context.Context, s *Server) error {
 	if err != nil {
 		return err
 	}
-	return missing(text, []string{
+	return missingLines(text, []string{
 		"cluster_state:ok",
 		fmt.Sprintf("cluster_slots_ok:%d", slots),
 		fmt.Sprintf("cluster_known_nodes:%d", len(c.Servers)),

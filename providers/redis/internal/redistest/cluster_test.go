@@ -19,7 +19,7 @@ func TestEverySlotIsServed(t *testing.T) {
 
 	next := 0
 	for i, s := range c.Servers {
-		from, to := share(i, len(c.Servers))
+		from, to := slotRange(i, len(c.Servers))
 		require.Equal(t, next, from, "no gap and no overlap")
 		next = to + 1
 		for _, node := range c.Servers {
@@ -85,7 +85,7 @@ func TestNodesGoOnWithoutOne(t *testing.T) {
 // keyIn returns a key in the slots of node i.
 func keyIn(t *testing.T, c *Cluster, i int) string {
 	t.Helper()
-	from, to := share(i, len(c.Servers))
+	from, to := slotRange(i, len(c.Servers))
 	for n := 0; ; n++ {
 		key := fmt.Sprintf("key-%d", n)
 		slot, err := c.Servers[i].admin.ClusterKeySlot(t.Context(), key).Result()

@@ -23,8 +23,8 @@ func Main(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// Uncertain checks for an error that leaves the outcome of the request unknown.
-func Uncertain(t testing.TB, err error) {
+// RequireUncertain checks for an error that leaves the outcome of the request unknown.
+func RequireUncertain(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, abstractions.ErrUnavailable) {
 		t.Fatalf("not unavailable: %v", err)
@@ -39,8 +39,8 @@ func Uncertain(t testing.TB, err error) {
 	}
 }
 
-// Lost checks for the error of a claim that was lost for this reason.
-func Lost(t testing.TB, err error, reason abstractions.LostReason) {
+// RequireLost checks for the error of a claim that was lost for this reason.
+func RequireLost(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
 	var lost *abstractions.LostError
 	if !errors.As(err, &lost) || lost.Reason != reason {
@@ -48,21 +48,21 @@ func Lost(t testing.TB, err error, reason abstractions.LostReason) {
 	}
 }
 
-// Hinted waits for a wake-up.
-func Hinted(t testing.TB, hints <-chan struct{}) {
+// AwaitWakeUp waits for a wake-up.
+func AwaitWakeUp(t testing.TB, wakeups <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-hints:
+	case <-wakeups:
 	case <-time.After(servertest.Timeout):
-		t.Fatal("no hint")
+		t.Fatal("no wake-up")
 	}
 }
 
-// UntilServed sends an acquire after each wake-up, and at no other time.
-func UntilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
+// AcquireOnWakeUps sends an acquire after each wake-up, and at no other time.
+func AcquireOnWakeUps(t testing.TB, wakeups <-chan struct{}, ask func() error) {
 	t.Helper()
 	for {
-		Hinted(t, hints)
+		AwaitWakeUp(t, wakeups)
 		err := ask()
 		if err == nil {
 			return

@@ -15,8 +15,8 @@ func (s *Server) await(failure string, check func(context.Context, *Server) erro
 	servertest.Eventually(s.T, s.Addr()+": "+failure, func(ctx context.Context) error { return check(ctx, s) })
 }
 
-// says returns nil when a section of the server's INFO has all these lines.
-func (s *Server) says(ctx context.Context, section string, lines ...string) error {
+// hasInfo returns nil when a section of the server's INFO has all these lines.
+func (s *Server) hasInfo(ctx context.Context, section string, lines ...string) error {
 	if err := s.reachable(ctx); err != nil {
 		return err
 	}
@@ -24,11 +24,11 @@ func (s *Server) says(ctx context.Context, section string, lines ...string) erro
 	if err != nil {
 		return err
 	}
-	return missing(text, lines)
+	return missingLines(text, lines)
 }
 
-// missing returns nil when a reply of Redis has all these lines.
-func missing(text string, lines []string) error {
+// missingLines returns nil when a reply of Redis has all these lines.
+func missingLines(text string, lines []string) error {
 	for _, line := range lines {
 		if !strings.Contains("\n"+text, "\n"+line+"\r\n") {
 			return fmt.Errorf("no %s in:\n%s", line, text)
@@ -57,11 +57,11 @@ func (s *Server) answers(ctx context.Context) error {
 	return s.admin.Ping(ctx).Err()
 }
 
-// follows returns nil for a replica that is up to date with its master.
-func follows(ctx context.Context, s *Server) error {
-	return s.says(ctx, "replication", "role:slave", "master_link_status:up")
+// checkReplica returns nil for a replica that is up to date with its master.
+func checkReplica(ctx context.Context, s *Server) error {
+	return s.hasInfo(ctx, "replication", "role:slave", "master_link_status:up")
 }
 
 func isMaster(ctx context.Context, s *Server) error {
-	return s.says(ctx, "replication", "role:master")
+	return s.hasInfo(ctx, "replication", "role:master")
 }

@@ -37,11 +37,11 @@ func (s *Server) configuration() string {
 		"protected-mode yes",
 		"daemonize no",
 		`logfile ""`,
-		"dir " + quoted(s.Dir),
+		"dir " + quote(s.Dir),
 		"user " + harness + " on >" + s.secret + " ~* &* +@all",
 	}
 	if s.options.Password != "" {
-		lines = append(lines, "requirepass "+quoted(s.options.Password))
+		lines = append(lines, "requirepass "+quote(s.options.Password))
 	}
 	for _, user := range s.options.Users {
 		lines = append(lines, "user "+user)
@@ -62,7 +62,7 @@ func roleOf(o Options) []string {
 	return append(lines, "appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0")
 }
 
-// quoted returns a string in the syntax of redis.conf.
-func quoted(text string) string {
+// quote returns a string in the syntax of redis.conf.
+func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`).Replace(text) + `"`
 }

@@ -33,7 +33,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	}
 	startAll(t, c.Servers[1:])
 	for _, s := range c.Servers[1:] {
-		s.await("the replica does not follow", follows)
+		s.await("the replica does not follow", checkReplica)
 	}
 
 	// The sentinels start last: a sentinel asks a replica for its state only every ten
@@ -93,7 +93,7 @@ func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	t := c.Servers[0].T
 	t.Helper()
 	servertest.Eventually(t, "no new master", func(ctx context.Context) (err error) {
-		if master, err = c.agreed(ctx); err == nil && master == old {
+		if master, err = c.agreedMaster(ctx); err == nil && master == old {
 			return errors.New("the master is still the old one")
 		}
 		return err
@@ -117,12 +117,12 @@ func (c *Sentinel) Failover() *Server {
 // healthy sentinels: a failover would work.
 func (c *Sentinel) Ready() {
 	for _, s := range c.Sentinels {
-		s.await("the sentinel does not see all", c.sees)
+		s.await("the sentinel does not see all", c.seesAll)
 	}
 }
 
-// sees returns nil if a sentinel reports all servers and all other sentinels as healthy.
-func (c *Sentinel) sees(ctx context.Context, s *Server) error {
+// seesAll returns nil if a sentinel reports all servers and all other sentinels as healthy.
+func (c *Sentinel) seesAll(ctx context.Context, s *Server) error {
 	return ask(ctx, s, func(sentinel *redis.SentinelClient) error {
 		master, err := sentinel.Master(ctx, c.MasterName).Result()
 		if err != nil {
@@ -137,15 +137,15 @@ func (c *Sentinel) sees(ctx context.Context, s *Server) error {
 			return err
 		}
 		return errors.Join(
-			well([]map[string]string{master}, 1, "master"),
-			well(replicas, len(c.Servers)-1, "slave"),
-			well(others, len(c.Sentinels)-1, "sentinel"))
+			checkHealthy([]map[string]string{master}, 1, "master"),
+			checkHealthy(replicas, len(c.Servers)-1, "slave"),
+			checkHealthy(others, len(c.Sentinels)-1, "sentinel"))
 	})
 }
 
-// well checks that a sentinel reports n servers of a kind, without further flags, such
+// checkHealthy checks that a sentinel reports n servers of a kind, without further flags, such
 // as s_down, and without a broken link to the master.
-func well(servers []map[string]string, n int, kind string) error {
+func checkHealthy(servers []map[string]string, n int, kind string) error {
 	if len(servers) != n {
 		return fmt.Errorf("%d of kind %s, not %d", len(servers), kind, n)
 	}
@@ -160,8 +160,8 @@ func well(servers []map[string]string, n int, kind string) error {
 	return nil
 }
 
-// agreed returns the master that all answering sentinels name.
-func (c *Sentinel) agreed(ctx context.Context) (*Server, error) {
+// agreedMaster returns the master that all answering sentinels name.
+func (c *Sentinel) agreedMaster(ctx context.Context) (*Server, error) {
 	named := make(map[string]int)
 	for _, s := range c.Sentinels {
 		_ = ask(ctx, s, func(sentinel *redis.SentinelClient) error {

@@ -13,7 +13,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	c := StartSentinel(t)
 	require.Len(t, c.Addrs(), 3)
 	for _, s := range c.Sentinels {
-		require.NoError(t, c.sees(t.Context(), s))
+		require.NoError(t, c.seesAll(t.Context(), s))
 	}
 	client := c.Client(t)
 	require.True(t, client.(*redis.Client).Options().ContextTimeoutEnabled)
@@ -42,22 +42,22 @@ func TestMajorityNamesTheMaster(t *testing.T) {
 	c.Sentinels[0].Kill()
 	require.Same(t, c.Servers[0], c.Master())
 	c.Sentinels[1].Kill()
-	_, err := c.agreed(t.Context())
+	_, err := c.agreedMaster(t.Context())
 	require.Error(t, err)
 	c.Sentinels[0].Restart()
 	c.Sentinels[1].Restart()
 	c.Ready()
 }
 
-func TestWellKnowsDoubts(t *testing.T) {
+func TestCheckHealthyFindsDoubts(t *testing.T) {
 	fine := map[string]string{"flags": "slave", "master-link-status": "ok"}
-	require.NoError(t, well([]map[string]string{fine, fine}, 2, "slave"))
+	require.NoError(t, checkHealthy([]map[string]string{fine, fine}, 2, "slave"))
 	for _, doubt := range []map[string]string{
 		{"flags": "slave,s_down", "master-link-status": "ok"},
 		{"flags": "slave,disconnected", "master-link-status": "ok"},
 		{"flags": "slave", "master-link-status": "err"},
 	} {
-		require.Error(t, well([]map[string]string{fine, doubt}, 2, "slave"))
+		require.Error(t, checkHealthy([]map[string]string{fine, doubt}, 2, "slave"))
 	}
-	require.Error(t, well([]map[string]string{fine}, 2, "slave"), "one is missing")
+	require.Error(t, checkHealthy([]map[string]string{fine}, 2, "slave"), "one is missing")
 }

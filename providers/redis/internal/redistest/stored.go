@@ -29,8 +29,8 @@ type Stored struct {
 // forever is the expiry of an infinite lease.
 const forever = 9999999999999
 
-// Look reads a name.
-func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
+// ReadStored reads a name.
+func ReadStored(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	t.Helper()
 	text, err := c.Get(context.Background(), key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -41,7 +41,7 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 		t.Fatalf("%s has %q, %v", key, text, err)
 	}
 	head := lines[0]
-	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: ended(lines[2]), Content: strings.Join(lines[3:], "")}
+	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: endedIDs(lines[2]), Content: strings.Join(lines[3:], "")}
 	var bad error
 	s.Till, err = strconv.ParseInt(head[2:15], 10, 64)
 	s.Token, bad = strconv.ParseInt(head[17:33], 10, 64)
@@ -51,8 +51,8 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	return s
 }
 
-// Put writes the record of a name, and keeps the expiry of its key, or sets one hour if the key has no expiry.
-func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
+// WriteStored writes the record of a name, and keeps the expiry of its key, or sets one hour if the key has no expiry.
+func WriteStored(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	t.Helper()
 	keep := c.PTTL(context.Background(), key).Val()
 	if keep < 0 {
@@ -63,12 +63,12 @@ func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	}
 }
 
-// Drop makes a server lose a lease, and nothing else of the name.
-func Drop(t testing.TB, c redis.Cmdable, key string) {
+// DropLease makes a server lose a lease, and nothing else of the name.
+func DropLease(t testing.TB, c redis.Cmdable, key string) {
 	t.Helper()
-	if s := Look(t, c, key); s.Held() {
+	if s := ReadStored(t, c, key); s.Held() {
 		s.State, s.Till, s.ID, s.Details, s.Content = "F", 0, "", "", ""
-		Put(t, c, key, s)
+		WriteStored(t, c, key, s)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s Stored) String() string {
 	text := fmt.Sprintf("A%s%013d %s%016d %s\n%s\n", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details)
 	for word := range strings.FieldsSeq(s.Ended) {
 		id, broken := strings.CutSuffix(word, "!")
-		if len(id) != digits {
+		if len(id) != digestLength {
 			id = Digest(id)
 		}
 		if broken {
@@ -111,17 +111,17 @@ func (s Stored) String() string {
 	return text
 }
 
-// digits is the length of a digest.
-const digits = 14
+// digestLength is the length of a digest.
+const digestLength = 14
 
 // Digest returns the stored form of an ended ID.
-func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digits] } //nolint:gosec // the scripts use it
+func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digestLength] } //nolint:gosec // the scripts use it
 
-// ended returns the words of a line of digests.
-func ended(line string) string {
+// endedIDs returns the words of a line of digests.
+func endedIDs(line string) string {
 	var words []string
-	for ; len(line) > digits; line = line[digits+1:] {
-		word := line[1 : digits+1]
+	for ; len(line) > digestLength; line = line[digestLength+1:] {
+		word := line[1 : digestLength+1]
 		if line[0] == '!' {
 			word += "!"
 		}

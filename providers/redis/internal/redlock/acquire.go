@@ -16,17 +16,17 @@ import (
 type attempt struct {
 	*poll
 	tally
-	req    abstractions.AcquireRequest
-	keys   script.Keys
-	claim  script.Claim
-	began  time.Time
-	lapses time.Time // end of the grant's validity
-	asking time.Time // start of the latest round
-	grace  time.Time // end of the wait for optional answers
-	rounds int       // rounds that asked for votes again
-	ended  bool      // nodes that answer later get the outcome
-	since  int64     // after giving up: the number of the first attempt whose votes are taken back
-	stuck  bool      // a node that failed may still have a vote for the claim
+	req           abstractions.AcquireRequest
+	keys          script.Keys
+	claim         script.Claim
+	began         time.Time
+	validUntil    time.Time // end of the grant's validity
+	roundStart    time.Time // start of the latest round
+	optionalUntil time.Time // end of the wait for optional answers
+	rounds        int       // rounds that asked for votes again
+	ended         bool      // nodes that answer later get the outcome
+	since         int64     // after giving up: the number of the first attempt whose votes are taken back
+	mayKeepVote   bool      // a node that failed may still have a vote for the claim
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 // Acquire makes one attempt, when it is the claim's turn. A repeated acquire returns the claim's token, unless a node that
 // has the token does not answer: then the call may return a later token.
 func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if err := r.meetServers(ctx); err != nil {
+	if err := r.checkServers(ctx); err != nil {
 		return abstractions.Grant{}, err
 	}
 	keys := r.Naming.Keys(req.Name)
@@ -49,20 +49,20 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	began := time.Now()
 	a := &attempt{
 		poll: r.newPoll(ctx, r.nodeTimeout(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), order: r.servers.all.Load().order, quorum: r.quorum, try: try},
-		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
+		req: req, keys: keys, claim: script.NewClaim(req), began: began, validUntil: began.Add(validity(req.TTL)),
 	}
-	defer a.afterwards()
-	token, err := a.pursue(ctx)
+	defer a.finishLate()
+	token, err := a.run(ctx)
 	if err != nil {
 		r.move(req.ID)
 		return abstractions.Grant{}, a.giveUp(ctx, err)
 	}
-	state := &grantState{Content: a.claim.Content, token: token, try: try, lapses: a.lapses}
+	state := &grantState{Content: a.claim.Content, token: token, try: try, validUntil: a.validUntil}
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
-// pursue returns the token, or the reason why there is no token.
-func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
+// run returns the token, or the reason why there is no token.
+func (a *attempt) run(ctx context.Context) (token int64, err error) {
 	if err = a.askQueue(ctx); err == nil {
 		a.callVotes(func(v *vote) bool { return v.choice == noAnswer })
 	}
@@ -72,10 +72,10 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 		case agreed:
 			switch {
 			case a.first().choice == noAnswer && a.hasTime():
-				err = a.wait(ctx, a.grace) // for the first node's answer about whose turn it is
+				err = a.wait(ctx, a.optionalUntil) // for the first node's answer about whose turn it is
 			case !known:
 				err = a.confirm(ctx, token)
-			case !time.Now().Before(a.lapses):
+			case !time.Now().Before(a.validUntil):
 				err = errTooLate
 			default:
 				a.win(token)
@@ -98,7 +98,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 
 // callVotes asks selected nodes for their vote, if they have no request in flight.
 func (a *attempt) callVotes(which func(v *vote) bool) {
-	a.asking, a.grace = time.Now(), time.Time{}
+	a.roundStart, a.optionalUntil = time.Now(), time.Time{}
 	a.setTime()
 	op := a.ballot()
 	for i := range a.votes {
@@ -142,8 +142,8 @@ func (a *attempt) askQueue(ctx context.Context) error {
 // setTime gives the nodes their full time again, within the grant's validity.
 func (a *attempt) setTime() {
 	a.poll.setTime(a.r.nodeTimeout(a.req.TTL))
-	if a.lapses.Before(a.by) {
-		a.by, a.short = a.lapses, true
+	if a.validUntil.Before(a.by) {
+		a.by, a.short = a.validUntil, true
 	}
 }
 
@@ -165,7 +165,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 		a.take(i, q.Ops[0])
 	case ctx.Err() != nil:
 		return failure.Of(ctx.Err())
-	case a.over():
+	case a.isOver():
 		for i := range a.votes {
 			if v := &a.votes[i]; v.pending {
 				v.pending, v.choice, v.err, v.unsure = false, noVote, errSilent, true
@@ -182,17 +182,17 @@ func (a *attempt) take(i int, op *script.Operation) {
 	v.pending = false
 	switch op.Script {
 	case script.Vote:
-		if clock := v.voted(op.Reply, a.req.Name); clock > 0 {
-			a.r.peers[i].lead.Store(clock - v.sent)
+		if clock := v.readVote(op.Reply, a.req.Name); clock > 0 {
+			a.r.peers[i].clockLead.Store(clock - v.sent)
 		}
 	case script.Confirm:
-		v.confirmed(op.Reply, a.token)
+		v.readConfirmation(op.Reply, a.token)
 	case script.Undo:
-		if err := op.Reply.Done(); v.ours() && err != nil {
-			a.stuck, v.err = true, err
+		if err := op.Reply.Done(); v.isOurs() && err != nil {
+			a.mayKeepVote, v.err = true, err
 		}
 		v.choice = noAnswer
-	case script.Release: // see relay
+	case script.Release: // see forwardReleases
 		if !a.ended {
 			a.callVote(i, a.ballot())
 		}
@@ -207,7 +207,7 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 		a.setTime()
 	}
 	for i := range a.votes {
-		if v := &a.votes[i]; v.ours() && a.asked[i] == 0 && v.token != token && v.before < token {
+		if v := &a.votes[i]; v.isOurs() && a.asked[i] == 0 && v.token != token && v.before < token {
 			a.put(i, a.keys.Confirm(a.claim, token, a.try))
 		}
 	}
@@ -221,17 +221,17 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 // round has taken, plus a millisecond.
 func (a *attempt) hasTime() bool {
 	now := time.Now()
-	if a.grace.IsZero() {
-		a.grace = now.Add(now.Sub(a.asking) + time.Millisecond)
+	if a.optionalUntil.IsZero() {
+		a.optionalUntil = now.Add(now.Sub(a.roundStart) + time.Millisecond)
 	}
-	return now.Before(a.grace)
+	return now.Before(a.optionalUntil)
 }
 
 // win ends the attempt with the agreed token.
 func (a *attempt) win(token int64) {
 	a.token = token
 	for i := range a.votes {
-		if a.votes[i].ours() {
+		if a.votes[i].isOurs() {
 			a.r.nodes[i].Waiters.Served(a.req.ID)
 		}
 	}
@@ -241,14 +241,14 @@ func (a *attempt) win(token int64) {
 // giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns the attempt's
 // error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
-	outnumbered := a.excluded()
+	outnumbered := a.isExcluded()
 	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // these nodes may hold the claim
-	if a.since = a.try; !a.mayLive() {
+	if a.since = a.try; !a.mayHaveWon() {
 		a.since = 1 // also the votes for earlier attempts
 	}
 	a.end()
-	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
-	left := a.stuck || a.count((*vote).ours) > 0
+	a.processAnswers(ctx, func() bool { return a.count((*vote).isOurs) > 0 })
+	left := a.mayKeepVote || a.count((*vote).isOurs) > 0
 	if why != errNoMajority && !(left && !outnumbered && errors.Is(why, abstractions.ErrHeld)) { //nolint:errorlint // errNoMajority is never wrapped
 		return why
 	}
@@ -256,7 +256,7 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	for i := range a.votes {
 		errs[i] = a.votes[i].err
 	}
-	return a.r.failed(ctx, errs, left || unsure)
+	return a.r.majorityError(ctx, errs, left || unsure)
 }
 
 // end ends the attempt, and settles all nodes. Later requests no longer end with the caller's context.
@@ -270,8 +270,8 @@ func (a *attempt) end() {
 // settle sends a node the outcome of the attempt: to store another token, or to forget its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
-	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
-	forgets := a.since > 0 && (v.ours() || v.choice == noVote && v.unsure)
+	confirms := a.ended && a.since == 0 && v.isOurs() && v.token != a.token
+	forgets := a.since > 0 && (v.isOurs() || v.choice == noVote && v.unsure)
 	if a.asked[i] > 0 || !confirms && !forgets {
 		return
 	}
@@ -285,21 +285,21 @@ func (a *attempt) settle(i int) {
 	}
 }
 
-// afterwards processes the answers that are still outstanding, and the answers to the requests that these cause.
-func (a *attempt) afterwards() {
+// finishLate processes the answers that are still outstanding, and the answers to the requests that these cause.
+func (a *attempt) finishLate() {
 	if a.open == 0 {
-		a.leave()
+		a.recycle()
 		return
 	}
 	a.by = a.by.Add(a.r.nodeTimeout(a.req.TTL))
-	a.r.after.Start(func() error {
-		a.hear(context.Background(), func() bool { return a.open > 0 })
+	a.r.background.Start(func() error {
+		a.processAnswers(context.Background(), func() bool { return a.open > 0 })
 		return nil
-	}, func(error) { a.leave() })
+	}, func(error) { a.recycle() })
 }
 
-// hear processes answers while more returns true, the nodes have time, and ctx has not ended.
-func (a *attempt) hear(ctx context.Context, more func() bool) {
+// processAnswers processes answers while more returns true, the nodes have time, and ctx has not ended.
+func (a *attempt) processAnswers(ctx context.Context, more func() bool) {
 	for more() {
 		q, i := a.next(ctx, a.by)
 		if q == nil {

@@ -18,25 +18,25 @@ import (
 )
 
 func TestRedlockNeedsAMajority(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	r.servers[2].Kill()
 	g := p.Take("a", "x", time.Minute)
-	require.Equal(t, abstractions.FingerprintOf("x"), p.Look("a").Fingerprint)
+	require.Equal(t, abstractions.FingerprintOf("x"), p.RecordOf("a").Fingerprint)
 	r.servers[1].Kill()
 	_, err := p.Try("b", "y", time.Minute)
-	redistest.Uncertain(t, err)
-	_, err = p.Keep(g, time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireUncertain(t, err)
 	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "a"})
-	redistest.Uncertain(t, err)
-	redistest.Uncertain(t, p.Ping(t.Context()))
+	redistest.RequireUncertain(t, err)
+	redistest.RequireUncertain(t, p.Ping(t.Context()))
 	require.ErrorContains(t, err, r.servers[1].Addr())
 	r.eventually(func() bool { return r.holder(0, "b") == "" }, "the vote that was won in vain is taken back")
 }
 
 // Most often all nodes store the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := p.Take("a", "x", time.Minute) // neither the nodes' clocks nor the name are known yet
 	var confirmed atomic.Int64
 	for _, w := range p.wires {
@@ -46,7 +46,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 		})
 	}
 	for i := range 50 {
-		require.NoError(t, p.GiveUp(g))
+		require.NoError(t, p.ReleaseGrant(g))
 		r.eventually(func() bool { return r.holders("a", "") == 3 })
 		g = p.Take("a", fmt.Sprint("x", i), time.Minute)
 	}
@@ -63,12 +63,12 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 
 // A process that misjudges the nodes' clocks does no harm to tokens.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	last := p.Take("a", "x", time.Minute)
 	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 30 * 365 * 24 * time.Hour} {
-		require.NoError(t, p.GiveUp(last))
+		require.NoError(t, p.ReleaseGrant(last))
 		for i := range p.redlock.peers {
-			p.redlock.peers[i].lead.Add(wrong.Microseconds())
+			p.redlock.peers[i].clockLead.Add(wrong.Microseconds())
 		}
 		next := p.Take("a", fmt.Sprint("x", wrong), time.Minute)
 		require.Greater(t, next.Token, last.Token)
@@ -83,12 +83,12 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 // make it greater than the forgotten tokens. The same holds if a process assumes that the
 // clocks are behind.
 func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.Take("other", "x", time.Minute) // the clocks are known now
 	p.settle()
 	for n := range 5 {
 		for i := range p.redlock.peers {
-			p.redlock.peers[i].lead.Add(-(10 * time.Millisecond).Microseconds())
+			p.redlock.peers[i].clockLead.Add(-(10 * time.Millisecond).Microseconds())
 		}
 		now, err := r.admins[0].Time(t.Context()).Result()
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestTrap_T54_RedlockNameIsKeptUntilItsTokenIsPast(t *testing.T) {
 		now, err := r.admins[0].Time(ctx).Result()
 		require.NoError(t, err)
 		v, id := vote{}, abstractions.NewID()
-		v.voted(server.Do(ctx, k.Vote(script.Claim{ID: id, TTL: time.Second}, n, now.Add(90*time.Millisecond).UnixMicro())), "a")
+		v.readVote(server.Do(ctx, k.Vote(script.Claim{ID: id, TTL: time.Second}, n, now.Add(90*time.Millisecond).UnixMicro())), "a")
 		require.Equal(t, forUs, v.choice)
 		require.NoError(t, server.Do(ctx, k.Release(id)).Done())
 		until, err := r.admins[0].PExpireTime(ctx, k.Name).Result()
@@ -137,14 +137,14 @@ func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 			begun := time.Now()
 			for i := range 20 {
 				g := p.Take(fmt.Sprint("a", i), "x", 30*time.Second)
-				g, err := p.Keep(g, 30*time.Second)
+				g, err := p.RenewGrant(g, 30*time.Second)
 				require.NoError(t, err)
-				require.NoError(t, p.GiveUp(g))
+				require.NoError(t, p.ReleaseGrant(g))
 			}
 			require.Less(t, time.Since(begun), 3*time.Second, "a tenth of one TTL for all of them")
 			begun = time.Now()
 			for range 6 {
-				p.Look("a0")
+				p.RecordOf("a0")
 			}
 			require.Less(t, time.Since(begun), 3*time.Second, "it is waited for once, if at all")
 			if what == "frozen" {
@@ -155,7 +155,7 @@ func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 }
 
 func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
-	r, x := three(t)
+	r, x := newRingOfThree(t)
 	y := r.process()
 	x.wires[0].cut(lostRequest) // x holds 1 and 2
 	g := x.Take("a", "x", time.Minute)
@@ -170,14 +170,14 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 	z.wires[1].cut(lostRequest)
 	z.wires[2].cut(lostRequest)
 	_, err = z.Try("a", "z", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	r.eventually(func() bool { return r.holder(0, "a") == "" })
 	require.Equal(t, 2, r.holders("a", "x"))
 }
 
 // A caller that leaves in the middle leaves no vote behind, although its context has ended.
 func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.Take("before", "x", time.Minute) // servers then have the script and need no second request
 	p.settle()
 	for name, limit := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
@@ -241,10 +241,10 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 		g, err := p.Try("a", fmt.Sprint("x", round), time.Minute)
 		if err != nil {
 			if !errors.Is(err, abstractions.ErrHeld) { // an earlier release may be in flight to one node
-				redistest.Uncertain(t, err)
+				redistest.RequireUncertain(t, err)
 			}
 			g = abstractions.Grant{Name: "a", ID: fmt.Sprint("x", round)} // to be cleaned up
-			require.NoError(t, r.process().GiveUp(g))
+			require.NoError(t, r.process().ReleaseGrant(g))
 			continue
 		}
 		granted++
@@ -258,7 +258,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, atLeast, 2, "a majority has the fence")
 		q := r.process()
-		require.NoError(t, q.GiveUp(g))
+		require.NoError(t, q.ReleaseGrant(g))
 	}
 	require.Greater(t, granted, 10)
 }
@@ -266,7 +266,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 // The undo of an attempt arrives after the claim has won with its next attempt. From
 // that next attempt, one node has received only the request for a vote.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	gate := make(chan struct{})
 	for _, w := range p.wires {
 		w.on(script.Undo, delayed(gate))
@@ -274,7 +274,7 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	p.wires[1].on(script.Vote, lostRequest)
 	p.wires[2].on(script.Vote, lostRequest)
 	_, err := p.Try("a", "x", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	require.Equal(t, "x", r.holder(0, "a"), "not undone yet")
 	p.wires[1].on(script.Vote, nil)
 	p.wires[2].on(script.Vote, nil)
@@ -283,7 +283,7 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	close(gate)
 	p.settle()
 	require.Equal(t, 3, r.holders("a", "x"))
-	_, err = p.Keep(g, time.Minute)
+	_, err = p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 }
 
@@ -299,14 +299,14 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 		if renewed {
 			var err error
 			p.wires[2].cut(nil)
-			g, err = p.Keep(g, time.Minute)
+			g, err = p.RenewGrant(g, time.Minute)
 			require.NoError(t, err)
 			r.eventually(func() bool { return r.holders("a", "x") == 3 }, "a renewal takes what is missing")
 		}
 		q.wires[0].cut(lostReply)
 		q.wires[2].cut(lostReply)
 		_, err := q.Try("a", "x", time.Minute)
-		redistest.Uncertain(t, err)
+		redistest.RequireUncertain(t, err)
 		q.settle()
 		require.Equal(t, "x", r.holder(0, "a"))
 		require.Equal(t, "x", r.holder(1, "a"))
@@ -314,7 +314,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 			require.Equal(t, "x", r.holder(2, "a"))
 		}
 		p.wires[2].cut(nil)
-		_, err = p.Keep(g, time.Minute)
+		_, err = p.RenewGrant(g, time.Minute)
 		require.NoError(t, err)
 	}
 }
@@ -322,7 +322,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 // A copy of the acquire has won a node that the holder did not have, and the undo of the
 // copy arrives after a renewal has counted that node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	q := r.process()
 	p.wires[2].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute) // on 0 and 1
@@ -332,10 +332,10 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	q.wires[1].cut(lostRequest)
 	q.wires[2].on(script.Undo, delayed(gate))
 	_, err := q.Try("a", "x", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	require.Equal(t, "x", r.holder(2, "a"))
 	p.wires[0].cut(lostRequest)
-	_, err = p.Keep(g, time.Minute)
+	_, err = p.RenewGrant(g, time.Minute)
 	require.NoError(t, err, "on 1 and 2")
 	close(gate)
 	q.settle()
@@ -344,8 +344,8 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 
 // The reply of a node arrives after the call has returned. If the node holds the claim
 // by then, it gets the agreed token.
-func TestRedlockStragglersAreTold(t *testing.T) {
-	r, p := three(t)
+func TestRedlockStragglersGetTheRelease(t *testing.T) {
+	r, p := newRingOfThree(t)
 	gate := make(chan struct{})
 	p.wires[2].on(script.Vote, delayed(gate))
 	g := p.Take("a", "x", time.Minute)
@@ -354,9 +354,9 @@ func TestRedlockStragglersAreTold(t *testing.T) {
 	r.eventually(func() bool { return r.holder(2, "a") == "x" })
 	p.settle()
 	require.Greater(t, r.fence(2, "a"), g.Token, "a fence is never lowered")
-	require.Equal(t, g.Token, p.Look("a").Token)
+	require.Equal(t, g.Token, p.RecordOf("a").Token)
 	r.servers[0].Kill()
-	r.eventually(func() bool { return p.Look("a").Token == g.Token })
+	r.eventually(func() bool { return p.RecordOf("a").Token == g.Token })
 }
 
 // If no claim has a majority, the claim on the first node wins.
@@ -444,22 +444,22 @@ func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 // The release has reached only one node when the next claim asks for votes. That claim
 // forwards the release, and does not wait for the end of the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
-	r, x := three(t)
+	r, x := newRingOfThree(t)
 	y := r.process()
 	g := r.take(x, "a", "x", time.Minute)
 	x.wires[1].cut(lostRequest)
 	x.wires[2].cut(lostRequest)
-	redistest.Uncertain(t, x.GiveUp(g))
+	redistest.RequireUncertain(t, x.ReleaseGrant(g))
 	begun := time.Now()
 	require.Greater(t, y.Obtain("a", "y", time.Minute).Token, g.Token)
 	require.Less(t, time.Since(begun), 30*time.Second)
 }
 
 func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.wires[1].on(script.Release, lostRequest)
 	p.wires[2].on(script.Release, lostRequest)
-	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
+	redistest.RequireUncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
 	for _, w := range p.wires[1:] { // the attempt waits only briefly for the first node
 		w.on(script.Vote, func(send func() error) error {
 			<-time.After(100 * time.Millisecond)
@@ -484,7 +484,7 @@ func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	begun := time.Now()
 	time.AfterFunc(450*time.Millisecond, func() { close(gate) })
 	_, err := p.Try("a", "x", 300*time.Millisecond)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
@@ -494,10 +494,10 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	defer r.Close()
 	for lapses, want := range map[time.Duration]error{-time.Millisecond: errTooLate, time.Minute: nil} {
 		a := &attempt{
-			poll: r.newPoll(t.Context(), time.Minute), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
+			poll: r.newPoll(t.Context(), time.Minute), req: redistest.AcquireRequest("a", "x", time.Minute), validUntil: time.Now().Add(lapses),
 			tally: tallyOf(fresh(20), fresh(20), other("y")),
 		}
-		token, err := a.pursue(t.Context())
+		token, err := a.run(t.Context())
 		require.ErrorIs(t, err, want)
 		require.Equal(t, err == nil, token == 20)
 	}
@@ -506,7 +506,7 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 // A node that is in quarantine, or out of memory, has done nothing. Two such nodes
 // prevent a majority; the outcome is certain only if their reasons agree.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	full := func(i int) {
 		require.NoError(t, r.admins[i].ConfigSet(t.Context(), "maxmemory", "1").Err())
 	}
@@ -514,7 +514,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	g := p.Take("a", "x", time.Minute)
 	full(1)
 	full(2)
-	_, err := p.Keep(g, time.Minute)
+	_, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err, "a lease is kept where there is no room for another")
 	require.NoError(t, r.admins[2].ConfigSet(t.Context(), "maxmemory", "0").Err())
 	_, err = p.Try("b", "x", time.Minute)
@@ -525,7 +525,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 
 	p.wires[2].on(script.Undo, lostReply)
 	_, err = p.Try("c", "x", time.Minute)
-	redistest.Uncertain(t, err) // since a node that has granted the lease may not have undone it
+	redistest.RequireUncertain(t, err) // since a node that has granted the lease may not have undone it
 	p.wires[2].on(script.Undo, nil)
 
 	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
@@ -538,18 +538,18 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 
 	p.wires[1].cut(lostRequest)
 	_, err = p.Try("e", "x", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
 }
 
 // T128: no token follows the highest possible one, even if an operator has written that token by hand.
 func TestTrap_T128_RedlockNoTokenFollowsTheLast(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	for i := range r.servers {
 		r.put(i, "a", redistest.Free(abstractions.MaxToken))
 	}
 	_, err := p.Try("a", "x", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.NotErrorIs(t, err, abstractions.ErrUnavailable)
-	require.False(t, p.Look("a").Held)
+	require.False(t, p.RecordOf("a").Held)
 }

@@ -13,7 +13,7 @@ package redlock
 // the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua). An undo frees the
 // nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has asked (promise), or a renewal
 // has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
-// they and the nodes of unknown state together are no majority (mayLive).
+// they and the nodes of unknown state together are no majority (mayHaveWon).
 //
 // Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token is
 // on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
@@ -67,16 +67,16 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 }
 
 // earlier reports whether the node voted for another attempt of the claim, which may have counted the vote.
-func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
+func (t *tally) earlier(v *vote) bool { return v.isOurs() && v.made != t.try }
 
 // decide returns the attempt's state. If the state is agreed, it also returns the token, and whether a majority
 // already has that token.
 func (t *tally) decide() (where decision, token int64, won bool) {
-	ours, open := t.count((*vote).ours), t.count((*vote).isPending)
+	ours, open := t.count((*vote).isOurs), t.count((*vote).isPending)
 	if t.count(func(v *vote) bool { return v.choice == claimEnded }) > 0 {
 		return ended, 0, false
 	}
-	if t.first().choice == forWaiter && !t.mayLive() {
+	if t.first().choice == forWaiter && !t.mayHaveWon() {
 		return queued, 0, false
 	}
 	if token, certain := t.choose(); ours >= t.quorum {
@@ -86,11 +86,11 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 		return agreed, token, t.have(token) >= t.quorum
 	}
 	switch {
-	case t.contested():
+	case t.isContested():
 		return outvoted, 0, false
 	case ours+open >= t.quorum:
 		return undecided, 0, false
-	case t.excluded():
+	case t.isExcluded():
 		return outvoted, 0, false
 	case open > 0:
 		return undecided, 0, false
@@ -98,15 +98,15 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 	return unreachable, 0, false
 }
 
-// contested reports that the nodes that answer are a majority and disagree, so that failed nodes are
+// isContested reports that the nodes that answer are a majority and disagree, so that failed nodes are
 // not the obstacle. It is false if another attempt of the claim may hold the name: then the claim
 // can't be refused.
-func (t *tally) contested() bool {
-	return t.count((*vote).ours)+t.count((*vote).against) >= t.quorum && t.count((*vote).awaited) == 0 && !t.mayLive()
+func (t *tally) isContested() bool {
+	return t.count((*vote).isOurs)+t.count((*vote).isAgainst) >= t.quorum && t.count((*vote).isAwaited) == 0 && !t.mayHaveWon()
 }
 
-// excluded reports that no majority is left, whatever happens to our own votes.
-func (t *tally) excluded() bool { return len(t.votes)-t.count((*vote).against) < t.quorum }
+// isExcluded reports that no majority is left, whatever happens to our own votes.
+func (t *tally) isExcluded() bool { return len(t.votes)-t.count((*vote).isAgainst) < t.quorum }
 
 var none vote // the vote of a node that has not answered; never changed
 
@@ -115,9 +115,9 @@ var none vote // the vote of a node that has not answered; never changed
 func (t *tally) first() *vote {
 	for _, i := range t.order {
 		switch v := &t.votes[i]; {
-		case v.awaited():
+		case v.isAwaited():
 			return &none
-		case !v.unseen():
+		case !v.isUnseen():
 			return v
 		}
 	}
@@ -126,7 +126,7 @@ func (t *tally) first() *vote {
 
 // have counts the nodes that hold the claim under a token.
 func (t *tally) have(token int64) int {
-	return t.count(func(v *vote) bool { return v.ours() && v.token == token })
+	return t.count(func(v *vote) bool { return v.isOurs() && v.token == token })
 }
 
 // choose returns the token to agree on: the token of a majority, else the highest. The token is not certain
@@ -137,10 +137,10 @@ func (t *tally) choose() (token int64, certain bool) {
 		return t.token, true
 	}
 	certain = true
-	unseen := t.count((*vote).unseen)
+	unseen := t.count((*vote).isUnseen)
 	for i := range t.votes {
 		v := &t.votes[i]
-		if !v.ours() {
+		if !v.isOurs() {
 			continue
 		}
 		if t.have(v.token) >= t.quorum {
@@ -154,8 +154,8 @@ func (t *tally) choose() (token int64, certain bool) {
 	return token, certain
 }
 
-// mayLive reports whether another attempt of the claim may have won: then the votes for this
+// mayHaveWon reports whether another attempt of the claim may have won: then the votes for this
 // attempt belong to its lease.
-func (t *tally) mayLive() bool {
-	return t.count(func(v *vote) bool { return v.unseen() || t.earlier(v) }) >= t.quorum
+func (t *tally) mayHaveWon() bool {
+	return t.count(func(v *vote) bool { return v.isUnseen() || t.earlier(v) }) >= t.quorum
 }

@@ -32,12 +32,12 @@ func other(id string) vote {
 var errRefused = providerkit.MarkNotApplied(abstractions.ErrUnavailable)
 
 var (
-	unheard    = vote{pending: true}
-	speechless = vote{pending: true, silent: true}
-	dead       = vote{choice: noVote, err: errSilent, unsure: true}
-	refusal    = vote{choice: noVote, err: errRefused}
-	waiting    = vote{choice: forWaiter}
-	over       = vote{choice: claimEnded}
+	pendingVote   = vote{pending: true}
+	pendingSilent = vote{pending: true, silent: true}
+	failedVote    = vote{choice: noVote, err: errSilent, unsure: true}
+	refusedVote   = vote{choice: noVote, err: errRefused}
+	waiterVote    = vote{choice: forWaiter}
+	endedVote     = vote{choice: claimEnded}
 )
 
 // tallyOf makes the tally of this attempt with the servers in the shared order.
@@ -61,36 +61,36 @@ func TestRedlockDecision(t *testing.T) {
 		token int64
 		won   bool
 	}{
-		"nobody has answered":                    {[]vote{unheard, unheard, unheard}, undecided, 0, false},
-		"one of three":                           {[]vote{fresh(20), unheard, unheard}, undecided, 0, false},
-		"a majority with the same token":         {[]vote{fresh(20), fresh(20), unheard}, agreed, 20, true},
-		"a majority with two tokens":             {[]vote{fresh(20), fresh(22), unheard}, agreed, 22, false},
-		"three tokens of five":                   {[]vote{fresh(20), fresh(22), fresh(21), unheard, dead}, agreed, 22, false},
-		"two of five are no majority":            {[]vote{fresh(20), fresh(20), unheard, dead, dead}, undecided, 0, false},
-		"a majority refuses":                     {[]vote{other("x"), other("x"), unheard}, outvoted, 0, false},
+		"nobody has answered":                    {[]vote{pendingVote, pendingVote, pendingVote}, undecided, 0, false},
+		"one of three":                           {[]vote{fresh(20), pendingVote, pendingVote}, undecided, 0, false},
+		"a majority with the same token":         {[]vote{fresh(20), fresh(20), pendingVote}, agreed, 20, true},
+		"a majority with two tokens":             {[]vote{fresh(20), fresh(22), pendingVote}, agreed, 22, false},
+		"three tokens of five":                   {[]vote{fresh(20), fresh(22), fresh(21), pendingVote, failedVote}, agreed, 22, false},
+		"two of five are no majority":            {[]vote{fresh(20), fresh(20), pendingVote, failedVote, failedVote}, undecided, 0, false},
+		"a majority refuses":                     {[]vote{other("x"), other("x"), pendingVote}, outvoted, 0, false},
 		"a split vote":                           {[]vote{fresh(20), other("x"), other("y")}, outvoted, 0, false},
-		"a refusal decides nothing yet":          {[]vote{other("x"), unheard, dead}, undecided, 0, false},
-		"two that answer disagree":               {[]vote{fresh(20), other("x"), dead}, outvoted, 0, false},
-		"and one is silent as before":            {[]vote{fresh(20), other("x"), speechless}, outvoted, 0, false},
-		"but the claim may live":                 {[]vote{old(20), other("x"), refusal}, unreachable, 0, false},
-		"it may be for us":                       {[]vote{fresh(20), other("x"), unheard}, undecided, 0, false},
-		"too few answer":                         {[]vote{fresh(20), fresh(21), dead, dead, dead}, unreachable, 0, false},
-		"too few answer to disagree":             {[]vote{fresh(20), other("x"), dead, dead, dead}, unreachable, 0, false},
-		"three of five that answer disagree":     {[]vote{fresh(20), fresh(21), other("x"), dead, dead}, outvoted, 0, false},
-		"all fail":                               {[]vote{dead, refusal, dead}, unreachable, 0, false},
-		"a majority fails":                       {[]vote{dead, fresh(20), dead}, unreachable, 0, false},
-		"a failure decides nothing yet":          {[]vote{dead, dead, unheard}, undecided, 0, false},
-		"released":                               {[]vote{fresh(20), fresh(20), over}, ended, 0, false},
-		"a waiter's turn":                        {[]vote{waiting, fresh(20), fresh(20)}, queued, 0, false},
-		"only the first node's queue counts":     {[]vote{fresh(20), waiting, fresh(20)}, agreed, 20, true},
-		"the first that answers":                 {[]vote{dead, waiting, fresh(20)}, queued, 0, false},
-		"the first has not answered":             {[]vote{unheard, waiting, fresh(20)}, undecided, 0, false},
-		"a claim that lives does not queue":      {[]vote{waiting, old(20), old(20)}, agreed, 20, true},
-		"an earlier attempt's agreement":         {[]vote{old(20), old(20), unheard}, agreed, 20, true},
+		"a refusal decides nothing yet":          {[]vote{other("x"), pendingVote, failedVote}, undecided, 0, false},
+		"two that answer disagree":               {[]vote{fresh(20), other("x"), failedVote}, outvoted, 0, false},
+		"and one is silent as before":            {[]vote{fresh(20), other("x"), pendingSilent}, outvoted, 0, false},
+		"but the claim may live":                 {[]vote{old(20), other("x"), refusedVote}, unreachable, 0, false},
+		"it may be for us":                       {[]vote{fresh(20), other("x"), pendingVote}, undecided, 0, false},
+		"too few answer":                         {[]vote{fresh(20), fresh(21), failedVote, failedVote, failedVote}, unreachable, 0, false},
+		"too few answer to disagree":             {[]vote{fresh(20), other("x"), failedVote, failedVote, failedVote}, unreachable, 0, false},
+		"three of five that answer disagree":     {[]vote{fresh(20), fresh(21), other("x"), failedVote, failedVote}, outvoted, 0, false},
+		"all fail":                               {[]vote{failedVote, refusedVote, failedVote}, unreachable, 0, false},
+		"a majority fails":                       {[]vote{failedVote, fresh(20), failedVote}, unreachable, 0, false},
+		"a failure decides nothing yet":          {[]vote{failedVote, failedVote, pendingVote}, undecided, 0, false},
+		"released":                               {[]vote{fresh(20), fresh(20), endedVote}, ended, 0, false},
+		"a waiter's turn":                        {[]vote{waiterVote, fresh(20), fresh(20)}, queued, 0, false},
+		"only the first node's queue counts":     {[]vote{fresh(20), waiterVote, fresh(20)}, agreed, 20, true},
+		"the first that answers":                 {[]vote{failedVote, waiterVote, fresh(20)}, queued, 0, false},
+		"the first has not answered":             {[]vote{pendingVote, waiterVote, fresh(20)}, undecided, 0, false},
+		"a claim that lives does not queue":      {[]vote{waiterVote, old(20), old(20)}, agreed, 20, true},
+		"an earlier attempt's agreement":         {[]vote{old(20), old(20), pendingVote}, agreed, 20, true},
 		"that of a lease that was renewed":       {[]vote{renewed(20), renewed(20), fresh(25)}, agreed, 20, true},
-		"one token, of this attempt and another": {[]vote{old(20), fresh(20), unheard}, agreed, 20, true},
-		"two tokens, of which one may be agreed": {[]vote{old(20), old(21), unheard}, undecided, 0, false},
-		"and nobody knows":                       {[]vote{old(20), old(21), dead}, agreed, 21, false},
+		"one token, of this attempt and another": {[]vote{old(20), fresh(20), pendingVote}, agreed, 20, true},
+		"two tokens, of which one may be agreed": {[]vote{old(20), old(21), pendingVote}, undecided, 0, false},
+		"and nobody knows":                       {[]vote{old(20), old(21), failedVote}, agreed, 21, false},
 	} {
 		tally := tallyOf(c.votes...)
 		got, token, won := tally.decide()
@@ -108,23 +108,23 @@ func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 		token   int64
 		certain bool
 	}{
-		"all new":                              {[]vote{fresh(20), fresh(21), unheard}, 21, true},
-		"one may have been counted before":     {[]vote{old(20), fresh(21), unheard}, 21, false},
-		"both may have been counted before":    {[]vote{old(20), old(21), unheard}, 21, false},
-		"the third tells which":                {[]vote{old(20), old(21), fresh(22)}, 22, true},
-		"the third tells that it was this one": {[]vote{old(20), old(21), old(20)}, 20, true},
+		"all new":                              {[]vote{fresh(20), fresh(21), pendingVote}, 21, true},
+		"one may have been counted before":     {[]vote{old(20), fresh(21), pendingVote}, 21, false},
+		"both may have been counted before":    {[]vote{old(20), old(21), pendingVote}, 21, false},
+		"the third decides":                    {[]vote{old(20), old(21), fresh(22)}, 22, true},
+		"the third confirms the latest":        {[]vote{old(20), old(21), old(20)}, 20, true},
 		"it was refused, so none was":          {[]vote{old(20), old(21), other("x")}, 21, true},
-		"it may know, but does not answer":     {[]vote{old(20), old(21), dead}, 21, false},
+		"it may know, but does not answer":     {[]vote{old(20), old(21), failedVote}, 21, false},
 		"it is the lower one":                  {[]vote{old(22), old(20), old(20)}, 20, true},
 		"others have held the name since":      {[]vote{old(20), after(fresh(31), 30), after(fresh(32), 30)}, 32, true},
 		"or somebody got a node in vain":       {[]vote{old(20), old(20), after(fresh(31), 30)}, 20, true},
-		"a node that is silent may say so":     {[]vote{old(20), after(fresh(31), 30), unheard}, 31, false},
-		"it may know, but casts no vote":       {[]vote{old(20), fresh(25), refusal}, 25, false},
-		"it was renewed":                       {[]vote{renewed(20), fresh(25), unheard}, 25, false},
-		"two of five may know":                 {[]vote{old(20), fresh(25), fresh(26), unheard, unheard}, 26, false},
-		"three of five know another":           {[]vote{old(20), fresh(25), fresh(25), fresh(25), unheard}, 25, true},
-		"too few can have counted it, of five": {[]vote{old(20), fresh(25), fresh(26), other("x"), unheard}, 26, true},
-		"only what it has made itself counts":  {[]vote{old(20), fresh(20), fresh(25), other("x"), unheard}, 25, true},
+		"a node that is silent may say so":     {[]vote{old(20), after(fresh(31), 30), pendingVote}, 31, false},
+		"it may know, but casts no vote":       {[]vote{old(20), fresh(25), refusedVote}, 25, false},
+		"it was renewed":                       {[]vote{renewed(20), fresh(25), pendingVote}, 25, false},
+		"two of five may know":                 {[]vote{old(20), fresh(25), fresh(26), pendingVote, pendingVote}, 26, false},
+		"three of five know another":           {[]vote{old(20), fresh(25), fresh(25), fresh(25), pendingVote}, 25, true},
+		"too few can have counted it, of five": {[]vote{old(20), fresh(25), fresh(26), other("x"), pendingVote}, 26, true},
+		"only what it has made itself counts":  {[]vote{old(20), fresh(20), fresh(25), other("x"), pendingVote}, 25, true},
 	} {
 		tally := tallyOf(c.votes...)
 		token, certain := tally.choose()
@@ -151,20 +151,20 @@ func TestRedlockMayLive(t *testing.T) {
 		"all ours":                       {[]vote{fresh(20), fresh(20), other("x")}, false},
 		"one of an earlier attempt":      {[]vote{old(20), fresh(20), other("x")}, false},
 		"two of an earlier attempt":      {[]vote{old(20), old(20), other("x")}, true},
-		"one, and one that is silent":    {[]vote{old(20), dead, fresh(20)}, true},
-		"one, and one that was not sent": {[]vote{old(20), refusal, fresh(20)}, true},
+		"one, and one that is silent":    {[]vote{old(20), failedVote, fresh(20)}, true},
+		"one, and one that was not sent": {[]vote{old(20), refusedVote, fresh(20)}, true},
 		"one, and one that is not asked": {[]vote{old(20), {}, fresh(20)}, true},
 		"one, and one that is asked":     {[]vote{old(20), asked(vote{}), fresh(20)}, true},
 		"ours, renewed":                  {[]vote{renewed(20), renewed(20), other("x")}, true},
 	} {
 		tally := tallyOf(c.votes...)
-		assert.Equal(t, c.want, tally.mayLive(), what)
+		assert.Equal(t, c.want, tally.mayHaveWon(), what)
 	}
 }
 
 // The first server in the order that all processes share decides which waiter is next.
 func TestTrap_T77_RedlockTurnIsTheFirstServersInTheSharedOrder(t *testing.T) {
-	votes := []vote{fresh(20), waiting, fresh(20)}
+	votes := []vote{fresh(20), waiterVote, fresh(20)}
 	for what, c := range map[string]struct {
 		order []int
 		want  decision

@@ -31,12 +31,12 @@ func definite(err error) error {
 	return abstractions.ErrUnavailable
 }
 
-// failed returns the error of a call that reached no majority, unless its caller has left. errs has the nodes' errors, nil
+// majorityError returns the error of a call that reached no majority, unless its caller has left. errs has the nodes' errors, nil
 // for a node that did not fail. It is certain that nothing was applied if no node has applied the request, all failed nodes
 // prove that they did nothing, for the same reason, and a majority needs one of these nodes. Otherwise the outcome is
 // ambiguous, and the error matches no sentinel of a certain outcome, although errors of single nodes may match such a
 // sentinel.
-func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error {
+func (r *Redlock) majorityError(ctx context.Context, errs []error, applied bool) error {
 	if ctx.Err() != nil {
 		return failure.Of(ctx.Err())
 	}

@@ -16,7 +16,7 @@ func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Inspect())
 	records, errs := read(p, func(reply script.Reply) (abstractions.Record, error) { return reply.Record(req.Name) })
 	if len(records) < r.quorum {
-		return abstractions.Record{}, r.failed(ctx, errs, false)
+		return abstractions.Record{}, r.majorityError(ctx, errs, false)
 	}
 	return r.record(req.Name, records), nil
 }
@@ -24,8 +24,8 @@ func (r *Redlock) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 // record merges the records of a majority.
 func (r *Redlock) record(name string, records []abstractions.Record) abstractions.Record {
 	holders := ofOneClaim(records)
-	if unheard := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unheard >= r.quorum {
-		record := r.merged(holders, len(records)-len(holders))
+	if unanswered := len(r.nodes) - len(records); len(holders) > 0 && len(holders)+unanswered >= r.quorum {
+		record := r.mergedHolder(holders, len(records)-len(holders))
 		record.Unconfirmed = len(holders) < r.quorum
 		return record
 	}
@@ -54,15 +54,15 @@ func (r *Redlock) latest(records []abstractions.Record) int64 {
 	return rising[len(rising)-max(1, r.quorum-missing)].Token
 }
 
-// merged merges the records that several nodes have of a claim; free counts the nodes that are
+// mergedHolder merges the records that several nodes have of a claim; free counts the nodes that are
 // free or may be soon. The times of the result are by the clock of the node whose expiry makes
 // a majority free; AcquiredAt follows from the token.
-func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.Record {
+func (r *Redlock) mergedHolder(records []abstractions.Record, free int) abstractions.Record {
 	breaking := slices.DeleteFunc(slices.Clone(records), func(one abstractions.Record) bool { return !one.Breaking })
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
 	record.Token = r.latest(records)
-	record.Metadata = mostHave(records)
+	record.Metadata = commonMetadata(records)
 	record.Breaking, record.BrokenBy, record.BreakReason = false, "", ""
 	if len(r.nodes)-len(breaking) < r.quorum {
 		record.Breaking, record.BrokenBy, record.BreakReason = true, breaking[0].BrokenBy, breaking[0].BreakReason
@@ -71,9 +71,9 @@ func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.R
 	return record
 }
 
-// mostHave returns the metadata of most records. A successful renewal with new metadata has
+// commonMetadata returns the metadata of most records. A successful renewal with new metadata has
 // reached a majority; a failed one has not, and the other nodes have missed its metadata.
-func mostHave(records []abstractions.Record) (best map[string]string) {
+func commonMetadata(records []abstractions.Record) (best map[string]string) {
 	count := map[string]int{}
 	for _, record := range records {
 		count[script.EncodeMetadata(record.Metadata)]++

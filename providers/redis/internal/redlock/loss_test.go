@@ -70,16 +70,16 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 // A server that may have lost its data grants, confirms and renews nothing, not even a lease
 // that it still has: the lease may have ended in the lost data.
 func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
-	r, p := three(t)
-	require.NoError(t, p.GiveUp(p.Take("free", "x", time.Minute)))
+	r, p := newRingOfThree(t)
+	require.NoError(t, p.ReleaseGrant(p.Take("free", "x", time.Minute)))
 	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	marker := r.options.Naming.Marker()
 	text, err := r.admins[1].Get(t.Context(), marker).Result()
 	require.NoError(t, err)
 	_, run, _ := strings.Cut(text, " ")
-	muted := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " ", run)
-	require.NoError(t, r.admins[1].Set(t.Context(), marker, muted, 0).Err())
+	quarantine := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " ", run)
+	require.NoError(t, r.admins[1].Set(t.Context(), marker, quarantine, 0).Err())
 
 	k := r.keys("a")
 	before, free := r.stored(1, "a"), r.stored(1, "free")
@@ -105,7 +105,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 
 // A server that has forgotten only its scripts has lost no data.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	flush := func() {
 		for _, admin := range r.admins {
 			require.NoError(t, admin.ScriptFlush(t.Context()).Err())
@@ -114,15 +114,15 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	flush()
 	g := p.Take("a", "x", time.Minute)
 	flush()
-	g, err := p.Keep(g, time.Minute)
+	g, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 	flush()
-	require.Equal(t, abstractions.FingerprintOf("x"), p.Look("a").Fingerprint)
+	require.Equal(t, abstractions.FingerprintOf("x"), p.RecordOf("a").Fingerprint)
 	flush()
 	_, err = p.Try("a", "y", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	flush()
-	require.NoError(t, p.GiveUp(g))
+	require.NoError(t, p.ReleaseGrant(g))
 	flush()
 	p.Take("a", "z", time.Minute)
 	p.settle()
@@ -141,21 +141,21 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		g := p.Obtain("a", id, longest)
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		_ = p.GiveUp(g) // on a busy machine the lease may run out instead
+		_ = p.ReleaseGrant(g) // on a busy machine the lease may run out instead
 	}
 	for i := range 6 {
 		hold(fmt.Sprint("x", i))
 		losses["flushed"](r, i%3)
 		hold(fmt.Sprint("y", i))
-		r.voting(i % 3)
+		r.awaitVoting(i % 3)
 	}
 	for i := range r.servers {
 		losses["restarted empty"](r, i)
-		r.voting(i)
+		r.awaitVoting(i)
 		hold(fmt.Sprint("z", i))
 	}
 	r.eventually(func() bool { return r.fence(0, "a")+r.fence(1, "a")+r.fence(2, "a") == 0 }, "the name is forgotten")
-	require.Zero(t, p.Look("a").Token)
+	require.Zero(t, p.RecordOf("a").Token)
 	hold("w")
 }
 
@@ -171,7 +171,7 @@ func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 		losses["restarted empty"](r, i)
 		kept := time.Now()
 		r.eventually(func() bool {
-			next, err := p.Keep(g, longest)
+			next, err := p.RenewGrant(g, longest)
 			if err == nil {
 				g, kept = next, time.Now()
 			}
@@ -179,7 +179,7 @@ func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 			return r.holders("a", "x") == 3
 		})
 	}
-	require.NoError(t, p.GiveUp(g))
+	require.NoError(t, p.ReleaseGrant(g))
 }
 
 func TestRedlockBootstrap(t *testing.T) {
@@ -197,25 +197,25 @@ func TestRedlockBootstrap(t *testing.T) {
 		return r.process().bootstrap()
 	}
 	t.Run("new servers vote at once", func(t *testing.T) {
-		r := newcomers(t, 3, Options{})
+		r := newServers(t, 3, Options{})
 		require.NoError(t, bootstrap(r))
 		r.process().Take("a", "x", time.Minute)
 		require.NoError(t, bootstrap(r), "again")
 		require.ErrorIs(t, second(r.process().Try("a", "y", time.Minute)), abstractions.ErrHeld)
 	})
 	t.Run("without it they wait", func(t *testing.T) {
-		r := newcomers(t, 3, Options{MaxTTL: 500 * time.Millisecond})
+		r := newServers(t, 3, Options{MaxTTL: 500 * time.Millisecond})
 		p := r.process()
 		begun := time.Now()
 		_, err := p.Try("a", "x", 200*time.Millisecond)
-		redistest.Uncertain(t, err)
+		redistest.RequireUncertain(t, err)
 		require.ErrorContains(t, err, "casts no vote")
 		require.ErrorContains(t, err, "Provider.Bootstrap")
 		p.Obtain("a", "x", 200*time.Millisecond)
 		require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	})
 	t.Run("all have to answer", func(t *testing.T) {
-		r := newcomers(t, 3, Options{})
+		r := newServers(t, 3, Options{})
 		r.servers[2].Kill()
 		require.ErrorIs(t, bootstrap(r), abstractions.ErrUnavailable)
 		require.NoError(t, r.admins[2].Close())
@@ -226,9 +226,9 @@ func TestRedlockBootstrap(t *testing.T) {
 		require.Equal(t, []bool{true, true, true}, ready(r))
 	})
 	t.Run("also those that somebody has used in vain", func(t *testing.T) {
-		r := newcomers(t, 3, Options{})
+		r := newServers(t, 3, Options{})
 		p := r.process()
-		redistest.Uncertain(t, second(p.Try("a", "x", time.Minute)))
+		redistest.RequireUncertain(t, second(p.Try("a", "x", time.Minute)))
 		require.NoError(t, bootstrap(r))
 		p.Take("a", "y", time.Minute)
 	})
@@ -239,7 +239,7 @@ func TestRedlockBootstrap(t *testing.T) {
 		losses["flushed"](r, 1)
 		require.ErrorIs(t, bootstrap(r), abstractions.ErrInvalid)
 		require.Equal(t, []bool{false, false, true}, ready(r))
-		redistest.Uncertain(t, second(r.process().Try("a", "y", time.Minute)))
+		redistest.RequireUncertain(t, second(r.process().Try("a", "y", time.Minute)))
 	})
 }
 
@@ -248,7 +248,7 @@ func second[T any](_ T, err error) error { return err }
 // A server has lost its data, but not its scripts. The process that has seen its marker checks the
 // marker again, so the server begins its quarantine, and does not stay excluded.
 func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.Take("a", "x", time.Minute)
 	p.settle()
 	losses["flushed"](r, 1)

@@ -89,11 +89,11 @@ type modelClaim struct {
 
 type modelAttempt struct {
 	tally
-	m     *model
-	c     *modelClaim
-	since int // number of losses before the attempt
-	over  bool
-	tell  func(i int)
+	m        *model
+	c        *modelClaim
+	since    int // number of losses before the attempt
+	over     bool
+	onAnswer func(i int)
 }
 
 func newModel(t testing.TB, r *ring, p *process, seed uint64) *model {
@@ -138,7 +138,7 @@ func (m *model) run() {
 		case n == 7 && m.IntN(4) == 0:
 			m.lose(m.IntN(len(m.nodes)))
 		case n == 8:
-			m.unmute(m.IntN(len(m.nodes)))
+			m.endQuarantine(m.IntN(len(m.nodes)))
 		case len(m.messages) > 0:
 			i = m.IntN(len(m.messages))
 			message := m.messages[i]
@@ -177,7 +177,7 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 
 // send runs an operation on a node and delivers its reply, each at some time or never. lost runs when
 // the attempt stops waiting for the reply.
-func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost func()) {
+func (m *model) send(i int, op script.Operation, onReply func(script.Reply), lost func()) {
 	fate := m.IntN(8) // 0: the request is late; 1: its reply is lost
 	if fate == 0 {
 		m.messages = append(m.messages, lost)
@@ -189,7 +189,7 @@ func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost f
 		case 1:
 			m.messages = append(m.messages, lost)
 		default:
-			m.messages = append(m.messages, func() { hear(reply) })
+			m.messages = append(m.messages, func() { onReply(reply) })
 		}
 	})
 }
@@ -207,35 +207,35 @@ func (m *model) begin(c *modelClaim) {
 	n := len(m.nodes)
 	a := &modelAttempt{m: m, c: c, since: m.losses, tally: tallyOf(make([]vote, n)...)}
 	a.try = try
-	a.tell = func(int) {}
+	a.onAnswer = func(int) {}
 	c.attempt = a
 	m.say("%s begins %d", c.id, try)
 	floor := m.base + int64(m.IntN(4))
 	for i := range a.votes {
 		v := &a.votes[i]
 		op := m.nodes[i].keys.Vote(m.claim(c), try, floor)
-		a.send(i, op, func(r script.Reply) { v.voted(r, "name") })
+		a.send(i, op, func(r script.Reply) { v.readVote(r, "name") })
 	}
 }
 
 func (m *model) claim(c *modelClaim) script.Claim { return script.Claim{ID: c.id, TTL: time.Hour} }
 
 // send fills in the attempt's vote when the reply is delivered.
-func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply)) {
+func (a *modelAttempt) send(i int, op script.Operation, onReply func(script.Reply)) {
 	v := &a.votes[i]
 	v.pending = true
-	heard := func(fill func()) func() {
+	replied := func(fill func()) func() {
 		return func() {
 			v.pending = false
 			fill()
 			if a.over {
-				a.tell(i)
+				a.onAnswer(i)
 			} else {
 				a.next()
 			}
 		}
 	}
-	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
+	a.m.send(i, op, func(r script.Reply) { replied(func() { onReply(r) })() }, replied(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
 }
 
 // next does the same as attempt.pursue.
@@ -249,8 +249,8 @@ func (a *modelAttempt) next() {
 	case where == agreed:
 		a.token = token
 		for i := range a.votes {
-			if v := &a.votes[i]; v.ours() && !v.pending && v.token != token && v.before < token {
-				a.send(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try), func(r script.Reply) { v.confirmed(r, token) })
+			if v := &a.votes[i]; v.isOurs() && !v.pending && v.token != token && v.before < token {
+				a.send(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try), func(r script.Reply) { v.readConfirmation(r, token) })
 			}
 		}
 		if a.count((*vote).isPending) > 0 {
@@ -260,11 +260,11 @@ func (a *modelAttempt) next() {
 		return
 	}
 	since := a.try
-	if !a.mayLive() {
+	if !a.mayHaveWon() {
 		since = 1
 	}
 	a.end(func(i int) {
-		if v := &a.votes[i]; v.ours() || v.choice == noVote && v.unsure {
+		if v := &a.votes[i]; v.isOurs() || v.choice == noVote && v.unsure {
 			m.post(i, m.nodes[i].keys.Undo(m.claim(c), a.try, since))
 		}
 	})
@@ -272,11 +272,11 @@ func (a *modelAttempt) next() {
 }
 
 // end settles the nodes, including nodes that answer later.
-func (a *modelAttempt) end(tell func(i int)) {
-	a.over, a.c.attempt, a.tell = true, nil, tell
+func (a *modelAttempt) end(onAnswer func(i int)) {
+	a.over, a.c.attempt, a.onAnswer = true, nil, onAnswer
 	for i := range a.votes {
 		if !a.votes[i].pending {
-			tell(i)
+			onAnswer(i)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func (a *modelAttempt) win(token int64) {
 	m, c := a.m, a.c
 	m.say("%s wins %d with %d", c.id, a.try, token)
 	a.end(func(i int) {
-		if v := &a.votes[i]; v.ours() && v.token != token {
+		if v := &a.votes[i]; v.isOurs() && v.token != token {
 			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
 		}
 	})
@@ -310,7 +310,7 @@ func (a *modelAttempt) win(token int64) {
 	}
 	m.latest, m.by, c.token, c.try, c.trusted, c.since = token, c, token, a.try, true, a.since
 	for i := range a.votes {
-		if a.votes[i].ours() && a.votes[i].token == token {
+		if a.votes[i].isOurs() && a.votes[i].token == token {
 			c.counted[i] = true
 		}
 	}
@@ -357,26 +357,26 @@ func (m *model) release(c *modelClaim) {
 	}
 }
 
-// relied reports whether a claim counts on a node.
-func (c *modelClaim) relied(i int) bool {
-	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].ours() || c.attempt.votes[i].pending)
+// countsOn reports whether a claim counts on a node.
+func (c *modelClaim) countsOn(i int) bool {
+	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].isOurs() || c.attempt.votes[i].pending)
 }
 
 // expire lets a lease run out on a node, if no claim counts on the node.
 func (m *model) expire(i int) {
 	admin, key := m.p.redlock.nodes[m.nodes[i].at].Client, m.nodes[i].keys.Name
-	s := redistest.Look(m.t, admin, key)
+	s := redistest.ReadStored(m.t, admin, key)
 	if !s.Held() {
 		return
 	}
 	for _, c := range m.claims {
-		if c.id == s.ID && c.relied(i) {
+		if c.id == s.ID && c.countsOn(i) {
 			return
 		}
 	}
 	m.say("%s runs out at %d", s.ID, i)
 	s.Till = 1000
-	redistest.Put(m.t, admin, key, s)
+	redistest.WriteStored(m.t, admin, key, s)
 }
 
 // lose deletes a node's data and suspends its vote, if the others are a majority.
@@ -396,8 +396,8 @@ func (m *model) lose(i int) {
 	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Client.Del(m.t.Context(), m.nodes[i].keys.Name).Err())
 }
 
-// unmute restores a node's vote: the longest TTL has passed since the loss.
-func (m *model) unmute(i int) {
+// endQuarantine restores a node's vote: the longest TTL has passed since the loss.
+func (m *model) endQuarantine(i int) {
 	if !m.nodes[i].quarantined {
 		return
 	}

@@ -29,11 +29,11 @@ type poll struct {
 	sent    []sent         // by node
 	replies []script.Reply // the replies to each operation of ask, by node
 
-	answer func(*node.Request) // push
-	bell   chan struct{}       // there are as many answers as needed
-	mu     sync.Mutex
-	back   []*node.Request // answers not processed yet
-	need   int             // number of answers that rings the bell
+	answer   func(*node.Request) // push
+	ready    chan struct{}       // there are as many answers as needed
+	mu       sync.Mutex
+	answered []*node.Request // answers not processed yet
+	need     int             // number of answers after which ready gets a signal
 }
 
 // sent holds the latest operations for a node. The next request reuses its memory.
@@ -47,7 +47,7 @@ func (r *Redlock) newPoll(ctx context.Context, timeout time.Duration) *poll {
 	p, _ := r.polls.Get().(*poll)
 	if p == nil {
 		n := len(r.nodes)
-		p = &poll{r: r, timer: time.NewTimer(timeout), asked: make([]int, n), sent: make([]sent, n), bell: make(chan struct{}, 1)}
+		p = &poll{r: r, timer: time.NewTimer(timeout), asked: make([]int, n), sent: make([]sent, n), ready: make(chan struct{}, 1)}
 		p.answer = p.push
 	}
 	p.ctx = ctx
@@ -55,8 +55,8 @@ func (r *Redlock) newPoll(ctx context.Context, timeout time.Duration) *poll {
 	return p
 }
 
-// leave ends the poll. The poll is reused if nothing is in flight.
-func (p *poll) leave() {
+// recycle ends the poll. The poll is reused if nothing is in flight.
+func (p *poll) recycle() {
 	if p.open == 0 {
 		p.timer.Stop()
 		p.r.polls.Put(p)
@@ -94,25 +94,25 @@ func (p *poll) send(i int, ops ...script.Operation) error {
 // push records an answer. Locks mu.
 func (p *poll) push(q *node.Request) {
 	p.mu.Lock()
-	p.back = append(p.back, q)
-	ring := len(p.back) == p.need
+	p.answered = append(p.answered, q)
+	ring := len(p.answered) == p.need
 	p.mu.Unlock()
 	if ring {
 		select {
-		case p.bell <- struct{}{}:
+		case p.ready <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// pop takes an answer. If there is none, the bell rings with the answer that makes a majority, and with each answer after
+// pop takes an answer. If there is none, ready gets a signal with the answer that makes a majority, and with each answer after
 // the majority: fewer answers rarely decide. Locks mu.
 func (p *poll) pop() *node.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.back) > 0 {
-		q := p.back[0]
-		p.back = slices.Delete(p.back, 0, 1)
+	if len(p.answered) > 0 {
+		q := p.answered[0]
+		p.answered = slices.Delete(p.answered, 0, 1)
 		return q
 	}
 	p.need = p.r.quorum
@@ -125,10 +125,10 @@ func (p *poll) pop() *node.Request {
 	return nil
 }
 
-// prompt is the time for which a poll waits for the bell alone: most answers arrive in this time. Afterwards it also checks for
+// fastAnswer is the time for which a poll waits for ready alone: most answers arrive in this time. Afterwards it also checks for
 // answers without a majority, and for the end of its caller's context: many contexts allocate a channel, and a timer, when Done
 // is called.
-const prompt = 10 * time.Millisecond
+const fastAnswer = 10 * time.Millisecond
 
 // next returns an answer and its node, or nil at the end of the time or of ctx.
 func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i int) {
@@ -136,14 +136,14 @@ func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i in
 		until = p.by
 	}
 	var left <-chan struct{}
-	wait := min(prompt, time.Until(until))
+	wait := min(fastAnswer, time.Until(until))
 	for over := false; !over; {
 		if q = p.pop(); q != nil {
 			break
 		}
 		p.timer.Reset(wait)
 		select {
-		case <-p.bell:
+		case <-p.ready:
 		case <-left:
 			over = true
 		case <-p.timer.C:
@@ -160,29 +160,29 @@ func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i in
 		p.asked[i]--
 		p.open--
 		err := q.Ops[0].Reply.Err
-		p.heard(i, err == nil || certainty(err) != nil)
-	case p.over():
+		p.noteSilence(i, err == nil || certainty(err) != nil)
+	case p.isOver():
 		for i, asked := range p.asked {
 			if asked > 0 {
-				p.heard(i, false)
+				p.noteSilence(i, false)
 			}
 		}
 	}
 	return q, i
 }
 
-// over reports whether the nodes' time has ended.
-func (p *poll) over() bool { return !time.Now().Before(p.by) }
+// isOver reports whether the nodes' time has ended.
+func (p *poll) isOver() bool { return !time.Now().Before(p.by) }
 
-// heard records whether a node has answered in the usual time.
-func (p *poll) heard(i int, answered bool) {
+// noteSilence records whether a node has answered in the usual time.
+func (p *poll) noteSilence(i int, answered bool) {
 	if d := &p.r.peers[i]; d.silent.Load() == answered && (answered || !p.short) {
 		d.silent.Store(!answered)
 	}
 }
 
-// waits reports whether a request is in flight to a node that usually answers.
-func (p *poll) waits() bool {
+// isWaiting reports whether a request is in flight to a node that usually answers.
+func (p *poll) isWaiting() bool {
 	for i, asked := range p.asked {
 		if asked > 0 && !p.r.peers[i].silent.Load() {
 			return true
@@ -226,7 +226,7 @@ func (p *poll) of(operation int) []script.Reply {
 
 // all is for requests whose result improves with each answer: it waits for the nodes
 // that usually answer.
-func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.waits() }
+func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.isWaiting() }
 
 // read returns the values in the replies to a poll of one operation, and the errors of the other nodes, by node.
 func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []error) {

@@ -22,12 +22,12 @@ type Redlock struct {
 	nodes []*node.Node
 	peers []peer // this process' view of each node
 	Options
-	quorum  int // a majority
-	began   time.Time
-	servers *servers
-	after   node.Aftermath
-	polls   sync.Pool // of *poll
-	waiters sync.Map  // of *waiter, by the claim's ID
+	quorum     int // a majority
+	began      time.Time
+	servers    *servers
+	background node.Background
+	polls      sync.Pool // of *poll
+	waiters    sync.Map  // of *waiter, by the claim's ID
 }
 
 // Options are validated by redislease.Options.
@@ -43,9 +43,9 @@ type peer struct {
 	// silent is set while the node's latest request was not answered. Calls that can
 	// decide without a silent node don't wait for its answer.
 	silent atomic.Bool
-	// lead is the node's clock minus ours at its latest vote, in microseconds. It is too
+	// clockLead is the node's clock minus ours at its latest vote, in microseconds. It is too
 	// high by the request's travel time at most; 0 before the first vote.
-	lead atomic.Int64
+	clockLead atomic.Int64
 }
 
 // New makes a Redlock of these servers. timely says that clients end a call when its
@@ -56,9 +56,9 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 		quorum: len(clients)/2 + 1, began: time.Now(),
 		servers: &servers{seen: make([]script.Admission, len(clients))},
 	}
-	_ = r.servers.meet(0, script.Admission{}) // makes the first roster
+	_ = r.servers.record(0, script.Admission{}) // makes the first roster
 	for i, client := range clients {
-		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
+		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.record(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))
 		if client, ok := client.(*redis.Client); ok {
 			r.peers[i].label += " (" + client.Options().Addr + ")"
@@ -91,22 +91,22 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 // micros returns our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
-// ahead is the lead of a proposed token over the nodes' clocks, since a request may be slower than the
+// tokenLead is the lead of a proposed token over the nodes' clocks, since a request may be slower than the
 // latest request. For a name without a record, a node accepts no token before its clock.
-const ahead = time.Millisecond
+const tokenLead = time.Millisecond
 
 // floor returns the token that requests for votes propose, later than every node's clock; 0 if no clock is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
 	for i := range r.peers {
 		if p := &r.peers[i]; !p.silent.Load() {
-			lead = max(lead, p.lead.Load())
+			lead = max(lead, p.clockLead.Load())
 		}
 	}
 	if lead == 0 {
 		return 0
 	}
-	return r.micros() + lead + ahead.Microseconds()
+	return r.micros() + lead + tokenLead.Microseconds()
 }
 
 // label adds the node's label to an error.
@@ -119,7 +119,7 @@ func (r *Redlock) label(i int, err error) error {
 
 // Ping succeeds when a majority answers. A node in quarantine counts.
 func (r *Redlock) Ping(ctx context.Context) error {
-	if err := r.meetServers(ctx); err != nil {
+	if err := r.checkServers(ctx); err != nil {
 		return err
 	}
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.hello())
@@ -130,7 +130,7 @@ func (r *Redlock) Ping(ctx context.Context) error {
 		return none, err
 	})
 	if len(answers) < r.quorum {
-		return r.failed(ctx, errs, false)
+		return r.majorityError(ctx, errs, false)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (r *Redlock) hello() script.Operation { return r.Naming.Keys("hello").Inspe
 
 // Close ends the work that outlives a request.
 func (r *Redlock) Close() {
-	r.after.Close()
+	r.background.Close()
 	var all providerkit.Group
 	for _, d := range r.nodes {
 		all.Go(func() error { d.Close(); return nil }, nil)

@@ -10,14 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// stragglers bounds a release's wait for the rest of the servers, after a majority.
-const stragglers = 250 * time.Millisecond
+// stragglerTimeout bounds a release's wait for the rest of the servers, after a majority.
+const stragglerTimeout = 250 * time.Millisecond
 
 // Release succeeds once a majority has released the lease: then no renewal succeeds, and other
 // claims can get the name. Nodes that cast no vote for now don't count: they can't free the name.
 // Release still waits a little for the other nodes, unless they usually don't answer. If the
 // process exited now, these nodes would keep the lease until it runs out, or until the next
-// contender frees the node (see relay). Such a lease would be an obstacle if another server died.
+// contender frees the node (see forwardReleases). Such a lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), func(p *poll) bool {
@@ -29,18 +29,18 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 		}
 		if n >= r.quorum && !released {
 			released = true
-			if by := time.Now().Add(stragglers); by.Before(p.by) {
+			if by := time.Now().Add(stragglerTimeout); by.Before(p.by) {
 				p.by = by
 			}
 		}
-		return released && !p.waits()
+		return released && !p.isWaiting()
 	}, r.Naming.Keys(req.Name).Release(req.ID))
-	defer p.leave()
+	defer p.recycle()
 	done, errs := read(p, func(reply script.Reply) (bool, error) { return true, reply.Done() })
 	if len(done) >= r.quorum {
 		return nil
 	}
-	return r.failed(ctx, errs, len(done) > 0)
+	return r.majorityError(ctx, errs, len(done) > 0)
 }
 
 // Break breaks the lease on all nodes. Once a majority has broken it, no renewal gets a majority.
@@ -60,15 +60,15 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	}
 	switch {
 	case len(results) >= r.quorum:
-		return r.broken(results), nil
+		return r.mergeBreaks(results), nil
 	case len(r.nodes)-stale < r.quorum:
 		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another token", abstractions.ErrStale)
 	}
-	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0)
+	return abstractions.BreakResult{}, r.majorityError(ctx, errs, len(results) > 0)
 }
 
-// broken merges the results of a majority, as records of one claim.
-func (r *Redlock) broken(results []abstractions.BreakResult) (all abstractions.BreakResult) {
+// mergeBreaks merges the results of a majority, as records of one claim.
+func (r *Redlock) mergeBreaks(results []abstractions.BreakResult) (all abstractions.BreakResult) {
 	now, records := time.Now(), make([]abstractions.Record, len(results))
 	for i, result := range results {
 		records[i] = abstractions.Record{Held: result.WasHeld, Token: result.Token, Now: now, ExpiresAt: now.Add(result.Remaining)}

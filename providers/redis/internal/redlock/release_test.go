@@ -21,13 +21,13 @@ func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 			return send()
 		})
 	}
-	require.NoError(t, p.GiveUp(g))
+	require.NoError(t, p.ReleaseGrant(g))
 	require.Zero(t, r.holders("a", "x"))
 }
 
 // A release waits for a hung server once, and not for long.
 func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	gate, open := newGate(t)
 	p.wires[2].on(script.Release, delayed(gate))
 	var sent time.Time
@@ -35,7 +35,7 @@ func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
 		g := p.Take(name, "x", time.Minute)
 		r.eventually(func() bool { return r.holders(name, "x") == 3 }) // all have answered
 		sent = time.Now()
-		require.NoError(t, p.GiveUp(g))
+		require.NoError(t, p.ReleaseGrant(g))
 		require.True(t, p.redlock.peers[2].silent.Load(), "it is not waited for again")
 		require.Equal(t, []string{"", ""}, []string{r.holder(0, name), r.holder(1, name)})
 	}

@@ -16,15 +16,15 @@ import (
 type grantState struct {
 	script.Content
 	token, try int64
-	// lapses is the time at which the lease may have run out by our clock. Afterwards
+	// validUntil is the time at which the lease may have run out by our clock. Afterwards
 	// another claim may have held the name, on nodes that have lost that claim since, so
 	// a renewal no longer restores the lease.
-	lapses time.Time
+	validUntil time.Time
 }
 
-func (t *grantState) renewed(sent time.Time, req *abstractions.RenewRequest) *grantState {
+func (t *grantState) afterRenewal(sent time.Time, req *abstractions.RenewRequest) *grantState {
 	next := *t
-	next.lapses = sent.Add(validity(req.TTL))
+	next.validUntil = sent.Add(validity(req.TTL))
 	if req.Metadata != nil {
 		next.Metadata = script.EncodeMetadata(req.Metadata)
 	}
@@ -51,7 +51,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		var content string // empty: restores the lease on no node
 		var try int64
 		if state, _ := req.State.(*grantState); state != nil && state.token == req.Token {
-			if states[i] = state.renewed(sent, req); sent.Before(state.lapses) {
+			if states[i] = state.afterRenewal(sent, req); sent.Before(state.validUntil) {
 				content, try = states[i].Text(), state.try
 			}
 		}
@@ -59,7 +59,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		undecided[i], shortest = i, min(shortest, req.TTL)
 	}
 	p := r.ask(ctx, r.nodeTimeout(shortest), func(p *poll) bool {
-		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).decided(r) })
+		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).isDecided(r) })
 		return len(undecided) == 0
 	}, ops...)
 	results := make([]abstractions.RenewResult, len(reqs))
@@ -82,7 +82,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 // renewal counts the nodes' answers for one item of a batch.
 type renewal struct {
 	ok, lost int // nodes
-	says     map[abstractions.LostReason]int
+	reasons  map[abstractions.LostReason]int
 	broken   abstractions.LostError // BrokenBy and BreakReason of the first node that has them
 }
 
@@ -97,11 +97,11 @@ func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
 		case err == nil:
 			item.ok++
 		case errors.As(err, &lost):
-			if item.says == nil {
-				item.says = map[abstractions.LostReason]int{}
+			if item.reasons == nil {
+				item.reasons = map[abstractions.LostReason]int{}
 			}
 			item.lost++
-			item.says[lost.Reason]++
+			item.reasons[lost.Reason]++
 			item.broken.BrokenBy = cmp.Or(item.broken.BrokenBy, lost.BrokenBy)
 			item.broken.BreakReason = cmp.Or(item.broken.BreakReason, lost.BreakReason)
 		}
@@ -109,9 +109,9 @@ func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
 	return item
 }
 
-// decided reports whether a majority has renewed the lease, or so many nodes have lost the
+// isDecided reports whether a majority has renewed the lease, or so many nodes have lost the
 // lease that no majority is left.
-func (item renewal) decided(r *Redlock) bool {
+func (item renewal) isDecided(r *Redlock) bool {
 	return item.ok >= r.quorum || len(r.nodes)-item.lost < r.quorum
 }
 
@@ -120,7 +120,7 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 	switch {
 	case item.ok >= r.quorum:
 		return nil
-	case item.decided(r):
+	case item.isDecided(r):
 		item.broken.Reason = item.reason(r.quorum)
 		return &item.broken
 	}
@@ -130,21 +130,21 @@ func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Rep
 			errs[i] = err
 		}
 	}
-	return r.failed(ctx, errs, item.ok > 0) // no majority either way
+	return r.majorityError(ctx, errs, item.ok > 0) // no majority either way
 }
 
 // reason returns the reason that explains the most: a break on one node explains why another claim now holds another
 // node.
 func (item renewal) reason(quorum int) abstractions.LostReason {
 	for _, reason := range [...]abstractions.LostReason{abstractions.LostBroken, abstractions.LostTaken, abstractions.LostGone} {
-		if item.says[reason] > 0 {
+		if item.reasons[reason] > 0 {
 			return reason
 		}
 	}
 	switch {
-	case item.says[nodeNewer]+item.says[nodeOlder] < quorum:
+	case item.reasons[nodeNewer]+item.reasons[nodeOlder] < quorum:
 		return abstractions.LostExpired
-	case item.says[nodeOlder] > 0:
+	case item.reasons[nodeOlder] > 0:
 		return abstractions.LostGone
 	}
 	return abstractions.LostTaken

@@ -18,13 +18,13 @@ import (
 // A renewal restores the lease on a node that has lost it, or never had it, so that
 // another node may fail next.
 func TestRedlockRenewalLocksAgain(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.wires[2].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute)
 	p.wires[2].cut(nil)
-	before := p.Look("a")
+	before := p.RecordOf("a")
 	r.drop(1, "a")
-	g, err := p.Keep(g, 40*time.Second)
+	g, err := p.RenewGrant(g, 40*time.Second)
 	require.NoError(t, err)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	p.settle()
@@ -32,18 +32,18 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 		require.Equal(t, g.Token, r.fence(i, "a"))
 		require.InDelta(t, 40*time.Second, r.left(i, "a"), float64(10*time.Second), "as long from now on")
 	}
-	after := p.Look("a")
+	after := p.RecordOf("a")
 	require.Equal(t, before.Owner, after.Owner)
 	require.Equal(t, before.AcquiredAt, after.AcquiredAt)
 	require.Equal(t, g.Token, after.Token)
 	r.servers[0].Kill()
-	_, err = p.Keep(g, time.Minute)
+	_, err = p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 }
 
 // A renewal raises a lower token of a node to the lease's token, and never lowers a token.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	for server, token := range []int64{g.Token - 1000, g.Token, g.Token + 1000} {
@@ -51,7 +51,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 		s.Token = token
 		r.put(server, "a", s)
 	}
-	_, err := p.Keep(g, time.Minute)
+	_, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 	p.settle()
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
@@ -59,25 +59,25 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 
 // If a node has voted for another attempt since, even a failed one, the renewal does not take the node.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
 	newer := func(i int) {
 		r.put(i, "a", redistest.Free(g.Token+1))
 	}
 	newer(1)
-	g, err := p.Keep(g, time.Minute)
+	g, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 	p.settle()
 	require.Empty(t, r.holder(1, "a"))
 	newer(0)
-	_, err = p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostTaken)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostTaken)
 }
 
 // The request of a renewal is in flight for so long that the lease is released
 // meanwhile, on all nodes.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
 	gate := make(chan struct{})
 	for _, w := range p.wires {
@@ -86,53 +86,53 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := p.Renew(ctx, abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: time.Minute, State: g.State})
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	q := r.process()
-	require.NoError(t, q.GiveUp(g))
+	require.NoError(t, q.ReleaseGrant(g))
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	close(gate)
 	p.settle()
 	require.Equal(t, 3, r.holders("a", ""))
-	_, err = p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostGone)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostGone)
 }
 
 // After a lease has run out, another claim may have held the name, on nodes that have
 // lost that claim since. So the renewal extends only leases that nodes still hold.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	fence := func(i int, token int64) { r.put(i, "a", redistest.Free(token)) }
 	for i := range r.servers {
 		fence(i, g.Token)
 	}
-	_, err := p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostExpired)
+	_, err := p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostExpired)
 	r.servers[2].Kill() // so that the other two decide
 	fence(0, g.Token+1) // a failed attempt won one node
-	_, err = p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostExpired)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostExpired)
 	fence(1, g.Token+1) // a majority
-	_, err = p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostTaken)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostTaken)
 	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
 }
 
 // Without the state of a grant, for example after a restart of the holder, a renewal still
 // extends the leases that nodes hold.
 func TestRedlockRenewalWithoutState(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	q := r.process()
 	g := p.Take("a", "x", time.Minute)
 	g.State = nil
-	g, err := q.Keep(g, time.Minute)
+	g, err := q.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 	require.Nil(t, g.State)
 	r.drop(0, "a")
 	r.drop(1, "a")
-	_, err = q.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostExpired)
+	_, err = q.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostExpired)
 }
 
 // A lease is lost when a majority says so, and not before: nodes that don't answer might
@@ -147,18 +147,18 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	}
 	r.servers[3].Kill()
 	r.servers[4].Kill()
-	_, err := p.Keep(g, time.Minute)
-	redistest.Uncertain(t, err)
+	_, err := p.RenewGrant(g, time.Minute)
+	redistest.RequireUncertain(t, err)
 	broken := redistest.Voted(1, "x", 1, 1, 0)
 	broken.State, broken.Content = "B", broken.Content+"\nme\nwhy"
 	r.put(2, "a", broken)
-	_, err = p.Keep(g, time.Minute)
-	redistest.Lost(t, err, abstractions.LostBroken)
+	_, err = p.RenewGrant(g, time.Minute)
+	redistest.RequireLost(t, err, abstractions.LostBroken)
 }
 
 // A frozen minority does not delay a batch, and each item is decided by itself.
 func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	var reqs []abstractions.RenewRequest
 	for i := range 600 {
 		g := p.Take(fmt.Sprint("a", i), "x", time.Minute)
@@ -176,9 +176,9 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 		for i, result := range results {
 			switch i {
 			case 7:
-				redistest.Lost(t, result.Err, abstractions.LostGone)
+				redistest.RequireLost(t, result.Err, abstractions.LostGone)
 			case 300:
-				redistest.Lost(t, result.Err, abstractions.LostBroken)
+				redistest.RequireLost(t, result.Err, abstractions.LostBroken)
 			default:
 				require.NoError(t, result.Err)
 				require.Equal(t, reqs[i].Token, result.Grant.Token)
@@ -190,10 +190,10 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	}
 	r.servers[1].Resume()
 	r.servers[2].Kill()
-	r.voting(1)
+	r.awaitVoting(1)
 	results, err := p.RenewBatch(t.Context(), reqs)
 	require.NoError(t, err)
-	redistest.Lost(t, results[7].Err, abstractions.LostGone)
+	redistest.RequireLost(t, results[7].Err, abstractions.LostGone)
 	require.NoError(t, results[8].Err)
 }
 
@@ -213,7 +213,7 @@ func TestTrap_T43_RedlockFrozenNodeDelaysNoLargeBatch(t *testing.T) {
 	p.wires[0].on(script.Relock, delayed(gate))
 	for _, w := range p.wires[1:] {
 		w.on(script.Relock, func(send func() error) error {
-			<-time.After(2 * prompt)
+			<-time.After(2 * fastAnswer)
 			return send()
 		})
 	}
@@ -229,13 +229,13 @@ func TestTrap_T43_RedlockFrozenNodeDelaysNoLargeBatch(t *testing.T) {
 }
 
 func TestRedlockReleaseNeedsAMajority(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := p.Take("a", "x", time.Minute)
 	p.wires[0].cut(lostRequest)
-	require.NoError(t, p.GiveUp(g))
+	require.NoError(t, p.ReleaseGrant(g))
 	p.wires[1].cut(lostReply)
-	err := p.GiveUp(g)
-	redistest.Uncertain(t, err)
+	err := p.ReleaseGrant(g)
+	redistest.RequireUncertain(t, err)
 	require.ErrorIs(t, err, errLostOnTheWay)
 	require.ErrorContains(t, err, "server 1 of 3 ("+r.servers[0].Addr()+")")
 	require.ErrorContains(t, err, "server 2 of 3")
@@ -256,26 +256,26 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 		require.Equal(t, g.Token, result.Token)
 		require.Equal(t, immediate, result.Remaining == 0)
 		p.wires[2].cut(nil)
-		_, err = p.Keep(g, time.Minute)
-		redistest.Lost(t, err, abstractions.LostBroken)
+		_, err = p.RenewGrant(g, time.Minute)
+		redistest.RequireLost(t, err, abstractions.LostBroken)
 		p.wires[1].cut(lostRequest)
 		p.wires[2].cut(lostRequest)
 		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Immediate: immediate})
-		redistest.Uncertain(t, err)
+		redistest.RequireUncertain(t, err)
 	}
 }
 
 // A node that voted for a failed attempt has another token than the others. The
 // majority decides which lease is meant.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.wires[0].cut(lostRequest)
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 2 })
 	p.wires[0].cut(nil)
 	r.put(0, "a", redistest.Voted(g.Token+9, "y", 1, 1, 0))
 
-	record := p.Look("a")
+	record := p.RecordOf("a")
 	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
 	require.Equal(t, g.Token, record.Token)
 	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
@@ -287,12 +287,12 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 }
 
 func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	r.take(p, "a", "x", time.Minute)
 	r.drop(0, "a")
-	require.False(t, p.Look("a").Unconfirmed)
+	require.False(t, p.RecordOf("a").Unconfirmed)
 	r.servers[1].Kill()
-	record := p.Look("a") // one has the lease, one has not, one does not answer
+	record := p.RecordOf("a") // one has the lease, one has not, one does not answer
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
 	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
@@ -383,30 +383,30 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	p.wires[2].cut(nil)
 	is(1, "3")
 	is(2, "2")
-	require.Equal(t, "3", p.Look("a").Metadata["k"], "as a majority has it")
+	require.Equal(t, "3", p.RecordOf("a").Metadata["k"], "as a majority has it")
 }
 
 // T84: nodes that have not received the token yet also refuse another token, unless the
 // renewal's state proves that the token belongs to the claim.
 func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
 	p.settle()
 	for _, state := range []any{nil, g.State} {
 		for token, reason := range map[int64]abstractions.LostReason{g.Token + 1: abstractions.LostGone, g.Token - 1: abstractions.LostTaken} {
 			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: token, TTL: time.Minute, State: state})
-			redistest.Lost(t, err, reason)
+			redistest.RequireLost(t, err, reason)
 		}
 	}
 	g.State = nil
-	_, err := p.Keep(g, time.Minute)
+	_, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 }
 
 // Successive leases of one claim differ by the node's token before each lease, however the node has
 // got the lease.
 func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -447,9 +447,9 @@ func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	}
 	for values, want := range map[[3]string]string{{"old", "new", "new"}: "new", {"new", "old", "new"}: "new", {"new", "new", "old"}: "new", {"1", "2", "3"}: "3"} {
 		records := []abstractions.Record{record(values[0]), record(values[1]), record(values[2])}
-		require.Equal(t, want, mostHave(records)["k"], values)
+		require.Equal(t, want, commonMetadata(records)["k"], values)
 	}
-	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
+	require.Equal(t, "new", commonMetadata([]abstractions.Record{record("old"), record("new")})["k"])
 }
 
 // A claim is requested with a long TTL, and later with a short TTL. A node that stores

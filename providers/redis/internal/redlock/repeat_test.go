@@ -44,7 +44,7 @@ func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 		all.Wait()
 		require.Len(t, tokens, 1)
 		for token := range tokens {
-			require.Equal(t, token, processes[0].Look(name).Token)
+			require.Equal(t, token, processes[0].RecordOf(name).Token)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (r *ring) withdrawn(name string) bool {
 
 // A repeated acquire prolongs the claim to its whole TTL from then on, and never shortens the claim.
 func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.Take("a", "x", 10*time.Second)
 	p.settle()
 	for _, ttl := range []time.Duration{time.Minute, time.Second} {

@@ -40,7 +40,7 @@ var rings atomic.Int64
 // newRing starts n servers that may vote.
 func newRing(t testing.TB, n int, o Options) *ring {
 	t.Helper()
-	r := newcomers(t, n, o)
+	r := newServers(t, n, o)
 	r.bootstrap()
 	return r
 }
@@ -50,16 +50,16 @@ func (r *ring) bootstrap() {
 	require.NoError(r.t, r.process().bootstrap())
 }
 
-// three starts three servers and a process. The test runs in parallel.
-func three(t *testing.T) (*ring, *process) {
+// newRingOfThree starts three servers and a process. The test runs in parallel.
+func newRingOfThree(t *testing.T) (*ring, *process) {
 	t.Helper()
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	return r, r.process()
 }
 
-// newcomers starts n servers that have never been used.
-func newcomers(t testing.TB, n int, o Options) *ring {
+// newServers starts n servers that have never been used.
+func newServers(t testing.TB, n int, o Options) *ring {
 	t.Helper()
 	o.Naming.Prefix = fmt.Sprint(prefix, rings.Add(1))
 	defaultTo(&o.Naming.Retention, providerkit.DefaultRetention)
@@ -146,18 +146,18 @@ func (r *ring) keys(name string) script.Keys {
 // stored returns a server's record of a name.
 func (r *ring) stored(server int, name string) redistest.Stored {
 	r.t.Helper()
-	return redistest.Look(r.t, r.admins[server], r.keys(name).Name)
+	return redistest.ReadStored(r.t, r.admins[server], r.keys(name).Name)
 }
 
 func (r *ring) put(server int, name string, s redistest.Stored) {
 	r.t.Helper()
-	redistest.Put(r.t, r.admins[server], r.keys(name).Name, s)
+	redistest.WriteStored(r.t, r.admins[server], r.keys(name).Name, s)
 }
 
 // drop makes a server lose a lease.
 func (r *ring) drop(server int, name string) {
 	r.t.Helper()
-	redistest.Drop(r.t, r.admins[server], r.keys(name).Name)
+	redistest.DropLease(r.t, r.admins[server], r.keys(name).Name)
 }
 
 // holder returns the ID of the claim that holds a name on a server; empty if the name is free.
@@ -205,8 +205,8 @@ func (r *ring) eventually(check func() bool, what ...any) {
 	require.Eventually(r.t, check, time.Minute, 5*time.Millisecond, what...)
 }
 
-// voting waits until a server casts votes.
-func (r *ring) voting(server int) {
+// awaitVoting waits until a server casts votes.
+func (r *ring) awaitVoting(server int) {
 	r.t.Helper()
 	d := node.NewMember(r.admins[server], true, r.options.Naming, r.options.MaxTTL, func(script.Admission) error { return nil })
 	defer d.Close()
@@ -237,7 +237,7 @@ func (p *process) settle() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.redlock.after.All.Wait()
+		p.redlock.background.All.Wait()
 	}()
 	select {
 	case <-done:
@@ -248,7 +248,7 @@ func (p *process) settle() {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		d.Do(ctx, p.redlock.Naming.Keys("settled").Inspect()) // sent after all requests that wait for their turn
 		cancel()
-		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
+		require.Eventually(p.t, func() bool { return p.wires[i].inFlight.Load() == 0 }, time.Minute, time.Millisecond)
 	}
 }
 
@@ -276,11 +276,11 @@ func delayed(gate <-chan struct{}) fault {
 
 // wire is a hook between a client and its server.
 type wire struct {
-	flying atomic.Int64    // calls in flight
-	ended  <-chan struct{} // closed when the test ends, maybe with calls that are still blocked
-	node   *node.Node
-	mu     sync.Mutex
-	faults map[*script.Program]fault
+	inFlight atomic.Int64    // calls in flight
+	ended    <-chan struct{} // closed when the test ends, maybe with calls that are still blocked
+	node     *node.Node
+	mu       sync.Mutex
+	faults   map[*script.Program]fault
 	// admission is the fault for calls of admit.lua.
 	admission fault
 }
@@ -329,8 +329,8 @@ func (w *wire) fault(cmds []redis.Cmder) fault {
 }
 
 func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
-	w.flying.Add(1)
-	defer w.flying.Add(-1)
+	w.inFlight.Add(1)
+	defer w.inFlight.Add(-1)
 	f := w.fault(cmds)
 	if f == nil {
 		return send(ctx)

@@ -18,10 +18,10 @@ import (
 
 // servers records the servers that this process has met.
 type servers struct {
-	mu   sync.Mutex
-	seen []script.Admission // the latest admission of each server, by node; zero before the first
-	all  atomic.Pointer[roster]
-	met  atomic.Bool // all servers have answered, or minNodeTimeout has passed
+	mu    sync.Mutex
+	seen  []script.Admission // the latest admission of each server, by node; zero before the first
+	all   atomic.Pointer[roster]
+	known atomic.Bool // all servers have answered, or minNodeTimeout has passed
 }
 
 // roster is derived from the servers that were met. It is never changed.
@@ -33,8 +33,8 @@ type roster struct {
 	conflict error
 }
 
-// meet records the run of a node's server. Locks mu.
-func (s *servers) meet(i int, a script.Admission) error {
+// record records the run of a node's server. Locks mu.
+func (s *servers) record(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen[i] = a
@@ -59,11 +59,11 @@ func (s *servers) meet(i int, a script.Admission) error {
 	return all.conflict
 }
 
-// meetServers asks all servers before the first of them votes, and refuses a
+// checkServers asks all servers before the first of them votes, and refuses a
 // Redlock in which one server has several votes. A server that doesn't answer soon is met later.
-func (r *Redlock) meetServers(ctx context.Context) error {
+func (r *Redlock) checkServers(ctx context.Context) error {
 	s := r.servers
-	if s.met.Load() && s.all.Load().conflict == nil { // after a conflict an address may lead to another server by now
+	if s.known.Load() && s.all.Load().conflict == nil { // after a conflict an address may lead to another server by now
 		return nil
 	}
 	r.ask(ctx, min(r.nodeTimeout(r.MaxTTL), minNodeTimeout), func(p *poll) bool {
@@ -73,12 +73,12 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return failure.Of(ctx.Err())
 	}
-	s.met.Store(true)
+	s.known.Store(true)
 	return s.all.Load().conflict
 }
 
-// askMembers runs admit.lua on all servers, and fails if one run fails.
-func (r *Redlock) askMembers(ctx context.Context, verb string) ([]script.Admission, error) {
+// admitAll runs admit.lua on all servers, and fails if one run fails.
+func (r *Redlock) admitAll(ctx context.Context, verb string) ([]script.Admission, error) {
 	all, errs := make([]script.Admission, len(r.nodes)), make([]error, len(r.nodes))
 	var asking providerkit.Group
 	for i, d := range r.nodes {
@@ -93,7 +93,7 @@ func (r *Redlock) askMembers(ctx context.Context, verb string) ([]script.Admissi
 
 // Bootstrap lets new servers vote at once, if all of them answer and all are new.
 func (r *Redlock) Bootstrap(ctx context.Context) error {
-	all, err := r.askMembers(ctx, script.Look)
+	all, err := r.admitAll(ctx, script.Look)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (r *Redlock) Bootstrap(ctx context.Context) error {
 	}
 	switch len(used) {
 	case 0:
-		_, err = r.askMembers(ctx, script.Bootstrap)
+		_, err = r.admitAll(ctx, script.Bootstrap)
 		return err
 	case len(all):
 		return nil

@@ -30,7 +30,7 @@ func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
 	p := r.processOf(r.servers[0].Client(t), second, r.servers[1].Client(t))
 	for range 3 {
 		servertest.Eventually(t, "the servers are refused", func(ctx context.Context) error {
-			_, err := p.Acquire(ctx, redistest.Wish("a", abstractions.NewID(), time.Minute))
+			_, err := p.Acquire(ctx, redistest.AcquireRequest("a", abstractions.NewID(), time.Minute))
 			require.ErrorContains(t, err, "servers 1 and 2")
 			if errors.Is(err, abstractions.ErrInvalid) {
 				return nil
@@ -64,7 +64,7 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	defer client.Close()
 	p := r.processOf(r.servers[0].Client(t), client, r.servers[2].Client(t))
 	try := func(name string) error {
-		_, err := p.Acquire(t.Context(), redistest.Wish(name, abstractions.NewID(), longest))
+		_, err := p.Acquire(t.Context(), redistest.AcquireRequest(name, abstractions.NewID(), longest))
 		return err
 	}
 	require.NoError(t, try("before"))
@@ -81,13 +81,13 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepared makes a process get the admission of all servers, and subscribe on all of
+// prepare makes a process get the admission of all servers, and subscribe on all of
 // them, even on a slow machine.
-func (p *process) prepared() {
+func (p *process) prepare() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
-	_, err := p.redlock.askMembers(ctx, script.Admit)
+	_, err := p.redlock.admitAll(ctx, script.Admit)
 	require.NoError(p.t, err)
 	for _, d := range p.redlock.nodes {
 		require.NoError(p.t, d.Waiters.Listen(ctx))
@@ -102,20 +102,20 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 	holder := r.process()
 	g := holder.Take("a", "x", time.Minute)
 	var waiters []*process
-	var hints []<-chan struct{}
+	var wakeups []<-chan struct{}
 	for i := range r.servers {
 		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
 		slices.Reverse(list)
 		p := r.processWith(list)
-		p.prepared()
+		p.prepare()
 		waiters = append(waiters, p)
-		hints = append(hints, p.waits("a", fmt.Sprint("y", i)))
+		wakeups = append(wakeups, p.register("a", fmt.Sprint("y", i)))
 	}
 	queued := func(server int) int64 { return r.admins[server].ZCard(t.Context(), r.keys("a").Queue).Val() }
 	require.EqualValues(t, 5, queued(0))
 	for i, p := range waiters {
-		require.NoError(t, holder.GiveUp(g))
-		redistest.Hinted(t, hints[i])
+		require.NoError(t, holder.ReleaseGrant(g))
+		redistest.AwaitWakeUp(t, wakeups[i])
 		for server := 1; server < 5; server++ {
 			require.Zero(t, queued(server))
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apart returns a ring on the same servers with another prefix, or another database.
-func (r *ring) apart(prefix string, database int) *ring {
+// withKeyspace returns a ring on the same servers with another prefix, or another database.
+func (r *ring) withKeyspace(prefix string, database int) *ring {
 	r.t.Helper()
 	other := &ring{t: r.t, servers: r.servers, options: r.options, database: database}
 	other.options.Naming.Prefix = prefix
@@ -26,8 +26,8 @@ func (r *ring) apart(prefix string, database int) *ring {
 	return other
 }
 
-// backInTime restarts a server from its latest snapshot.
-func (r *ring) backInTime(server int) {
+// restoreSnapshot restarts a server from its latest snapshot.
+func (r *ring) restoreSnapshot(server int) {
 	r.servers[server].Kill()
 	r.servers[server].Restart()
 }
@@ -36,7 +36,7 @@ func (r *ring) backInTime(server int) {
 func (r *ring) usedBefore() *process {
 	r.t.Helper()
 	p := r.process()
-	require.NoError(r.t, p.GiveUp(p.Take("before", abstractions.NewID(), min(time.Minute, r.options.MaxTTL))))
+	require.NoError(r.t, p.ReleaseGrant(p.Take("before", abstractions.NewID(), min(time.Minute, r.options.MaxTTL))))
 	p.settle()
 	return p
 }
@@ -50,8 +50,8 @@ func (r *ring) minority() {
 	holder.Take("a", "x", time.Minute)
 }
 
-// excluded sends an acquire for the held name, which gets no majority.
-func (p *process) excluded() {
+// requireExcluded sends an acquire for the held name, which gets no majority.
+func (p *process) requireExcluded() {
 	p.t.Helper()
 	g, err := p.Try("a", "y", time.Minute)
 	require.Error(p.t, err, "a second holder: %v", g)
@@ -63,8 +63,8 @@ func (p *process) excluded() {
 func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T) {
 	t.Parallel()
 	for what, other := range map[string]func(r *ring) *ring{
-		"prefix":   func(r *ring) *ring { return r.apart("other", 0) },
-		"database": func(r *ring) *ring { return r.apart(r.options.Naming.Prefix, 1) },
+		"prefix":   func(r *ring) *ring { return r.withKeyspace("other", 0) },
+		"database": func(r *ring) *ring { return r.withKeyspace(r.options.Naming.Prefix, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -73,13 +73,13 @@ func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T)
 			r.snapshot()
 			visitor, rival := first.usedBefore(), r.usedBefore()
 			r.minority()
-			r.backInTime(1)
+			r.restoreSnapshot(1)
 			for range 3 {
 				_, _ = visitor.Try("a", "x", time.Minute)
 				visitor.settle()
 			}
-			rival.excluded()
-			r.process().excluded()
+			rival.requireExcluded()
+			r.process().requireExcluded()
 		})
 	}
 }
@@ -98,12 +98,12 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 			r.snapshot()
 			rival := r.usedBefore()
 			r.minority()
-			r.backInTime(1)
+			r.restoreSnapshot(1)
 			require.NoError(t, r.admins[1].ConfigSet(t.Context(), setting, values[0]).Err())
-			rival.excluded()
+			rival.requireExcluded()
 			require.NoError(t, r.admins[1].ConfigSet(t.Context(), setting, values[1]).Err())
-			rival.excluded()
-			r.process().excluded()
+			rival.requireExcluded()
+			r.process().requireExcluded()
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) 
 	holder.wires[2].cut(lostRequest)
 	began := time.Now()
 	holder.Take("a", "x", longest)
-	r.backInTime(1)
+	r.restoreSnapshot(1)
 	marker := r.options.Naming.Marker()
 	for time.Since(began) < longest {
 		for _, p := range []*process{finder, rival, r.process()} {
@@ -135,5 +135,5 @@ func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) 
 		_, rest, _ := strings.Cut(text, " ")
 		require.NoError(t, r.admins[1].Set(t.Context(), marker, "1 "+rest, 0).Err(), "its end is past by the new time")
 	}
-	r.voting(1)
+	r.awaitVoting(1)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tortured is the duration of the torture.
-const tortured = 20 * time.Second
+// tortureTime is the duration of the torture.
+const tortureTime = 20 * time.Second
 
 // Six claims at a time, of three processes, compete for a name, while one node after
 // the other is killed, frozen or loses its data. At no time, by one clock, do two
@@ -26,7 +26,7 @@ func TestTrap_T18_RedlockTorture(t *testing.T) {
 	r := newRing(t, 3, Options{MaxTTL: longest})
 	r.snapshot()
 	history := &history{}
-	ctx, cancel := context.WithTimeout(t.Context(), tortured)
+	ctx, cancel := context.WithTimeout(t.Context(), tortureTime)
 	defer cancel()
 	var all sync.WaitGroup
 	for range 3 {
@@ -39,7 +39,7 @@ func TestTrap_T18_RedlockTorture(t *testing.T) {
 			})
 		}
 	}
-	faults := r.torment(ctx)
+	faults := r.disturb(ctx)
 	all.Wait()
 	t.Logf("%d leases under %v", len(history.terms), faults)
 	history.check(t)
@@ -119,8 +119,8 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 	return held
 }
 
-// torment spoils one node after the other. Each node votes again before the next node's turn.
-func (r *ring) torment(ctx context.Context) map[string]int {
+// disturb spoils one node after the other. Each node votes again before the next node's turn.
+func (r *ring) disturb(ctx context.Context) map[string]int {
 	count := map[string]int{}
 	faults := map[string]func(i int){
 		"frozen": func(i int) {
@@ -147,7 +147,7 @@ func (r *ring) torment(ctx context.Context) map[string]int {
 			count[what]++
 			break
 		}
-		r.voting(i)
+		r.awaitVoting(i)
 		select {
 		case <-time.After(rand.N(300 * time.Millisecond)):
 		case <-ctx.Done():

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// other makes another claim hold the name on a server.
-func (r *ring) other(server int, name string) {
+// holdByOther makes another claim hold the name on a server.
+func (r *ring) holdByOther(server int, name string) {
 	r.t.Helper()
 	r.put(server, name, redistest.Voted(time.Now().UnixMicro(), "y", 1, 1, 0))
 }
@@ -33,7 +33,7 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 // second attempt took that vote back, the first might win with a minority. So the second attempt waits for its turn
 // before it asks.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.Take("before", "x", time.Minute) // so that servers have the script
 	p.settle()
 	for what, q := range map[string]*process{"one": p, "another": r.process()} {
@@ -46,7 +46,7 @@ func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 		r.eventually(func() bool { return r.holder(0, name) == "x" })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := q.Acquire(ctx, redistest.Wish(name, "x", time.Minute))
+		_, err := q.Acquire(ctx, redistest.AcquireRequest(name, "x", time.Minute))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, "x", r.holder(0, name))
 		go func() { grants <- q.Take(name, "x", time.Minute) }()
@@ -68,7 +68,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(r *ring, i int){
 		"quarantined": losses["flushed"],
-		"full":        (*ring).full,
+		"full":        (*ring).fillMemory,
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRing(t, 3, Options{})
@@ -77,13 +77,13 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 			g := p.Take("a", "x", time.Minute) // on 0 and 1
 			p.wires[2].cut(nil)
 			spoil(r, 1)
-			r.other(2, "a")
+			r.holdByOther(2, "a")
 			_, err := p.Try("a", "x", time.Minute)
-			redistest.Uncertain(t, err)
+			redistest.RequireUncertain(t, err)
 			p.settle()
 			require.Equal(t, "x", r.holder(0, "a"))
 			require.NoError(t, r.admins[2].Del(t.Context(), r.keys("a").Name).Err())
-			_, err = p.Keep(g, time.Minute)
+			_, err = p.RenewGrant(g, time.Minute)
 			require.NoError(t, err)
 		})
 	}
@@ -92,7 +92,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 // The caller leaves while only the node where the claim is a waiter has been asked: the state
 // of the other nodes is unknown.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
@@ -160,20 +160,20 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 200 * time.Millisecond})
 	p := r.process()
-	r.other(1, "a")
+	r.holdByOther(1, "a")
 	p.wires[2].on(script.Vote, lostReply)
 	p.wires[0].on(script.Undo, lostRequest)
 	_, err := p.Try("a", "x", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	require.Equal(t, "x", r.holder(0, "a"))
 }
 
 // The votes of an attempt stay where its undo is lost. The next attempt takes these votes back.
 func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	p.wires[0].on(script.Undo, lostRequest)
-	r.other(1, "a")
-	r.other(2, "a")
+	r.holdByOther(1, "a")
+	r.holdByOther(2, "a")
 	_, err := p.Try("a", "x", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	p.settle()
@@ -188,7 +188,7 @@ func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 // A node confirms an attempt's token only if it is above the node's latest token before the lease: another claim
 // may have held the name with a lower token. A node confirms nothing after a later attempt has asked.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -205,13 +205,13 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// full leaves a server no memory for new records.
-func (r *ring) full(server int) {
+// fillMemory leaves a server no memory for new records.
+func (r *ring) fillMemory(server int) {
 	r.t.Helper()
 	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "1").Err())
 }
 
-func (r *ring) roomy(server int) {
+func (r *ring) freeMemory(server int) {
 	r.t.Helper()
 	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "0").Err())
 }
@@ -228,7 +228,7 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	p.wires[2].cut(lostRequest)
 	p.wires[1].on(script.Confirm, lostRequest)
 	_, err := p.Try("a", "x", time.Minute)
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 	p.settle()
 	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
 	p.wires[1].on(script.Confirm, nil)
@@ -238,7 +238,7 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 // The claim has a token, and one of the nodes that have the token can't vote. A later token also belongs to the lease: no other
 // attempt takes the votes back, and the holder of the first token continues.
 func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
-	r, p := three(t)
+	r, p := newRingOfThree(t)
 	q := r.process()
 	p.Take("warm", "x", time.Minute)
 	p.settle()
@@ -246,29 +246,29 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 		name := fmt.Sprint("a", round)
 		p.wires[2].cut(lostRequest)
 		g := p.Take(name, "x", time.Minute) // on 0 and 1
-		r.full(1)
+		r.fillMemory(1)
 		again, err := q.Try(name, "x", time.Minute)
-		r.roomy(1)
+		r.freeMemory(1)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, again.Token, g.Token)
 		p.settle()
 		q.settle()
 		p.wires[2].cut(nil)
-		_, err = p.Keep(g, time.Minute)
+		_, err = p.RenewGrant(g, time.Minute)
 		require.NoError(t, err)
 		p.settle()
 		require.Equal(t, 3, r.holders(name, "x"))
-		require.GreaterOrEqual(t, p.Look(name).Token, g.Token)
+		require.GreaterOrEqual(t, p.RecordOf(name).Token, g.Token)
 	}
 }
 
 // Votes are taken back even where there is no memory for another entry in the queue, and the
 // next waiter is still woken.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()
 	g := r.take(holder, "a", "x", time.Minute)
-	hints := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	r.drop(0, "a")
 	gate, open := newGate(t)
 	third.wires[0].on(script.Undo, delayed(gate))
@@ -281,14 +281,14 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	_, err = third.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
-	require.NoError(t, holder.GiveUp(g))
+	require.NoError(t, holder.ReleaseGrant(g))
 	r.eventually(func() bool { return r.holders("a", "") == 2 })
-	r.full(0)
+	r.fillMemory(0)
 	open()
-	redistest.Hinted(t, hints)
+	redistest.AwaitWakeUp(t, wakeups)
 	third.settle()
 	require.Empty(t, r.holder(0, "a"))
-	r.roomy(0)
+	r.freeMemory(0)
 	waiter.Obtain("a", "y", time.Minute)
 }
 
@@ -300,7 +300,7 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	p, q := r.process(), r.process()
 	g := r.take(p, "a", "x", 10*time.Second)
 	p.wires[0].on(script.Relock, lostRequest)
-	_, err := p.Keep(g, time.Minute)
+	_, err := p.RenewGrant(g, time.Minute)
 	require.NoError(t, err)
 	p.settle()
 	gate, _ := newGate(t)
@@ -325,32 +325,32 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	p.Take("b", "x", time.Minute) // so that the process finds the quarantine
 	p.settle()
 	p.wires[2].on(script.Release, func(send func() error) error {
-		<-time.After(2 * stragglers)
+		<-time.After(2 * stragglerTimeout)
 		return send()
 	})
-	require.NoError(t, p.GiveUp(g))
-	require.False(t, p.Look("a").Held)
+	require.NoError(t, p.ReleaseGrant(g))
+	require.False(t, p.RecordOf("a").Held)
 	p.Take("a", "y", time.Minute)
 }
 
 // A node that casts no vote still wakes its waiters, and no key stays on the node
 // for ever.
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	waiter.prepared()
+	waiter.prepare()
 	losses["flushed"](r, 0)
 	for end, free := range map[string]func(g abstractions.Grant) error{
-		"release": holder.GiveUp,
+		"release": holder.ReleaseGrant,
 		"break": func(g abstractions.Grant) error {
 			_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			return err
 		},
 	} {
 		g := holder.Take(end, "x", time.Minute)
-		hints := waiter.waits(end, "y-"+end)
+		wakeups := waiter.register(end, "y-"+end)
 		require.NoError(t, free(g))
-		redistest.Hinted(t, hints)
+		redistest.AwaitWakeUp(t, wakeups)
 		waiter.Obtain(end, "y-"+end, time.Minute)
 		kept, err := r.admins[0].PTTL(t.Context(), r.keys(end).Name).Result()
 		require.NoError(t, err)
@@ -360,18 +360,18 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 
 // A deferred break, or a break without effect, does not touch waiters and keys on a node in quarantine.
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	waiter.prepared()
+	waiter.prepare()
 	losses["flushed"](r, 0)
 	holder.Take("a", "x", time.Minute)
-	hints := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: "a"})
 	require.NoError(t, err)
 	_, err = holder.Break(t.Context(), abstractions.BreakRequest{Name: "b", Immediate: true})
 	require.NoError(t, err)
 	holder.settle()
-	require.Empty(t, hints)
+	require.Empty(t, wakeups)
 	require.Zero(t, r.fence(0, "a"))
 	require.Zero(t, r.admins[0].Exists(t.Context(), r.keys("b").Name).Val())
 	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").Queue).Val())
@@ -379,21 +379,21 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 
 // A node without memory still refuses a waiter, and the others answer.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
 	g := r.take(holder, "a", "x", time.Minute)
 	for server := range r.servers {
-		r.full(server)
+		r.fillMemory(server)
 	}
-	waiter.waits("a", "y")
-	require.NoError(t, holder.GiveUp(g), "a release needs no memory")
+	waiter.register("a", "y")
+	require.NoError(t, holder.ReleaseGrant(g), "a release needs no memory")
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	_, err := holder.Try("a", "x", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = waiter.Try("a", "y", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	for server := range r.servers {
-		r.roomy(server)
+		r.freeMemory(server)
 	}
 	next := waiter.Obtain("a", "y", time.Minute)
 	require.Greater(t, next.Token, g.Token)

@@ -38,25 +38,25 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// unseen reports that the state of the node is unknown. A node that did nothing this
+// isUnseen reports that the state of the node is unknown. A node that did nothing this
 // time, since it has no memory left or has lost its data, may have voted for an earlier
 // attempt.
-func (v *vote) unseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
+func (v *vote) isUnseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
 
-func (v *vote) ours() bool { return v.choice == forUs }
+func (v *vote) isOurs() bool { return v.choice == forUs }
 
-func (v *vote) against() bool { return v.choice == forOther || v.choice == forWaiter }
+func (v *vote) isAgainst() bool { return v.choice == forOther || v.choice == forWaiter }
 
-// awaited reports that the answer is pending and the node usually answers.
-func (v *vote) awaited() bool { return v.pending && !v.silent }
+// isAwaited reports that the answer is pending and the node usually answers.
+func (v *vote) isAwaited() bool { return v.pending && !v.silent }
 
 func (v *vote) isPending() bool { return v.pending }
 
-// voted reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
-func (v *vote) voted(r script.Reply, name string) (clock int64) {
+// readVote reads the reply to a vote, and returns the node's clock, or 0 if it is unknown.
+func (v *vote) readVote(r script.Reply, name string) (clock int64) {
 	v.choice, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
 	if text, ok := r.Value.(string); ok {
-		return v.counted(text)
+		return v.readOwnVote(text)
 	}
 	l := r.Read()
 	switch l.Status {
@@ -77,8 +77,8 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	return 0
 }
 
-// counted reads a vote for the claim.
-func (v *vote) counted(text string) (clock int64) {
+// readOwnVote reads a vote for the claim.
+func (v *vote) readOwnVote(text string) (clock int64) {
 	var l script.List
 	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
 		var digits string
@@ -93,8 +93,8 @@ func (v *vote) counted(text string) (clock int64) {
 	return clock
 }
 
-// confirmed reads the reply to a confirmation.
-func (v *vote) confirmed(r script.Reply, token int64) {
+// readConfirmation reads the reply to a confirmation.
+func (v *vote) readConfirmation(r script.Reply, token int64) {
 	if r.Done() == nil {
 		v.token = token
 		return

@@ -25,7 +25,7 @@ func TestRedlockVoteThatFailedMayHaveBeenCast(t *testing.T) {
 		"a quarantine":       {script.Reply{Value: []any{int64(script.Quarantined), int64(5), ""}}, false},
 	} {
 		v := vote{choice: forUs, token: 7}
-		v.voted(c.reply, "name")
+		v.readVote(c.reply, "name")
 		require.Equal(t, noVote, v.choice, what)
 		require.ErrorIs(t, v.err, abstractions.ErrUnavailable, what)
 		require.Equal(t, c.unsure, v.unsure, what)

@@ -12,31 +12,31 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// subscribing bounds the wait for a node's subscription before the next node is tried.
-const subscribing = 250 * time.Millisecond
+// subscribeTimeout bounds the wait for a node's subscription before the next node is tried.
+const subscribeTimeout = 250 * time.Millisecond
 
 // waiter is a waiting claim of this process.
 type waiter struct {
-	ctx    context.Context // ends its registrations
-	req    abstractions.WaitRequest
-	hints  chan struct{} // of all registrations
-	at     []bool        // nodes where the claim is registered; guarded by moving
-	moving atomic.Bool
+	ctx     context.Context // ends its registrations
+	req     abstractions.WaitRequest
+	wakeups chan struct{} // of all registrations
+	at      []bool        // nodes where the claim is registered; guarded by moving
+	moving  atomic.Bool
 }
 
 // Wait registers with the first server that votes and whose subscription works. The queue of a
 // name is at one server, which is the same for all processes while all of them can reach the server.
 func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	if err := r.meetServers(ctx); err != nil {
+	if err := r.checkServers(ctx); err != nil {
 		return abstractions.Wakeups{}, err
 	}
-	s := &waiter{ctx: ctx, req: req, hints: make(chan struct{}, 1), at: make([]bool, len(r.nodes))}
+	s := &waiter{ctx: ctx, req: req, wakeups: make(chan struct{}, 1), at: make([]bool, len(r.nodes))}
 	if _, err := r.queueUp(s); err != nil {
 		return abstractions.Wakeups{}, err
 	}
 	r.waiters.Store(req.ID, s)
 	providerkit.AfterFunc(ctx, func() { r.waiters.CompareAndDelete(req.ID, s) })
-	return abstractions.Wakeups{C: s.hints}, nil
+	return abstractions.Wakeups{C: s.wakeups}, nil
 }
 
 // queueUp registers a claim with the first server that can have its queue, and reports whether the registration is new.
@@ -45,7 +45,7 @@ func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 	for _, i := range r.queueOrder() {
 		waiters, err := r.nodes[i].Waiters, errSilent
 		if !r.peers[i].silent.Load() {
-			limited, cancel := context.WithTimeout(s.ctx, subscribing)
+			limited, cancel := context.WithTimeout(s.ctx, subscribeTimeout)
 			err = waiters.Listen(limited)
 			cancel()
 		}
@@ -53,7 +53,7 @@ func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 		case (err == nil || waiters.Wakeups.Listening()) && s.at[i]:
 			return false, nil
 		case err == nil || waiters.Wakeups.Listening():
-			err = waiters.RegisterOn(s.ctx, r.Naming.Keys(s.req.Name), s.req, s.hints)
+			err = waiters.RegisterOn(s.ctx, r.Naming.Keys(s.req.Name), s.req, s.wakeups)
 			s.at[i] = err == nil
 			return true, err
 		case s.ctx.Err() != nil:
@@ -63,7 +63,7 @@ func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 		}
 		errs[i] = err
 	}
-	return false, r.failed(s.ctx, errs, true)
+	return false, r.majorityError(s.ctx, errs, true)
 }
 
 // move registers a waiting claim at another server as well if new waiters would queue there: they would be served
@@ -82,11 +82,11 @@ func (r *Redlock) move(id string) {
 	if !s.moving.CompareAndSwap(false, true) {
 		return
 	}
-	if !r.after.Start(func() error {
+	if !r.background.Start(func() error {
 		fresh, err := r.queueUp(s)
 		if fresh && err == nil {
 			select {
-			case s.hints <- struct{}{}: // its next acquire joins the queue
+			case s.wakeups <- struct{}{}: // its next acquire joins the queue
 			default:
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waits registers a claim as a waiter for a name that is held.
-func (p *process) waits(name, id string) <-chan struct{} {
+// register registers a claim as a waiter for a name that is held.
+func (p *process) register(name, id string) <-chan struct{} {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	p.t.Cleanup(cancel)
@@ -27,10 +27,10 @@ func (p *process) waits(name, id string) <-chan struct{} {
 	return w.C
 }
 
-// queued registers a claim as a waiter, on the node that has the queue.
-func (p *process) queued(ctx context.Context, name, id string) abstractions.Wakeups {
+// registerInQueue registers a claim as a waiter, on the node that has the queue.
+func (p *process) registerInQueue(ctx context.Context, name, id string) abstractions.Wakeups {
 	p.t.Helper()
-	p.prepared()
+	p.prepare()
 	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(p.t, err)
 	return w
@@ -38,18 +38,18 @@ func (p *process) queued(ctx context.Context, name, id string) abstractions.Wake
 
 // The queue is on the first node that can be reached.
 func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	first, second := r.process(), r.process()
 	r.servers[0].Kill()
 	g := holder.Take("a", "x", time.Minute)
-	one, two := first.waits("a", "y"), second.waits("a", "z")
-	require.NoError(t, holder.GiveUp(g))
-	redistest.Hinted(t, one)
+	one, two := first.register("a", "y"), second.register("a", "z")
+	require.NoError(t, holder.ReleaseGrant(g))
+	redistest.AwaitWakeUp(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
 	g = first.Obtain("a", "y", time.Minute)
-	require.NoError(t, first.GiveUp(g))
-	redistest.Hinted(t, two)
+	require.NoError(t, first.ReleaseGrant(g))
+	redistest.AwaitWakeUp(t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
@@ -70,11 +70,11 @@ func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one,
 	for len(one) > 0 { // wake-ups from the start of the subscriptions
 		<-one
 	}
-	require.NoError(r.t, holder.GiveUp(g))
-	redistest.Hinted(r.t, one)
+	require.NoError(r.t, holder.ReleaseGrant(g))
+	redistest.AwaitWakeUp(r.t, one)
 	g = first.Obtain("a", "y", time.Minute)
-	require.NoError(r.t, first.GiveUp(g))
-	redistest.Hinted(r.t, two)
+	require.NoError(r.t, first.ReleaseGrant(g))
+	redistest.AwaitWakeUp(r.t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
@@ -87,13 +87,13 @@ func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 		"in quarantine": (*redistest.Server).RestartEmpty,
 	} {
 		t.Run(what, func(t *testing.T) {
-			r, holder := three(t)
+			r, holder := newRingOfThree(t)
 			first, second := r.process(), r.process()
 			g := holder.Take("a", "x", time.Minute)
-			one := first.waits("a", "y")
+			one := first.register("a", "y")
 			spoil(r.servers[0])
 			r.joins(first, "y", 1, 1)
-			two := second.waits("a", "z")
+			two := second.register("a", "z")
 			r.joins(second, "z", 1, 2)
 			r.inTurn(holder, first, second, g, one, two)
 		})
@@ -103,15 +103,15 @@ func TestTrap_T102_RedlockWaiterOfAQueueThatIsGoneIsNotOvertaken(t *testing.T) {
 // The server that has the queue did not answer a new waiter, which therefore waits at another server. Claims in the
 // shared queue do not overtake the waiter.
 func TestTrap_T102_RedlockWaiterAtAnotherServerJoinsTheQueue(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	first, second := r.process(), r.process()
 	g := holder.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return first.Ping(t.Context()) == nil })
 	first.redlock.peers[0].silent.Store(true)
-	one := first.waits("a", "y")
+	one := first.register("a", "y")
 	require.EqualValues(t, 1, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
 	r.joins(first, "y", 0, 1)
-	two := second.waits("a", "z")
+	two := second.register("a", "z")
 	r.joins(second, "z", 0, 2)
 	r.inTurn(holder, first, second, g, one, two)
 }
@@ -127,37 +127,37 @@ func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	require.NoError(t, r.admins[0].Set(t.Context(), marker, strings.Join(words, " "), 0).Err())
 	holder, first, second := r.process(), r.process(), r.process()
 	g := holder.Take("a", "x", time.Minute)
-	one, two := first.waits("a", "y"), second.waits("a", "z")
+	one, two := first.register("a", "y"), second.register("a", "z")
 	require.Zero(t, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.EqualValues(t, 2, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
-	require.NoError(t, holder.GiveUp(g))
-	redistest.Hinted(t, one)
+	require.NoError(t, holder.ReleaseGrant(g))
+	redistest.AwaitWakeUp(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
 	g = first.Obtain("a", "y", time.Minute)
-	require.NoError(t, first.GiveUp(g))
-	redistest.Hinted(t, two)
+	require.NoError(t, first.ReleaseGrant(g))
+	redistest.AwaitWakeUp(t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
 // The node that has the queue has lost the lease, so a waiter wins that node and no
 // other. The waiter's place in the queue is kept for the release.
 func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
 	g := r.take(holder, "a", "x", time.Minute)
 	r.drop(0, "a")
-	hints := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	require.Empty(t, r.holder(0, "a"))
-	require.NoError(t, holder.GiveUp(g))
-	redistest.Hinted(t, hints)
+	require.NoError(t, holder.ReleaseGrant(g))
+	redistest.AwaitWakeUp(t, wakeups)
 	waiter.Obtain("a", "y", time.Minute)
 }
 
 // The node that has the queue is slow: the others have refused the waiter, and then
 // the release arrives. So no wake-up follows for the waiter.
 func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
 	g := r.take(holder, "a", "x", time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,22 +166,22 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	require.NoError(t, err)
 	waiter.wires[0].on(script.Vote, func(send func() error) error {
 		<-time.After(10 * headStart)
-		require.NoError(t, holder.GiveUp(g))
+		require.NoError(t, holder.ReleaseGrant(g))
 		r.eventually(func() bool { return r.holders("a", "") == 3 })
 		return send()
 	})
 	if _, err = waiter.Try("a", "y", time.Minute); err != nil {
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		redistest.Hinted(t, w.C)
+		redistest.AwaitWakeUp(t, w.C)
 	}
 }
 
 // The release arrives while another claim, which gets no majority, has the node with the queue.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()
 	g := r.take(holder, "a", "x", time.Minute)
-	hints := waiter.waits("a", "y")
+	wakeups := waiter.register("a", "y")
 	r.drop(0, "a")
 	gate := make(chan struct{})
 	third.wires[0].on(script.Undo, delayed(gate))
@@ -190,12 +190,12 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	_, err := third.Acquire(ctx, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
-	require.NoError(t, holder.GiveUp(g))
+	require.NoError(t, holder.ReleaseGrant(g))
 	r.eventually(func() bool { return r.holders("a", "") == 2 })
 	holder.settle()
 	require.EqualValues(t, 1, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val(), "woken now it would ask in vain")
 	close(gate)
-	redistest.Hinted(t, hints)
+	redistest.AwaitWakeUp(t, wakeups)
 	waiter.Obtain("a", "y", time.Minute)
 }
 
@@ -213,11 +213,11 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
-			redistest.Uncertain(t, err)
+			redistest.RequireUncertain(t, err)
 			require.NotErrorIs(t, err, errSilent)
-			redistest.Uncertain(t, second(p.Try("a", "x", time.Minute)))
+			redistest.RequireUncertain(t, second(p.Try("a", "x", time.Minute)))
 			_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
-			redistest.Uncertain(t, err)
+			redistest.RequireUncertain(t, err)
 			require.ErrorIs(t, err, errSilent, "they are not waited for again")
 			require.NoError(t, ctx.Err())
 			if what == "frozen" {
@@ -231,8 +231,8 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 
 // A majority that is a little faster than the node that has the queue does not pass
 // over the next waiter.
-func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
-	r, p := three(t)
+func TestRedlockNewcomersLearnWhoseTurnItIs(t *testing.T) {
+	r, p := newRingOfThree(t)
 	p.Take("first", "x", time.Minute) // so that servers have the script
 	p.settle()
 	others := make(chan struct{}, 2)
@@ -266,33 +266,33 @@ func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 // The node that has the queue is in quarantine, and receives the release before the
 // waiter joins: no release will wake the waiter.
 func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := waiter.queued(ctx, "a", "y")
+	w := waiter.registerInQueue(ctx, "a", "y")
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	holder.settle()
 	released := sync.OnceFunc(func() {
 		<-time.After(10 * headStart)
-		assert.NoError(t, holder.GiveUp(g))
+		assert.NoError(t, holder.ReleaseGrant(g))
 	})
 	waiter.wires[0].on(script.Vote, func(send func() error) error {
 		released()
 		return send()
 	})
 	if _, err := waiter.Try("a", "y", time.Minute); err != nil {
-		redistest.UntilServed(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+		redistest.AcquireOnWakeUps(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	}
 }
 
 // The node in quarantine wakes the waiter before the others have received the release.
 // It does not wake the waiter a second time.
 func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	hints := waiter.queued(t.Context(), "a", "y").C
+	wakeups := waiter.registerInQueue(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	_, err := waiter.Try("a", "y", time.Minute)
@@ -303,9 +303,9 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = holder.GiveUp(g) // the release may take longer than its time limit
+		_ = holder.ReleaseGrant(g) // the release may take longer than its time limit
 	}()
-	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	redistest.AcquireOnWakeUps(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	open()
 	<-done
 }
@@ -313,9 +313,9 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 // The waiter forwards the release, and one server receives the release before the other: the vote of that server is no
 // reason for the waiter to give up, since no further wake-up would follow.
 func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
-	r, holder := three(t)
+	r, holder := newRingOfThree(t)
 	waiter := r.process()
-	hints := waiter.queued(t.Context(), "a", "y").C
+	wakeups := waiter.registerInQueue(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	_, err := waiter.Try("a", "y", time.Minute)
@@ -326,6 +326,6 @@ func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 		<-time.After(50 * time.Millisecond)
 		return send()
 	})
-	redistest.Uncertain(t, holder.GiveUp(g))
-	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	redistest.RequireUncertain(t, holder.ReleaseGrant(g))
+	redistest.AcquireOnWakeUps(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 }

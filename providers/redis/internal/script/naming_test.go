@@ -16,7 +16,7 @@ var hostileNames = []string{
 }
 
 // T25: different names have different keys, and no key of one name is a key of another.
-func TestTrap_T25_KeysTellNamesApart(t *testing.T) {
+func TestTrap_T25_KeysDistinguishNames(t *testing.T) {
 	n := Naming{Prefix: "leasing"}
 	owner := map[string]string{n.Marker(): "the marker", n.Channel("x"): "a channel"}
 	for _, name := range hostileNames {

@@ -158,7 +158,7 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 		immediate = "1"
 	}
 	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 the name would be free at once
-	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, digits(Milliseconds(grace)), r.Actor + "\n" + r.Reason}, Span: k.span(0)}
+	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{formatInt(r.IfToken), immediate, formatInt(Milliseconds(grace)), r.Actor + "\n" + r.Reason}, Span: k.span(0)}
 }
 
 func (k Keys) Inspect() Operation { return Operation{Script: Inspect, Keys: [2]string{k.Name}} }
@@ -175,7 +175,7 @@ func (k Keys) Leave(id, place string) Operation {
 // Vote is an acquire at one node of Redlock. floor is the token that the caller proposes.
 func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	op := k.Acquire(c)
-	op.Script, op.Args[4], op.Args[5] = Vote, digits(try), digits(floor)
+	op.Script, op.Args[4], op.Args[5] = Vote, formatInt(try), formatInt(floor)
 	return op
 }
 
@@ -184,20 +184,20 @@ func (op *Operation) WaitAt(place string) { op.Args[3] = place }
 
 // Confirm makes a node of Redlock store the settled token of an attempt.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
-	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), digits(try)}, Span: k.span(c.TTL)}
+	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), formatInt(try)}, Span: k.span(c.TTL)}
 }
 
 // Undo takes back the votes for the attempts from since to try. It puts the claim back into the
 // queue at its place.
 func (k Keys) Undo(c Claim, try, since int64) Operation {
-	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, digits(try), digits(since), c.Place}}
+	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, formatInt(try), formatInt(since), c.Place}}
 }
 
 // Relock is a renewal at one node of Redlock. The lease's content, and the attempt try that
 // got the lease, let a node restore a lease that it has lost.
 func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Operation {
 	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [6]string{
-		string(appendHead(nil, r.ID, r.Token)), content, digits(try), EncodeMetadata(r.Metadata),
+		string(appendHead(nil, r.ID, r.Token)), content, formatInt(try), EncodeMetadata(r.Metadata),
 	}, Span: k.span(r.TTL)}
 }
 
@@ -217,7 +217,7 @@ func appendToken(to []byte, token int64) []byte {
 	return append(append(to, "0000000000000000"[min(len(digits), 16):]...), digits...)
 }
 
-func digits(n int64) string { return strconv.FormatInt(n, 10) }
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Milliseconds converts a duration for the scripts, rounded up; 0 is for ever.
 func Milliseconds(d time.Duration) int64 {

@@ -11,9 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// The statuses of scripts/prelude.lua, and fine for a lone integer or token.
+// The statuses of scripts/prelude.lua, and statusOK for a lone integer or token.
 const (
-	fine        = -1
+	statusOK    = -1
 	Seen        = 1 // the text of the name, clock
 	Ended       = 2
 	Lost        = 3 // reason; breaker and break reason, a line each, if known
@@ -37,10 +37,10 @@ func (r Reply) Read() List {
 	l := List{err: r.Err}
 	switch v := r.Value.(type) {
 	case int64:
-		l.Status, l.number = fine, v
+		l.Status, l.number = statusOK, v
 	case string:
 		if l.number = l.Parse(v); !l.Bad {
-			l.Status = fine
+			l.Status = statusOK
 		}
 	case []any:
 		l.Rest = v
@@ -75,7 +75,7 @@ var ErrEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more",
 
 // Done reads a reply that is a number if all went well.
 func (r Reply) Done() error {
-	if l := r.Read(); l.Status != fine {
+	if l := r.Read(); l.Status != statusOK {
 		return l.Unexpected()
 	}
 	return nil
@@ -93,7 +93,7 @@ func (r Reply) Failure() error {
 func (r Reply) Acquired(name string) (token int64, err error) {
 	l := r.Read()
 	switch l.Status {
-	case fine:
+	case statusOK:
 		return l.number, nil
 	case Seen:
 		held, _, err := l.Refusal(name)
@@ -124,7 +124,7 @@ func (l *List) Refusal(name string) (held *abstractions.HeldError, id string, er
 func (r Reply) Renewed() error {
 	l := r.Read()
 	switch l.Status {
-	case fine:
+	case statusOK:
 		return nil
 	case Lost:
 		lost := &abstractions.LostError{Reason: abstractions.LostReason(l.Text())}

@@ -44,7 +44,7 @@ func (c *connection) Receive(ctx context.Context) (id string, err error) {
 			return "", err
 		}
 		if m, ok := received.(*redis.Message); ok {
-			id = c.queue.message(m.Payload)
+			id = c.queue.parse(m.Payload)
 		}
 	}
 	return id, nil
@@ -63,7 +63,7 @@ func (c *connection) Ping(ctx context.Context) error {
 		}
 		switch m := received.(type) {
 		case *redis.Message:
-			c.queue.Wakeups.Wake(c.queue.message(m.Payload))
+			c.queue.Wakeups.Wake(c.queue.parse(m.Payload))
 		case *redis.Pong:
 			return nil
 		}

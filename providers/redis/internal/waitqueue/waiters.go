@@ -52,13 +52,13 @@ func (q *Queue) Listen(ctx context.Context) error {
 // Register returns the wake-ups for a claim once this process listens. The claim
 // joins the queue with its next acquire.
 func (q *Queue) Register(ctx context.Context, k script.Keys, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	hints, err := q.Queue.Register(ctx, place{k, req.Owner}, req.ID)
-	return hints, failure.Of(err)
+	wakeups, err := q.Queue.Register(ctx, place{k, req.Owner}, req.ID)
+	return wakeups, failure.Of(err)
 }
 
 // RegisterOn is Register with an existing channel for the wake-ups.
-func (q *Queue) RegisterOn(ctx context.Context, k script.Keys, req abstractions.WaitRequest, hints chan struct{}) error {
-	return failure.Of(q.Queue.RegisterOn(ctx, place{k, req.Owner}, req.ID, hints))
+func (q *Queue) RegisterOn(ctx context.Context, k script.Keys, req abstractions.WaitRequest, wakeups chan struct{}) error {
+	return failure.Of(q.Queue.RegisterOn(ctx, place{k, req.Owner}, req.ID, wakeups))
 }
 
 // PlaceOf returns the entry of a waiting claim in the queue in Redis: the channel for its wake-up,
@@ -71,10 +71,10 @@ func (q *Queue) PlaceOf(id string) string {
 	return script.Place(q.Channel, p.owner)
 }
 
-// message parses "id delay key", followed by the owner in a line of its own: the claim
-// is to send its acquire after delay milliseconds. message returns the claim if it is
+// parse parses "id delay key", followed by the owner in a line of its own: the claim
+// is to send its acquire after delay milliseconds. parse returns the claim if it is
 // to send the acquire now.
-func (q *Queue) message(text string) (now string) {
+func (q *Queue) parse(text string) (now string) {
 	id, rest, _ := strings.Cut(text, " ")
 	delay, rest, _ := strings.Cut(rest, " ")
 	after, err := strconv.Atoi(delay)

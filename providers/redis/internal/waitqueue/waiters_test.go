@@ -28,15 +28,15 @@ func TestAHintForLaterComesLater(t *testing.T) {
 		require.NoError(t, err)
 		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond} {
 			began := time.Now()
-			require.Empty(t, q.message(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds())))
+			require.Empty(t, q.parse(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds())))
 			<-wakeups.C
 			require.Equal(t, after, time.Since(began))
 		}
-		require.Equal(t, "w", q.message("w 0 leasing:{n}"))
-		require.Empty(t, q.message("w 200 leasing:{n}"))
+		require.Equal(t, "w", q.parse("w 0 leasing:{n}"))
+		require.Empty(t, q.parse("w 200 leasing:{n}"))
 		cancel()
 		<-time.After(time.Minute)
-		require.Empty(t, wakeups.C, "who has left is told nothing")
+		require.Empty(t, wakeups.C, "a claim that has left gets no wake-up")
 	})
 }
 
@@ -100,7 +100,7 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = q.Register(ctx, script.Keys{}, abstractions.WaitRequest{ID: "a", Owner: "owner"})
-	redistest.Uncertain(t, err)
+	redistest.RequireUncertain(t, err)
 
 	unbounded := make(chan error, 1)
 	register := func() {
@@ -110,7 +110,7 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	go register()
 	select {
 	case err := <-unbounded:
-		redistest.Uncertain(t, err)
+		redistest.RequireUncertain(t, err)
 	case <-time.After(time.Minute):
 		t.Fatal("it waits for ever")
 	}
@@ -158,7 +158,7 @@ func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	select {
 	case <-wakeups.C:
 	case <-time.After(time.Minute):
-		t.Fatal("no hint")
+		t.Fatal("no wake-up")
 	}
 	require.Eventually(t, func() bool { return pings.Load() > 5 }, time.Minute, time.Millisecond)
 	require.EqualValues(t, 1, connections.Load())

@@ -12,7 +12,7 @@ import (
 )
 
 // T66: each claim in a batch has its own result.
-func batchTellsEachClaimItsOwn(t *testing.T, d Database) {
+func batchReturnsEachClaimsResult(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, store := Bounded(t), open("history", "true", "history_renewals", "true")
 		fates := []string{"live", "released", "broken", "taken", "never", "expired", "live"}
@@ -121,7 +121,7 @@ func Hinted(t testing.TB, w abstractions.Wakeups) {
 	select {
 	case <-w.C:
 	case <-time.After(20 * time.Second):
-		require.Fail(t, "no hint came")
+		require.Fail(t, "no wake-up came")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // T127, in two parts, since the test can't set a server's clock: a sweep keeps the highest token that it deletes, and each
 // statement that issues tokens gives a new name a token above the floor.
-func theFloorIsKeptAndHeeded(t *testing.T, d Database) {
+func theFloorIsKeptAndObeyed(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("retention", "1h")
 		var highest int64

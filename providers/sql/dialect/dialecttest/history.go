@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func historyTellsWhatHappened(t *testing.T, d Database) {
+func historyRecordsEachChange(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("history", "true")
 		acquire := func() abstractions.Grant {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func grantsTellServerTimeAndExpiry(t *testing.T, d Database) {
+func grantsHaveServerTimeAndExpiry(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()
 		request := ClaimOf("jobs/daily", 30*time.Second)

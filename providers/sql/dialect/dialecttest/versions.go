@@ -69,7 +69,7 @@ func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 		}
 		group.Wait()
 		require.NoError(t, newer.Migrate(ctx))
-		require.Equal(t, []string{"3"}, trimmed(texts(ctx, t, newer, versionText)))
+		require.Equal(t, []string{"3"}, trimAll(texts(ctx, t, newer, versionText)))
 		require.Equal(t, []string{"of version 1"}, texts(ctx, t, newer, "SELECT remark FROM {lease} WHERE name = 'n'"))
 		record, err := newer.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 	})
 }
 
-func trimmed(all []string) []string { return strings.Fields(strings.Join(all, " ")) }
+func trimAll(all []string) []string { return strings.Fields(strings.Join(all, " ")) }
 
 // verbs returns the error of each verb for a claim.
 func verbs(ctx context.Context, p *sqllease.Provider, grant abstractions.Grant) map[string]error {
@@ -116,7 +116,7 @@ func aStepThatFailsIsBegunAgain(t *testing.T, d Database) {
 		failing := later(open("create", "false"), 2)
 		StoreOf(failing).SQL["step_2"] += ";\nNONSENSE"
 		require.Error(t, failing.Migrate(ctx))
-		require.Equal(t, []string{"1"}, trimmed(texts(ctx, t, earlier, versionText)))
+		require.Equal(t, []string{"1"}, trimAll(texts(ctx, t, earlier, versionText)))
 		_, err = earlier.Renew(ctx, RenewalOf(grant))
 		require.NoError(t, err)
 

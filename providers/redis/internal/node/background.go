@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Aftermath owns the work that continues after a call has returned: late answers, and requests
+// Background owns the work that continues after a call has returned: late answers, and requests
 // that send nodes the outcome. All of it is bounded in time.
-type Aftermath struct {
+type Background struct {
 	mu     sync.Mutex
 	closed bool
 	All    providerkit.Group
@@ -20,7 +20,7 @@ type Aftermath struct {
 
 // Start runs a function in the background, and then calls ended with its error. ended may be nil. After Close it
 // returns false.
-func (a *Aftermath) Start(run func() error, ended func(error)) bool {
+func (a *Background) Start(run func() error, ended func(error)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -31,18 +31,18 @@ func (a *Aftermath) Start(run func() error, ended func(error)) bool {
 }
 
 // Close waits for the functions that were started.
-func (a *Aftermath) Close() {
+func (a *Background) Close() {
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
 	a.All.Wait()
 }
 
-// aside sends a request that is not a script. It returns when ctx ends, although the
-// application's client may ignore deadlines, and no client heeds a cancellation. The
+// callDetached sends a request that is not a script. It returns when ctx ends, although the
+// application's client may ignore deadlines, and no client obeys a cancellation. The
 // request then continues for as long as the client lets it, and Close waits for the
 // request. ctx needs a deadline.
-func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
+func callDetached[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -53,7 +53,7 @@ func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T
 	}
 	done := make(chan answer, 1)
 	var a answer
-	if !d.after.Start(func() (err error) {
+	if !d.background.Start(func() (err error) {
 		a.value, err = request(ctx)
 		return err
 	}, func(err error) {
@@ -72,9 +72,9 @@ func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T
 
 // Ping asks the server, or each master of a Cluster, whether it answers.
 func (d *Node) Ping(ctx context.Context) error {
-	_, err := aside(ctx, d, func(ctx context.Context) (none struct{}, err error) {
+	_, err := callDetached(ctx, d, func(ctx context.Context) (none struct{}, err error) {
 		if d.cluster == nil {
-			return none, d.ofClient(d.Client.Ping(ctx).Err())
+			return none, d.clientError(d.Client.Ping(ctx).Err())
 		}
 		return none, d.cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			return master.Ping(ctx).Err()

@@ -16,20 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// falter forwards connections to a server until silent is set. Then it still accepts
+// stallingProxy forwards connections to a server until silent is set. Then it still accepts
 // connections and data, and returns nothing.
-type falter struct {
+type stallingProxy struct {
 	address string
 	hangUp  context.CancelFunc
 	silent  atomic.Bool
 	all     sync.WaitGroup
 }
 
-func newFalter(t testing.TB, server string) *falter {
+func newStallingProxy(t testing.TB, server string) *stallingProxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	f := &falter{address: listener.Addr().String(), hangUp: stop}
+	f := &stallingProxy{address: listener.Addr().String(), hangUp: stop}
 	t.Cleanup(func() { stop(); listener.Close(); f.all.Wait() })
 	f.all.Go(func() {
 		for {
@@ -43,7 +43,7 @@ func newFalter(t testing.TB, server string) *falter {
 	return f
 }
 
-func (f *falter) pass(ctx context.Context, client net.Conn, address string) {
+func (f *stallingProxy) pass(ctx context.Context, client net.Conn, address string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", address)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *falter) pass(ctx context.Context, client net.Conn, address string) {
 	<-ctx.Done()
 }
 
-func (f *falter) copy(to, from net.Conn) {
+func (f *stallingProxy) copy(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -82,7 +82,7 @@ func (f *falter) copy(to, from net.Conn) {
 func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "3", "history", "true"))
 	require.NoError(t, err)
-	f := newFalter(t, server.Host)
+	f := newStallingProxy(t, server.Host)
 	server.Host = f.address
 	ctx, p := bounded(t), openTest(t, server.String(), nil)
 	require.True(t, p.Capabilities().HeedsContext)
@@ -150,7 +150,7 @@ func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
 	t.Parallel()
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "1"))
 	require.NoError(t, err)
-	f := newFalter(t, server.Host)
+	f := newStallingProxy(t, server.Host)
 	server.Host = f.address
 	p := openTest(t, server.String(), nil)
 	defer f.hangUp()
