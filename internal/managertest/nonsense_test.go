@@ -166,7 +166,7 @@ func (c undescribedHolder) Acquire(ctx context.Context, req abstractions.Acquire
 }
 
 // T288: a release wakes a waiter that does not know the holder.
-func TestTrap_T288_BareErrHeldDoesNotKeepWakeUpsAway(t *testing.T) {
+func TestTrap_T288_BareErrHeldDoesNotKeepWakeupsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		require.Equal(t, 45*time.Second, takeover(t, undescribedHolder{p}, p, time.Minute, 45*time.Second))
@@ -334,7 +334,7 @@ func (c closedWakeups) Wait(ctx context.Context, req abstractions.WaitRequest) (
 	return abstractions.Wakeups{C: ch}, nil
 }
 
-func TestWakeUpsThatEndAreNotALoop(t *testing.T) {
+func TestWakeupsThatEndAreNotALoop(t *testing.T) {
 	p := leasingtest.NewProvider() // real time
 	m := leasingtest.NewManagerOn(t, closedWakeups{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})

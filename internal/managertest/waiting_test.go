@@ -209,7 +209,7 @@ func TestTrap_T32_PushIsAHintAndPollingTheFallback(t *testing.T) {
 	})
 }
 
-func TestTrap_T31_WakeUpDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
+func TestTrap_T31_WakeupDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
 		acquire(t, leasingtest.NewManagerOn(t, p, leasing.Options{}), &leasing.AcquireOptions{TTL: time.Hour})

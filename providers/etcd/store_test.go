@@ -386,7 +386,7 @@ func TestLeasesOutliveAMember(t *testing.T) {
 }
 
 // Waiters get wake-ups for a release and for an expiry, even after a compaction and a new leader.
-func TestWakeUpsAfterACompactionAndANewLeader(t *testing.T) {
+func TestWakeupsAfterACompactionAndANewLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	p := c.open()

@@ -51,9 +51,9 @@ func TestReleaseWakesOne(t *testing.T) {
 	})
 }
 
-// TestTrap_T60_WakeUpOfALeavingWaiterGoesToTheNext ends the head waiter's wait between
+// TestTrap_T60_WakeupOfALeavingWaiterGoesToTheNext ends the head waiter's wait between
 // its wake-up and its acquire.
-func TestTrap_T60_WakeUpOfALeavingWaiterGoesToTheNext(t *testing.T) {
+func TestTrap_T60_WakeupOfALeavingWaiterGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
 		req := acquireRequest("a", time.Minute)

@@ -38,7 +38,7 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreWoken(t *testing.T)
 		require.NoError(t, err)
 		require.Equal(t, 2, killed)
 		for _, s := range claims {
-			s.awaitWakeUp()
+			s.awaitWakeup()
 			_, err := s.ask()
 			require.ErrorIs(t, err, abstractions.ErrHeld)
 		}
@@ -65,7 +65,7 @@ func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	b.server.Restart()
 	b.awaitReconnect()
 	b.release("n", "w")
-	s.awaitWakeUp()
+	s.awaitWakeup()
 	b.eventually(func() bool {
 		_, err := s.ask()
 		return err == nil

@@ -164,7 +164,7 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 
 // T174: an account has no right to subscribe, or a server has no SUBSCRIBE. A waiter gets a released name after a second instead
 // of a millisecond, and an operator has no way to find the reason.
-func TestTrap_T174_WakeUpsThatFailAreReportedOnce(t *testing.T) {
+func TestTrap_T174_WakeupsThatFailAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{
 		"NOPERM":          userWith(strings.Replace(ACLRules, "&leasing:wake:*", "", 1)),

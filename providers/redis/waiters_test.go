@@ -60,7 +60,7 @@ func (s *waitingClaim) ask() (abstractions.Grant, error) {
 	return s.p.Acquire(s.b.t.Context(), redistest.AcquireRequest(s.name, s.id, time.Minute))
 }
 
-func (s *waitingClaim) awaitWakeUp() {
+func (s *waitingClaim) awaitWakeup() {
 	s.b.t.Helper()
 	select {
 	case <-s.wakeups:
@@ -72,7 +72,7 @@ func (s *waitingClaim) awaitWakeUp() {
 // acquireServed acquires the name after a wake-up, and waits out a reservation.
 func (s *waitingClaim) acquireServed() abstractions.Grant {
 	s.b.t.Helper()
-	s.awaitWakeUp()
+	s.awaitWakeup()
 	for {
 		g, err := s.ask()
 		var held *abstractions.HeldError
@@ -115,7 +115,7 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 		if hung == 4 {
 			next = claims[5]
 		}
-		redistest.AcquireOnWakeUps(t, next.wakeups, func() error { return second(next.ask()) })
+		redistest.AcquireOnWakeups(t, next.wakeups, func() error { return second(next.ask()) })
 		for _, s := range claims {
 			s.leave()
 		}
@@ -135,9 +135,9 @@ func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
 	require.NoError(t, claims[0].p.Close(), "without a word to Redis")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: 300 * time.Millisecond})
 	require.NoError(t, err)
-	claims[1].awaitWakeUp()
+	claims[1].awaitWakeup()
 	require.Equal(t, []string{"w1", "w2"}, b.waitList("n"))
-	redistest.AcquireOnWakeUps(t, claims[2].wakeups, func() error { return second(claims[2].ask()) })
+	redistest.AcquireOnWakeups(t, claims[2].wakeups, func() error { return second(claims[2].ask()) })
 }
 
 // On a Cluster, killed processes look like hung ones.
@@ -165,7 +165,7 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 		require.NoError(t, p.Close(), "without a word to Redis")
 	}
 	require.NoError(t, processes[0].Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID}))
-	redistest.AcquireOnWakeUps(t, wakeups[3], func() error {
+	redistest.AcquireOnWakeups(t, wakeups[3], func() error {
 		return second(processes[4].Acquire(t.Context(), redistest.AcquireRequest("n", "w3", time.Minute)))
 	})
 }
@@ -236,7 +236,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			require.False(t, r.Held, "a reservation is no grant")
-			s.awaitWakeUp()
+			s.awaitWakeup()
 			require.Equal(t, "w", b.reservedFor("n"))
 			b.eventually(func() bool { // w sends no acquire
 				barged, err := b.Try("n", "stranger", time.Minute)
@@ -350,7 +350,7 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	second.leave()
 	b.eventually(func() bool { return len(b.waitList("n")) == 3 })
 	b.release("n", "holder")
-	first.awaitWakeUp()
+	first.awaitWakeup()
 	first.leave()
 	b.eventually(func() bool { return b.reservedFor("n") == "third" })
 	g := third.acquireServed()
@@ -418,9 +418,9 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 		require.NoError(t, b.admin.Publish(t.Context(), channel, text).Err())
 	}
 	require.EqualValues(t, 1, b.admin.Publish(t.Context(), channel, "w 50 leasing:{n}").Val())
-	s.awaitWakeUp()
+	s.awaitWakeup()
 	require.NoError(t, b.admin.Publish(t.Context(), channel, "w -5 leasing:{n}").Err())
-	s.awaitWakeUp()
+	s.awaitWakeup()
 	_, err := s.ask()
 	require.ErrorIs(t, err, abstractions.ErrHeld, "a wake-up is no grant")
 	b.release("n", "holder")
@@ -442,7 +442,7 @@ func TestHandingOverCostsFewCommands(t *testing.T) {
 	before := b.recorder.sent.Load()
 	for n, s := range claims {
 		b.release("n", fmt.Sprint("w", n))
-		s.awaitWakeUp()
+		s.awaitWakeup()
 		_, err := s.ask()
 		require.NoError(t, err)
 	}

@@ -56,7 +56,7 @@ func TestWakeWakesTheHead(t *testing.T) {
 
 // T60: the wake-up of a waiter that leaves without receiving it goes to the next
 // waiter.
-func TestTrap_T60_WakeUpOfALeavingWaiterIsHandedOn(t *testing.T) {
+func TestTrap_T60_WakeupOfALeavingWaiterIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
 		ctx, leave := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestTrap_T60_WakeUpOfALeavingWaiterIsHandedOn(t *testing.T) {
 }
 
 // T93: a waiter that is stuck and receives no wake-up is passed over.
-func TestTrap_T93_WaiterThatTakesNoWakeUpIsPassedOver(t *testing.T) {
+func TestTrap_T93_WaiterThatTakesNoWakeupIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Listener
 		stuck, second, third := wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a"), wait(t.Context(), t, &w, "a")

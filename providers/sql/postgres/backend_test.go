@@ -369,7 +369,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.Empty(t, wakeups.C)
 	err = p.Release(ctx, releaseOf(claim))
 	require.NoError(t, err)
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 
 	infinite, err := p.Acquire(ctx, claimOf("i", abstractions.Infinite))
 	require.NoError(t, err)

@@ -213,7 +213,7 @@ func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	require.NoError(t, conn.QueryRow(bounded(t), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN leasing_' || $1 || '%'", b.Channel).Scan(&left))
 	require.Zero(t, left)
 	require.NoError(t, other.Release(bounded(t), releaseOf(claim)))
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 }
 
 // T154: a standby accepts no LISTEN. A check before LISTEN avoids an error in the standby's log for

@@ -25,9 +25,9 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	wakeups := join(ctx, t, p, "n", "w")
 
 	require.Equal(t, 1, terminateListeners(t, p))
-	awaitWakeUp(t, wakeups) // by the new connection
+	awaitWakeup(t, wakeups) // by the new connection
 	require.NoError(t, other.Release(ctx, releaseOf(claim)))
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 }
 
 // terminateListeners ends the connections that listen for p's tables, and returns their number.
@@ -56,7 +56,7 @@ func wasChecked(t testing.TB, application string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-func TestWakeUpsAreForTheNameAlone(t *testing.T) {
+func TestWakeupsAreForTheNameAlone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
 	p := open()
@@ -66,10 +66,10 @@ func TestWakeUpsAreForTheNameAlone(t *testing.T) {
 	require.NoError(t, err)
 	first, second := join(ctx, t, p, "a", "w"), join(ctx, t, p, "b", "v")
 	require.NoError(t, p.Release(ctx, releaseOf(b)))
-	awaitWakeUp(t, second)
+	awaitWakeup(t, second)
 	require.Empty(t, first.C)
 	require.NoError(t, p.Release(ctx, releaseOf(a)))
-	awaitWakeUp(t, first)
+	awaitWakeup(t, first)
 }
 
 func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
@@ -91,7 +91,7 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	wakeups := join(ctx, t, p, "n", "w")
 	wasChecked(t, t.Name())
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 }
 
 func TestWaitReportsThatItCannotListen(t *testing.T) {
@@ -157,7 +157,7 @@ func TestWhoPollsWaitsInTheSameQueue(t *testing.T) {
 		late, behind := context.WithCancel(ctx)
 		join(late, t, polling, "n", "late"+id)
 		require.NoError(t, []*Provider{polling, listening}[round%2].Release(ctx, releaseOf(holder)))
-		awaitWakeUp(t, wakeups)
+		awaitWakeup(t, wakeups)
 		holder, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: id, Owner: "tester", TTL: time.Minute})
 		require.NoError(t, err)
 		behind()

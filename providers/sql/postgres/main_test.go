@@ -49,7 +49,7 @@ var (
 	take           = dialecttest.Take
 	join           = dialecttest.Join
 	refused        = dialecttest.Refused
-	awaitWakeUp    = dialecttest.Hinted
+	awaitWakeup    = dialecttest.Hinted
 	listed         = dialecttest.Listed
 	fingerprints   = dialecttest.Fingerprints
 	openTest       = database.OpenTest

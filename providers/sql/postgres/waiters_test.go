@@ -103,11 +103,11 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	}
 	left("b", "a", "c", "d")
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
-	awaitWakeUp(t, wakeups["a"])
+	awaitWakeup(t, wakeups["a"])
 	execute(ctx, t, p, "UPDATE {lease} SET expires_at = clock_timestamp() + interval '50 s'")
-	awaitWakeUp(t, wakeups["c"]) // in case the first hangs
+	awaitWakeup(t, wakeups["c"]) // in case the first hangs
 	left("a", "c", "d")
-	awaitWakeUp(t, wakeups["c"])
+	awaitWakeup(t, wakeups["c"])
 	take(ctx, t, p, "n", "c")
 	leave["c"]()
 	left("d")
@@ -123,11 +123,11 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	first := join(ctx, t, p, "n", "a")
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Grace: time.Minute})
 	require.NoError(t, err)
-	awaitWakeUp(t, first)
+	awaitWakeup(t, first)
 	refused(ctx, t, p, "n", "a")
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
-	awaitWakeUp(t, first)
+	awaitWakeup(t, first)
 	var reserved bool
 	statement := inTables(p, "SELECT expires_at IS NOT NULL FROM {lease}")
 	require.NoError(t, dialect.ViaSQL{Querier: backendOf(p).db}.Query(ctx, statement, nil, func(scan dialect.Scan) error { return scan(&reserved) }))
@@ -273,7 +273,7 @@ func TestABatchObeysThePostgresQueue(t *testing.T) {
 	require.Equal(t, queueOf("another", all[1].ID), waitersOf(ctx, t, p, "y"))
 	wakeups := join(ctx, t, p, "z", "waiter")
 	b.releaseMany(bounded(t), []*fastRequest{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 	take(ctx, t, p, "z", "waiter")
 }
 

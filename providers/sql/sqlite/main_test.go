@@ -36,7 +36,7 @@ var (
 	renewalOf   = dialecttest.RenewalOf
 	releaseOf   = dialecttest.ReleaseOf
 	lostBecause = dialecttest.LostBecause
-	awaitWakeUp = dialecttest.Hinted
+	awaitWakeup = dialecttest.Hinted
 	openTest    = database.OpenTest
 )
 

@@ -147,7 +147,7 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	require.NoFileExists(t, pipe)
 	require.Equal(t, 1, queue().Len())
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 	_, err = p.Acquire(ctx, next)
 	require.NoError(t, err, "the name is reserved for it")
 	require.Empty(t, queue())
@@ -185,7 +185,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		leave[i]()
 		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
 	}
-	awaitWakeUp(t, wakeups[waiters-2])
+	awaitWakeup(t, wakeups[waiters-2])
 }
 
 // Other writes during a reservation do not change the reservation, and a waiter that misses its
@@ -243,7 +243,7 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	require.Equal(t, dialect.Polled, channel, "nobody can wake it")
 	wait(p, second)
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
-	awaitWakeUp(t, wakeups)
+	awaitWakeup(t, wakeups)
 	grant, err := polling.Acquire(ctx, first)
 	require.NoError(t, err)
 	require.NoError(t, polling.Release(ctx, releaseOf(grant)))

@@ -73,7 +73,7 @@ var realPauseChecks = []managerCheck{
 		}
 	}},
 	// In this check registrations fail, or end.
-	{"AWaiterWithoutWakeUpsPolls", func(ctx context.Context, e *suite.Env, _ *testManager) {
+	{"AWaiterWithoutWakeupsPolls", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.Waiter](e, e.P)
 		broken := func(x *exchange) error {
 			err := x.pass()

@@ -48,8 +48,8 @@ func RequireLost(t testing.TB, err error, reason abstractions.LostReason) {
 	}
 }
 
-// AwaitWakeUp waits for a wake-up.
-func AwaitWakeUp(t testing.TB, wakeups <-chan struct{}) {
+// AwaitWakeup waits for a wake-up.
+func AwaitWakeup(t testing.TB, wakeups <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-wakeups:
@@ -58,11 +58,11 @@ func AwaitWakeUp(t testing.TB, wakeups <-chan struct{}) {
 	}
 }
 
-// AcquireOnWakeUps sends an acquire after each wake-up, and at no other time.
-func AcquireOnWakeUps(t testing.TB, wakeups <-chan struct{}, ask func() error) {
+// AcquireOnWakeups sends an acquire after each wake-up, and at no other time.
+func AcquireOnWakeups(t testing.TB, wakeups <-chan struct{}, ask func() error) {
 	t.Helper()
 	for {
-		AwaitWakeUp(t, wakeups)
+		AwaitWakeup(t, wakeups)
 		err := ask()
 		if err == nil {
 			return

@@ -115,7 +115,7 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 	require.EqualValues(t, 5, queued(0))
 	for i, p := range waiters {
 		require.NoError(t, holder.ReleaseGrant(g))
-		redistest.AwaitWakeUp(t, wakeups[i])
+		redistest.AwaitWakeup(t, wakeups[i])
 		for server := 1; server < 5; server++ {
 			require.Zero(t, queued(server))
 		}

@@ -44,12 +44,12 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	g := holder.Take("a", "x", time.Minute)
 	one, two := first.register("a", "y"), second.register("a", "z")
 	require.NoError(t, holder.ReleaseGrant(g))
-	redistest.AwaitWakeUp(t, one)
+	redistest.AwaitWakeup(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
 	g = first.Obtain("a", "y", time.Minute)
 	require.NoError(t, first.ReleaseGrant(g))
-	redistest.AwaitWakeUp(t, two)
+	redistest.AwaitWakeup(t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
@@ -71,10 +71,10 @@ func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one,
 		<-one
 	}
 	require.NoError(r.t, holder.ReleaseGrant(g))
-	redistest.AwaitWakeUp(r.t, one)
+	redistest.AwaitWakeup(r.t, one)
 	g = first.Obtain("a", "y", time.Minute)
 	require.NoError(r.t, first.ReleaseGrant(g))
-	redistest.AwaitWakeUp(r.t, two)
+	redistest.AwaitWakeup(r.t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
@@ -131,12 +131,12 @@ func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
 	require.Zero(t, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.EqualValues(t, 2, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.NoError(t, holder.ReleaseGrant(g))
-	redistest.AwaitWakeUp(t, one)
+	redistest.AwaitWakeup(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
 	g = first.Obtain("a", "y", time.Minute)
 	require.NoError(t, first.ReleaseGrant(g))
-	redistest.AwaitWakeUp(t, two)
+	redistest.AwaitWakeup(t, two)
 	second.Obtain("a", "z", time.Minute)
 }
 
@@ -150,7 +150,7 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 	wakeups := waiter.register("a", "y")
 	require.Empty(t, r.holder(0, "a"))
 	require.NoError(t, holder.ReleaseGrant(g))
-	redistest.AwaitWakeUp(t, wakeups)
+	redistest.AwaitWakeup(t, wakeups)
 	waiter.Obtain("a", "y", time.Minute)
 }
 
@@ -172,12 +172,12 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	})
 	if _, err = waiter.Try("a", "y", time.Minute); err != nil {
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		redistest.AwaitWakeUp(t, w.C)
+		redistest.AwaitWakeup(t, w.C)
 	}
 }
 
 // The release arrives while another claim, which gets no majority, has the node with the queue.
-func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
+func TestTrap_T32_RedlockWakeupThatIsMissedComesLater(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()
 	g := r.take(holder, "a", "x", time.Minute)
@@ -195,7 +195,7 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	holder.settle()
 	require.EqualValues(t, 1, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val(), "woken now it would ask in vain")
 	close(gate)
-	redistest.AwaitWakeUp(t, wakeups)
+	redistest.AwaitWakeup(t, wakeups)
 	waiter.Obtain("a", "y", time.Minute)
 }
 
@@ -283,7 +283,7 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 		return send()
 	})
 	if _, err := waiter.Try("a", "y", time.Minute); err != nil {
-		redistest.AcquireOnWakeUps(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+		redistest.AcquireOnWakeups(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	}
 }
 
@@ -305,7 +305,7 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 		defer close(done)
 		_ = holder.ReleaseGrant(g) // the release may take longer than its time limit
 	}()
-	redistest.AcquireOnWakeUps(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	redistest.AcquireOnWakeups(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	open()
 	<-done
 }
@@ -327,5 +327,5 @@ func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 		return send()
 	})
 	redistest.RequireUncertain(t, holder.ReleaseGrant(g))
-	redistest.AcquireOnWakeUps(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	redistest.AcquireOnWakeups(t, wakeups, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 }
