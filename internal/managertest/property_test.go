@@ -21,6 +21,7 @@ type step struct {
 	What    string
 	Manual  bool // no auto-renewal
 	Manager int
+	Name    string
 	For     time.Duration
 	Times   int
 	Op      leasingtest.Op
@@ -30,9 +31,10 @@ var ttls = []time.Duration{300 * time.Millisecond, 2 * time.Second, 30 * time.Se
 
 func drawStep(t *rapid.T) step {
 	return step{
-		What:    rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "try", "release", "renew", "fail", "lose reply", "hang", "delay", "delay reply", "suspend", "break", "close", "wait"}).Draw(t, "what"),
+		What:    rapid.SampledFrom([]string{"acquire", "acquire", "acquire all", "try", "release", "renew", "fail", "lose reply", "hang", "delay", "delay reply", "suspend", "break", "close", "wait"}).Draw(t, "what"),
 		Manual:  rapid.Bool().Draw(t, "manual"),
 		Manager: rapid.IntRange(0, managers-1).Draw(t, "manager"),
+		Name:    rapid.SampledFrom(names).Draw(t, "name"),
 		For:     time.Duration(rapid.Int64Range(0, int64(3*time.Minute)).Draw(t, "for")),
 		Times:   rapid.SampledFrom([]int{1, 2, 3, 100}).Draw(t, "times"),
 		Op:      rapid.SampledFrom([]leasingtest.Op{leasingtest.Renew, leasingtest.Acquire, leasingtest.Release}).Draw(t, "op"),
@@ -41,8 +43,11 @@ func drawStep(t *rapid.T) step {
 
 const managers = 3
 
+// names are acquired one at a time or together. Leases that were acquired together are renewed in batches.
+var names = []string{"one", "two", "three"}
+
 // world is the subject of a random history: machines with a manager each,
-// one backend, one name.
+// one backend, a few names.
 type world struct {
 	ttl      time.Duration
 	backend  *leasingtest.Provider
@@ -52,7 +57,7 @@ type world struct {
 
 	mu     sync.Mutex
 	leases []*leasing.Lease
-	token  int64
+	tokens map[string]int64
 	broken map[string]bool // immediately: exempt from exclusion, see the package documentation
 	wrong  []string
 	calls  sync.WaitGroup
@@ -75,7 +80,7 @@ func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() e
 	leases := slices.DeleteFunc(slices.Clone(w.leases), func(l *leasing.Lease) bool { return w.broken[l.ID()] })
 	w.mu.Unlock()
 	for _, l := range leases {
-		if l.ID() != call.ID && l.Remaining() > 0 {
+		if l.Name() == call.Name && l.ID() != call.ID && l.Remaining() > 0 {
 			w.violation("granted to %s while token %d is trusted for another %v", call.ID, l.Token(), l.Remaining())
 		}
 	}
@@ -89,15 +94,17 @@ func (w *world) do(s step) {
 	case "acquire", "try":
 		w.calls.Go(func() {
 			defer cancel()
-			m := m.With(leasing.AcquireOptions{TTL: w.ttl, NoAutoRenew: s.Manual})
-			ask := m.Acquire
-			if s.What == "try" {
-				ask = m.TryAcquire
+			w.acquire(ctx, s, s.Name)
+		})
+		return
+	case "acquire all":
+		w.calls.Go(func() {
+			defer cancel()
+			var all sync.WaitGroup
+			for _, name := range names {
+				all.Go(func() { w.acquire(ctx, s, name) })
 			}
-			l, err := ask(ctx, name)
-			if err == nil {
-				w.hold(l)
-			}
+			all.Wait()
 		})
 		return
 	case "release", "renew":
@@ -132,7 +139,7 @@ func (w *world) do(s step) {
 				w.broken[l.ID()] = true
 				w.mu.Unlock()
 			}
-			_, _ = m.Break(ctx, name, leasing.BreakOptions{IfToken: l.Token(), Immediate: immediate})
+			_, _ = m.Break(ctx, l.Name(), leasing.BreakOptions{IfToken: l.Token(), Immediate: immediate})
 		}
 	case "close":
 		w.calls.Go(func() { defer cancel(); _ = m.Close(ctx) })
@@ -143,14 +150,23 @@ func (w *world) do(s step) {
 	cancel()
 }
 
-func (w *world) hold(l *leasing.Lease) {
+func (w *world) acquire(ctx context.Context, s step, name string) {
+	m := w.managers[s.Manager].With(leasing.AcquireOptions{TTL: w.ttl, NoAutoRenew: s.Manual})
+	acquire := m.Acquire
+	if s.What == "try" {
+		acquire = m.TryAcquire
+	}
+	l, err := acquire(ctx, name)
+	if err != nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leases = append(w.leases, l)
-	if l.Token() <= w.token {
-		w.wrong = append(w.wrong, fmt.Sprintf("token %d after %d", l.Token(), w.token))
+	if l.Token() <= w.tokens[name] {
+		w.wrong = append(w.wrong, fmt.Sprintf("token %d of %s after %d", l.Token(), name, w.tokens[name]))
 	}
-	w.token = l.Token()
+	w.tokens[name] = l.Token()
 }
 
 func (w *world) any(n int) *leasing.Lease {
@@ -191,9 +207,11 @@ func (w *world) end() {
 	for i, j := range w.journals {
 		w.checkEvents(i, j.all())
 	}
-	record, err := w.backend.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
-	if left, _ := record.Remaining(); err != nil || left > w.ttl {
-		w.violation("still held for %v: %+v, %v", left, record, err)
+	for _, name := range names {
+		record, err := w.backend.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
+		if left, _ := record.Remaining(); err != nil || left > w.ttl {
+			w.violation("%s is still held for %v: %+v, %v", name, left, record, err)
+		}
 	}
 	time.Sleep(time.Hour) // for requests that ignored their context
 }
@@ -226,7 +244,7 @@ func (w *world) checkEvents(manager int, events []leasing.Event) {
 // time, rising tokens, one end and one report of it for each lease, nothing left behind.
 func TestPromisesHoldInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{ttl: rapid.SampledFrom(ttls).Draw(rt, "ttl"), broken: map[string]bool{}}
+		w := &world{ttl: rapid.SampledFrom(ttls).Draw(rt, "ttl"), tokens: map[string]int64{}, broken: map[string]bool{}}
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 40).Draw(rt, "steps")
 		pauses := rapid.SliceOfN(rapid.Int64Range(0, int64(w.ttl)), len(steps), len(steps)).Draw(rt, "pauses")
 		synctest.Test(t, func(t *testing.T) {
