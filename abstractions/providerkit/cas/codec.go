@@ -20,7 +20,7 @@ type format struct {
 	steps []func(fields map[string]json.RawMessage) error
 }
 
-// currentFormat is the format of release 0.1.0. The rules for the next one are in docs/design.md.
+// currentFormat is the format of release 0.1.0. The rules for the next format are in docs/design.md.
 var currentFormat = &format{version: 1}
 
 // stored is the JSON of a record. Times are in microseconds, by the store's clock
@@ -42,8 +42,8 @@ type deadline struct {
 	Write string `json:"write,omitempty"`
 	// Lasts is the time from that write to the end; 0 for an infinite lease.
 	Lasts int64 `json:"lasts_us,omitempty"`
-	// Ends, unless 0, is the end by the service's clock, if the record was written
-	// again since for another reason.
+	// Ends, unless 0, is the end by the service's clock. It is set if the record has been
+	// written again since, for another reason.
 	Ends int64               `json:"ends_us,omitempty"`
 	Host *hostclock.Deadline `json:"host,omitempty"`
 }

@@ -19,8 +19,8 @@ const (
 )
 
 // Expiry decides when a lease is over in a store that expires nothing itself. It
-// has two ways, and the first that finds the lease over decides. Neither way uses a
-// client's wall clock.
+// has two methods, and the first to find the lease over decides. Neither method
+// uses a client's wall clock.
 //
 // By the service's times: the time of the holder's last write, and the time of the
 // reply to a read. The times are truncated to the service's resolution, and may come
@@ -113,7 +113,7 @@ func (e *Expiry) isWatched(name string) bool {
 	return known
 }
 
-// forget ends the watch over a name whose holder left.
+// forget ends the watch over a name whose holder has left.
 func (e *Expiry) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

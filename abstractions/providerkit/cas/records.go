@@ -27,7 +27,8 @@ import (
 //
 // A renewal or release with the state of the latest grant skips the read. If its
 // write succeeds no other client has written since, so the claim had no successor.
-// A renewal does read if the lease has run out by this process's monotonic clock.
+// A renewal does read first if the lease has run out by this process's monotonic
+// clock.
 type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
@@ -206,8 +207,8 @@ const (
 	maxConflictPause  = 250 * time.Millisecond
 )
 
-// pauseAfter waits after a number of conflicts in a row: a doubling, jittered time. It returns the error of a context that has
-// ended.
+// pauseAfter waits after a number of consecutive conflicts. The time is jittered, and doubles with each conflict. If ctx ends,
+// pauseAfter returns its error.
 func pauseAfter(ctx context.Context, conflicts int) error {
 	if conflicts <= unpausedConflicts {
 		return nil
@@ -289,7 +290,7 @@ func (s *Records) change(
 // minOutlasting is a lower bound for outlasts, since tests have very short retentions.
 const minOutlasting = 10 * time.Second
 
-// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, because
+// outlasts reports whether enough time has passed since a read for a name to have been used and forgotten, because
 // the process was stopped or its host suspended. The floor that was read may then be too low.
 func (s *Records) outlasts(read hostclock.Time) bool {
 	now := hostclock.Now()
@@ -304,7 +305,7 @@ func (s *Records) outlasts(read hostclock.Time) bool {
 // Another call may have forgotten the record in between.
 const maxCreations = 3
 
-// errUnreadable ends a loop that would not end by itself: some stores hide an item that
+// errUnreadable ends a loop that would otherwise never end: some stores hide an item that
 // has expired but is not deleted yet.
 var errUnreadable = fmt.Errorf("%w: the record can neither be created nor read", abstractions.ErrUnavailable)
 
@@ -437,7 +438,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	return found, nil
 }
 
-// settle completes a snapshot by the host's clock.
+// settle completes a snapshot with the host's clock.
 func (s *Records) settle(found *snapshot) {
 	found.host = hostclock.Now()
 	r := &found.record

@@ -35,8 +35,8 @@ type Store interface {
 type ListQuery struct {
 	Prefix string        // of the names of leases
 	Idle   time.Duration // only items whose last Put is at least that long ago
-	After  string        // the place where the previous page ended; also a key, unless Records.ManualSweep is set
-	Limit  int           // of the items in a page
+	After  string        // the place where the previous page ended; it may also be a key, unless Records.ManualSweep is set
+	Limit  int           // the maximum number of items in a page
 }
 
 // Item is a key of a Store with its data.

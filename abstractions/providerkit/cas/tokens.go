@@ -26,7 +26,7 @@ type tokenClock struct {
 }
 
 // Floor returns the Floor of a record that was read when the service's clock showed date,
-// and this host's clock showed local. No two calls within a second return the same token.
+// and this host's clock showed local. No two calls within a second return the same Floor.
 func (c *tokenClock) Floor(date, local time.Time) int64 {
 	ahead := min(max(0, local.Sub(date)), time.Second)
 	at := date.Add(ahead * 9 / 10).UnixMicro() // the last tenth is for hosts that are far ahead
