@@ -50,7 +50,7 @@ func numbers(n int) []*number {
 	return ops
 }
 
-// server is a fake for the server of the calls. Time is virtual.
+// server is a fake server. Time is virtual.
 type server struct {
 	*Batcher[*number]
 	t *testing.T
@@ -58,7 +58,7 @@ type server struct {
 	answer func(ctx context.Context, call int) error
 
 	mu    sync.Mutex
-	calls [][]int // the numbers in each
+	calls [][]int // the numbers in each call
 	last  bool    // the last call was marked as direct
 }
 
@@ -145,7 +145,7 @@ func (s *server) through(gates []chan struct{}) func(ctx context.Context, call i
 	}
 }
 
-// requireIdle checks that nothing is left over.
+// requireIdle checks that no call and no request is left.
 func (s *server) requireIdle() {
 	s.t.Helper()
 	s.mu.Lock()
