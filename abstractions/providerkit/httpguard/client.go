@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Doer sends requests. *http.Client is one, and so are the Transporter of azcore and the
-// HTTPClient of AWS's SDK.
+// Doer sends requests. *http.Client is a Doer, and so are the Transporter of azcore and
+// the HTTPClient of AWS's SDK.
 type Doer interface {
 	Do(req *http.Request) (*http.Response, error)
 }
@@ -135,7 +135,8 @@ func (c *Client) readBody(response *http.Response) ([]byte, error) {
 
 var errRequestChanged = errors.New("the application's HTTP client has followed a redirect or changed the request")
 
-// requestChanged reports whether an answer is to another request than the one that was sent.
+// requestChanged reports whether an answer belongs to a different request than the one that was
+// sent.
 func requestChanged(sent, answered *http.Request) bool {
 	if answered.Response != nil || method(answered) != method(sent) { // Response is set after a redirect
 		return true

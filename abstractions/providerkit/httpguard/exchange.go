@@ -106,8 +106,8 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// contextError replaces an error that reports the end of a context: by the end of ctx, or,
-// if ctx has not ended, by an error that leaves the outcome unknown.
+// contextError replaces an error that reports the end of a context with ctx.Err() or, if
+// ctx has not ended, with an error that leaves the outcome unknown.
 func contextError(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err

@@ -30,7 +30,7 @@ func (e *RedirectError) Error() string {
 }
 
 // ForeignError is the error of an answer without the service's mark. The outcome of the request
-// is unknown: a proxy or gateway before the service may have answered in its place.
+// is unknown: a proxy or gateway in front of the service may have answered in its place.
 type ForeignError struct {
 	Service string // such as "Consul"
 	Status  int
