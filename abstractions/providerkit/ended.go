@@ -69,8 +69,8 @@ func (e Ended) add(id string, broken bool, now time.Time) Ended {
 	return append(e[drop:], EndedID{ID: id, Broken: broken, At: at})
 }
 
-// brokenMark follows the ID of a claim that was broken, and timeMark stands before
-// the time. IDs have only letters, digits and hyphens.
+// brokenMark follows the ID of a claim that was broken, and timeMark precedes the time.
+// IDs have only letters, digits and hyphens.
 const (
 	brokenMark = "!"
 	timeMark   = "@"

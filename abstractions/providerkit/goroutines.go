@@ -17,13 +17,13 @@ type PanicError = panics.Error
 func Guard(do func() error) error { return panics.Guard(do) }
 
 // Go runs do in a goroutine, and then calls ended with the error that do returned. A panic of do, or an end
-// of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines in
-// this way alone, since a panic in any other goroutine ends the process. ended must not panic.
+// of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines
+// only in this way, since a panic in any other goroutine ends the process. ended must not panic.
 //
 // Go can't guard goroutines that client libraries start. If the application's code panics in one of them, the
-// process ends. Such code is the DialContext of its own http.Transport, the dialer of its own etcd client,
-// and BeforeConnect, AfterConnect, the dialer and the tracer of its own pgxpool.Pool during a connect; also
-// its own type of context.Context, whose methods package context calls.
+// process ends. Examples are the DialContext of the application's http.Transport, the dialer of its etcd
+// client, and BeforeConnect, AfterConnect, the dialer and the tracer of its pgxpool.Pool during a connect;
+// also the application's own implementation of context.Context, whose methods package context calls.
 func Go(do func() error, ended func(error)) { panics.Go(do, ended) }
 
 // AfterFunc is context.AfterFunc for code that may panic. A panic is dropped: there is no caller.
@@ -46,7 +46,7 @@ func guardFunc(do func()) func() {
 // Group starts goroutines that Wait waits for. The zero Group is ready. It is used like a sync.WaitGroup.
 type Group struct{ all sync.WaitGroup }
 
-// Go is the function Go. ended may be nil.
+// Go is like the function Go, but ended may be nil.
 func (g *Group) Go(do func() error, ended func(error)) {
 	g.all.Add(1)
 	Go(do, func(err error) {

@@ -39,7 +39,8 @@ type Exchange struct {
 // Handler handles a call in place of the provider. A nil reply is the zero value. Handlers may be called concurrently.
 type Handler func(ctx context.Context, x *Exchange) (reply any, err error)
 
-// Intercepted is a provider whose calls pass a handler: see Intercept. Capabilities and Close are the provider's own.
+// Intercepted is a provider whose calls pass through a handler: see Intercept. Capabilities and Close are the
+// provider's own.
 type Intercepted struct {
 	inner  abstractions.Provider
 	passes func(Method) bool
@@ -53,8 +54,8 @@ type Intercepted struct {
 	historian abstractions.HistoryReader
 }
 
-// Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass the handler. A
-// call of an ability that p lacks returns abstractions.ErrUnsupported.
+// Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass through the
+// handler. A call of an ability that p lacks returns abstractions.ErrUnsupported.
 func Intercept(p abstractions.Provider, handle Handler) *Intercepted {
 	return InterceptUnless(p, func(Method) bool { return false }, handle)
 }

@@ -22,7 +22,7 @@ func abilityOf[T any](t *testing.T, p abstractions.Provider) T {
 	return ability
 }
 
-// passOn passes a call on.
+// passOn sends each call unchanged.
 func passOn(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 
 func TestEachCallIsIntercepted(t *testing.T) {

@@ -30,7 +30,7 @@ type loop struct {
 // after settled is closed.
 type state struct {
 	settled chan struct{}
-	err     error // nil if it listens
+	err     error // nil if the loop listens
 }
 
 func (s *state) isSettled() bool {
@@ -99,7 +99,7 @@ func (l *loop) receive(conn Connection) error {
 	}
 }
 
-// ping detects a connection whose other end is gone without a notice.
+// ping detects a connection whose other end has gone without notice.
 func (l *loop) ping(conn Connection) error {
 	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
 	defer cancel()
