@@ -84,8 +84,8 @@ var capabilityChecks = []suite.Check{
 		}
 	}},
 	// The check looks for abilities in the same way as the core. An ability
-	// that As returns is usable, and the result does not change. (The checks of
-	// each ability test that the ability works.)
+	// that As returns must not be nil, and the results of As must not change.
+	// (The checks of each ability test that the ability works.)
 	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{

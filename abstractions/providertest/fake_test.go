@@ -14,8 +14,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// fake is a client of the reference provider, each method of which a flaw may
-// replace.
+// fake is a client of the reference provider. A flaw may replace any of its methods.
 type fake struct {
 	server *memlease.Provider
 	ahead  *atomic.Int64 // the time by which the server's clock is ahead

@@ -40,13 +40,13 @@ const (
 type exchange struct {
 	ctx   context.Context
 	n     int // the number of the call among those of its verb since the last call of traffic.setFault, from 1
-	req   any // the changed value is sent
-	reply any // the changed value is returned
+	req   any // what send sends; a fault may change it
+	reply any // what the manager gets; a fault may change it
 	send  func(ctx context.Context, req any) (reply any, err error)
 	sent  error // of the latest send
 }
 
-// pass passes the call on.
+// pass sends the call unchanged, unless the fault has changed req.
 func (x *exchange) pass() error {
 	x.reply, x.sent = x.send(x.ctx, x.req)
 	return x.sent
@@ -72,7 +72,7 @@ func slowReply(by time.Duration) fault {
 	}
 }
 
-// slowRequest has requests arrive late, also after their context has ended.
+// slowRequest makes requests arrive late, even after their context has ended.
 func slowRequest(by time.Duration) fault {
 	return func(x *exchange) error {
 		time.Sleep(by)
@@ -158,7 +158,7 @@ func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) (reply an
 	return exchanged.reply, err
 }
 
-// faultyProvider is a provider whose calls can have faults. It has the provider's abilities, without Pinger: then a
+// faultyProvider is a provider whose calls can have faults. It has the provider's abilities except Pinger, so a
 // manager's Health inspects a name.
 type faultyProvider struct {
 	*providerkit.Intercepted
@@ -272,19 +272,19 @@ func (m *testManager) try(ctx context.Context, name string) error {
 // goroutines returns the number of goroutines in this check's bubble, by their traces.
 func goroutines(e *suite.Env) int {
 	traces := make([]byte, 16<<20)
-	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
+	all := string(traces[:runtime.Stack(traces, true)]) // begins with the trace of the calling goroutine
 	first, _, _ := strings.Cut(all, "]:")
 	_, bubble, found := strings.Cut(first, "synctest bubble")
 	e.True(found, first)
 	return strings.Count(all, "synctest bubble"+bubble+"]:")
 }
 
-// window bounds how long a lease of a TTL may be trusted: the default margin is a
-// hundredth of the TTL, and a little more.
+// window bounds how long a lease with the given TTL may be trusted: the default margin is
+// a hundredth of the TTL, and a little more.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
-// isLostBy waits for the loss of a lease. The loss must come when the trust that began
-// at from is over, and hardly sooner.
+// isLostBy waits for the loss of a lease. The loss must come before the trust that began
+// at from is over, but not much earlier.
 func (m *testManager) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)

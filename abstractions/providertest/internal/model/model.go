@@ -43,7 +43,7 @@ const (
 	modelClaims = 4
 )
 
-// model is the state of one name by the rules.
+// model is the state of one name according to the rules.
 type model struct {
 	e      *suite.Env
 	random *rand.Rand
@@ -220,7 +220,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.record.Token = grant.Token
 	m.granted(c, grant)
 	m.prolong(sent, returned, ttl, !repeated)
-	if !repeated { // the provider chose another token than the rules
+	if !repeated { // the provider chose a different token than the rules
 		m.history[len(m.history)-1].Token = grant.Token
 		m.acquired = time.Time{}
 	}
