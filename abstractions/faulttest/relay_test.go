@@ -43,8 +43,7 @@ func dialled(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// replied sends a byte and returns the answer of the server at the end of a
-// connection.
+// replied sends a byte over a connection and returns the server's answer.
 func replied(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	_, err := conn.Write([]byte{'?'})
