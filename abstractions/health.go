@@ -24,7 +24,7 @@ type Health struct {
 	Error    string        `json:"error,omitempty"` // why the ping failed
 	Closed   bool          `json:"closed"`
 	// Held counts the held leases, Failing the held leases whose last renewal failed,
-	// and Waiting the Acquires that wait.
+	// and Waiting the Acquire calls that wait.
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`

@@ -68,20 +68,20 @@ type AcquireOptions struct {
 	// and is lost with LostRenewalLimit. MaxRenewals must be 0 for an infinite lease.
 	MaxRenewals int
 	// WaitLimit, unless 0, bounds the wait of Acquire. Acquire always sends at
-	// least one request, and its last request may take one second longer.
-	// TryAcquire sends one request with any WaitLimit.
+	// least one request, and its last request may end up to one second after
+	// the limit. TryAcquire sends one request, whatever the WaitLimit.
 	WaitLimit time.Duration
 	// AtLeast, unless 0, is the time for which the name stays taken, counted from
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
 	// the rest of AtLeast as its TTL, once a renewal under way has returned. If the process ends early
-	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break and a
-	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
+	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break or a
+	// HandOver cancels AtLeast. The providers of this library shorten a lease by a renewal (the
 	// conformance suite checks that); where a provider can't, the name stays taken for the TTL of the
 	// acquire. A copy of a renewal that the network delivers after the Release makes an infinite lease
 	// infinite again: with AtLeast a finite TTL is better. AtLeast is at most Capabilities.MaxTTL.
 	AtLeast time.Duration
-	// Metadata is stored with the lease, and shown by Inspect, List and errors of waiters:
-	// at most MaxMetadataBytes.
+	// Metadata is stored with the lease, and shown by Inspect, List and the errors of
+	// waiters. It has at most MaxMetadataBytes.
 	Metadata map[string]string
 	// Observer is called with the events of this lease.
 	Observer Observer
@@ -130,10 +130,10 @@ type BreakOptions struct {
 	IfToken       int64
 	Immediate     bool
 	// Grace is the time for which an infinite lease that is broken without Immediate
-	// still runs. It must be longer than its holder's RenewCadence, after which
-	// the holder learns of the break; otherwise two holders may trust the name.
-	// It does not matter for other leases, and must be 0 with Immediate.
-	// Default: twice the manager's TTL, at least a minute, but at most Capabilities.MaxTTL.
+	// still runs. It must be longer than the holder's RenewCadence, within which the holder
+	// learns of the break; otherwise two holders may trust the name. It does not matter for
+	// other leases, and must be 0 with Immediate. Default: twice the manager's TTL, at
+	// least a minute, but at most Capabilities.MaxTTL.
 	Grace time.Duration
 }
 
@@ -151,8 +151,7 @@ type HistoryOptions struct {
 // Handover identifies a lease for Manager.Adopt. Lease.HandOver returns a Handover. A
 // process that wants to keep its lease through a crash stores a Handover beforehand,
 // made of the lease's Name, ID and Token. A process that has a Handover can renew and
-// release the lease, so keep it secret. JSON includes the ID, but printing omits the
-// ID.
+// release the lease, so keep it secret. JSON includes the ID, but printing omits it.
 type Handover struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`

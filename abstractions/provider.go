@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Infinite is the TTL of a lease that never expires by itself. It ends by Release
-// or Break only, so a holder that crashes blocks the name until an operator breaks
-// the claim. [Capabilities.Infinite] says whether a backend supports such leases.
+// Infinite is the TTL of a lease that never expires by itself. Such a lease ends
+// only by Release or Break, so a holder that crashes blocks the name until an
+// operator breaks the claim. [Capabilities.Infinite] says whether a backend
+// supports such leases.
 const Infinite = time.Duration(math.MaxInt64)
 
 // Provider connects package leasing to a backend. Each method makes one
@@ -26,8 +27,8 @@ const Infinite = time.Duration(math.MaxInt64)
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. The nine errors mean that nothing was applied. An error
 //     may override this: see [NotApplied].
-//   - A claim's ID is a key. A method returns it to its holder alone, in a Grant. Records,
-//     waiters, history and the texts of errors have a [Fingerprint] in its place.
+//   - A claim's ID is a key. A method returns it only to the claim's holder, in a Grant.
+//     Records, waiters, history and the texts of errors have a [Fingerprint] in its place.
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
 	// Acquire makes one attempt to acquire req.Name for req.ID.
@@ -51,10 +52,10 @@ type Provider interface {
 	// Renew extends a claim by req.TTL from now and keeps its token.
 	//
 	// It reports a *LostError only when it is certain that the claim has ended.
-	// A claim that has expired is lost, or revived only if provably no other claim
-	// has owned the name in between; one that was released, broken or taken
-	// over is lost. While a broken lease runs out, the error carries the Actor
-	// and Reason of the BreakRequest.
+	// A claim that has expired is lost; Renew may revive it only if provably no
+	// other claim has owned the name in between. A claim that was released, broken
+	// or taken over is lost. While a broken lease runs out, the error carries the
+	// Actor and Reason of the BreakRequest.
 	Renew(ctx context.Context, req RenewRequest) (Grant, error)
 
 	// Release frees the name if the claim req.ID holds it, and refuses that
@@ -251,7 +252,7 @@ type Capabilities struct {
 	// a process need not pause to let waiters of other processes in.
 	Queues bool
 	// HeedsContext says that every call returns soon after its context ends,
-	// in spite of a hung backend or client library. The manager then makes
+	// even if the backend or its client library hangs. The manager then makes
 	// calls on its callers' goroutines. Otherwise it uses separate goroutines,
 	// which it can abandon when a call hangs and which cost a microsecond or two
 	// per call.
@@ -259,6 +260,6 @@ type Capabilities struct {
 	// ReadsMayLag says that Inspect and List may show an older state than the latest
 	// acknowledged write.
 	ReadsMayLag bool
-	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
+	// MaxNameBytes bounds the length of a name; 0 means the constant MaxNameBytes (512).
 	MaxNameBytes int
 }
