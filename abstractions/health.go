@@ -33,8 +33,8 @@ type Health struct {
 	// FailingSince is the time of the first failed request for a lease, if no request has been
 	// answered since and one has failed within the last minute. Otherwise it is zero.
 	FailingSince time.Time `json:"failing_since,omitzero"`
-	// Lost counts the leases lost since the manager was made; LastLost is the
-	// time of the last loss, except for leases whose MaxRenewals were used up.
+	// Lost counts the leases lost since the manager was made; LastLost is the time of the
+	// last loss, not counting leases whose MaxRenewals were used up.
 	Lost     int64     `json:"lost"`
 	LastLost time.Time `json:"last_lost,omitzero"`
 	// ObserverPanics counts the panics of observers; StuckObservers counts the

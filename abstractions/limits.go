@@ -26,7 +26,7 @@ const (
 
 // ValidateName checks that name is valid for a lease: UTF-8, 1 to MaxNameBytes
 // bytes, no control characters. Names of the form component/purpose[/key] are
-// advised: metrics carry the component, and dashboards rely on this form.
+// advised: metrics show only the component, and dashboards rely on this form.
 func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }
@@ -117,8 +117,8 @@ func validateClaim(name, id string, c Capabilities) error {
 	return nil
 }
 
-// idByte lists the bytes of IDs. A table avoids branches, which are hard to predict for
-// the random digits of an ID.
+// idByte lists the bytes that an ID may contain. A table avoids branches, which are hard
+// to predict for the random digits of an ID.
 var idByte = func() (table [256]bool) {
 	for _, ch := range "0123456789-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
 		table[ch] = true

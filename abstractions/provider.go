@@ -66,7 +66,7 @@ type Provider interface {
 
 	// Break ends the current claim without knowing its ID, on behalf of an
 	// operator. It keeps the name's fencing token. See BreakRequest for the
-	// two ways of ending.
+	// two ways to end a claim.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
 	// Inspect returns the current record of a name and changes nothing. The
@@ -163,7 +163,7 @@ type Grant struct {
 type Record struct {
 	Name string
 	Held bool
-	// Fingerprint is that of the claim's ID, never the ID: see Fingerprint.
+	// Fingerprint identifies the claim. A record never has the ID itself.
 	Fingerprint Fingerprint
 	Owner       string
 	Token       int64 // the latest token, also after the lease has ended; 0 if never seen

@@ -34,7 +34,7 @@ const (
 	switchTTL     = 15 * time.Second // its trust outlasts the faults
 	switchCadence = time.Second      // of renewals, some of which fall into the fault
 	switchLeases  = 8                // held during the fault
-	switchBound   = 10 * time.Second // of a request, by leasing.Options
+	switchBound   = 10 * time.Second // of a request: the default of leasing.Options
 	switchBurst   = 4                // attempts at a time, so that there are several connections
 )
 

@@ -88,7 +88,8 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	return prefixError(ended, err)
 }
 
-// wrap adds the failed call to an error, and the fingerprint of the claim's ID; id is "" for no claim.
+// wrap adds the failed call and the fingerprint of the claim to an error; id is "" if there is no
+// claim.
 func (p *Provider) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// The bounds of the memory of ended IDs. A late copy of an acquire may arrive
-// after its claim was released; the name must then refuse that copy. A name that changes
-// hands about once a second or less refuses every ended ID for EndedFor. A busier
-// name refuses the last EndedMost, whatever their age, so that a record stays
-// below 4 KB. The last EndedLeast are refused for as long as the record is kept.
+// These constants bound the list of ended IDs that a record keeps. A late copy of an
+// acquire may arrive after its claim was released; the name must then refuse that copy.
+// A name that changes hands at most about once a second refuses every ended ID for
+// EndedFor. A busier name refuses the last EndedMost, whatever their age, so that a
+// record stays below 4 KB. The last EndedLeast are refused for as long as the record is
+// kept.
 const (
 	EndedLeast = 8
 	EndedMost  = 64

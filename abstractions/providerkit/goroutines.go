@@ -13,12 +13,13 @@ import (
 // of its call unknown. Package leasing logs its stack.
 type PanicError = panics.Error
 
-// Guard runs do, and returns its error. A panic of do becomes a *PanicError.
+// Guard runs the function do, and returns its error. A panic of do becomes a *PanicError.
 func Guard(do func() error) error { return panics.Guard(do) }
 
-// Go runs do in a goroutine, and then calls ended with the error that do returned. A panic of do, or an end
-// of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start goroutines
-// only in this way, since a panic in any other goroutine ends the process. ended must not panic.
+// Go runs the function do in a goroutine, and then calls the function ended with the error of do. A panic
+// of do, or an end of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers
+// start goroutines only in this way, since a panic in any other goroutine ends the process. ended must not
+// panic.
 //
 // Go can't guard goroutines that client libraries start. If the application's code panics in one of them, the
 // process ends. Examples are the DialContext of the application's http.Transport, the dialer of its etcd
@@ -26,12 +27,14 @@ func Guard(do func() error) error { return panics.Guard(do) }
 // also the application's own implementation of context.Context, whose methods package context calls.
 func Go(do func() error, ended func(error)) { panics.Go(do, ended) }
 
-// AfterFunc is context.AfterFunc for code that may panic. A panic is dropped: there is no caller.
+// AfterFunc is context.AfterFunc for code that may panic. A panic is dropped, since there is no caller to
+// report it to.
 func AfterFunc(ctx context.Context, do func()) (stop func() bool) {
 	return context.AfterFunc(ctx, guardFunc(do))
 }
 
-// AfterTime is time.AfterFunc for code that may panic. A panic is dropped: there is no caller.
+// AfterTime is time.AfterFunc for code that may panic. A panic is dropped, since there is no caller to report
+// it to.
 func AfterTime(d time.Duration, do func()) *time.Timer { return time.AfterFunc(d, guardFunc(do)) }
 
 func guardFunc(do func()) func() {

@@ -73,7 +73,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the request of a call without a request, and the reply of a call without a reply.
+// nothing is the type of a request or a reply for a call that has none.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.

@@ -171,7 +171,7 @@ func invalid(what string, value any, want string) error {
 // BadOption returns the error of an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
-// keys returns the names of the fields in JSON, or of those that a URL may set.
+// keys returns the JSON names of the fields: of all fields, or only of those that a URL may set.
 func keys(fields []field, secrets bool) []string {
 	var all []string
 	for _, f := range fields {

@@ -264,8 +264,8 @@ func TestTrap_T49_NoErrorShowsAPassword(t *testing.T) {
 	}
 }
 
-// TestSomeJSONIsReadAsItIsWritten compares the reader with the standard library's,
-// on input that both understand.
+// TestSomeJSONIsReadAsItIsWritten checks that options that encoding/json has written are
+// read unchanged.
 func TestSomeJSONIsReadAsItIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{

@@ -47,9 +47,9 @@ type Config struct {
 	Detach bool
 }
 
-// Provider is an abstractions.Provider over a driver: see the package. It is safe
-// for concurrent use. A provider embeds it and must not override its verbs, since
-// As returns the embedded Provider itself.
+// Provider is an abstractions.Provider over a driver: see the package
+// documentation. It is safe for concurrent use. A provider embeds it and must not
+// override its verbs, since As returns the embedded Provider itself.
 type Provider struct {
 	driver Driver
 	caps   abstractions.Capabilities
@@ -58,9 +58,9 @@ type Provider struct {
 	running context.Context // of detached calls
 	stop    context.CancelFunc
 
-	// A provider in memory makes millions of calls a second, so these take no lock. A
-	// call adds itself before it reads closed, and Close sets closed before it reads
-	// calls, so at least one of them sees the other.
+	// A provider in memory makes millions of calls a second, so the following fields
+	// need no lock. A call adds itself before it reads closed, and Close sets closed
+	// before it reads calls, so at least one of them sees the other.
 	calls  atomic.Int64 // under way
 	closed atomic.Bool
 	once   sync.Once

@@ -22,7 +22,7 @@ const DefaultRetention = time.Hour
 type Record struct {
 	Name  string `json:"name"`
 	Token int64  `json:"token"`           // of the latest holder; 0 if the name was never held
-	ID    string `json:"id,omitempty"`    // of the holder, also after its lease has run out; "" if it left or was broken
+	ID    string `json:"id,omitempty"`    // of the holder, even after its lease has run out; "" after a release or an immediate break
 	Owner string `json:"owner,omitempty"` // of the holder
 	// Metadata is replaced, never changed.
 	Metadata map[string]string `json:"metadata,omitempty"`

@@ -27,7 +27,7 @@ func Visible(text string) string {
 	})
 }
 
-// WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible spells out become JSON escapes, so
+// WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible escapes become JSON escapes, so
 // that the line is as safe on a terminal as the result of Visible, and a parser reads the same value.
 func WriteJSON(w io.Writer, value any) error {
 	var line bytes.Buffer

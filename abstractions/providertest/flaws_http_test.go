@@ -48,7 +48,7 @@ func (w *web) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// webStore is a store over a web.
+// webStore is a store over a web server, together with the Records that use it.
 type webStore struct {
 	cas.Records
 	client httpguard.Doer
@@ -58,7 +58,7 @@ type webStore struct {
 	takesAnySuccess, takesAnyRefusal bool
 }
 
-// webAnswer is an answer of a web.
+// webAnswer is an answer of a web server.
 type webAnswer struct {
 	status int
 	etag   string

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// mapStore is a provider of cas.Records over a map.
+// mapStore is a store over a map, together with the Records that use it.
 type mapStore struct {
 	cas.Records
 	mu         sync.Mutex

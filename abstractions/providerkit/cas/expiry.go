@@ -22,14 +22,14 @@ const (
 // has two methods, and the first to find the lease over decides. Neither method
 // uses a client's wall clock.
 //
-// By the service's times: the time of the holder's last write, and the time of the
-// reply to a read. The times are truncated to the service's resolution, and may come
-// from two clocks, which disagree by Skew at most. Let a holder write at w and any
-// client read at r. Then written > w - resolution - skew and now <= r, so now -
-// written >= TTL + resolution + skew says that r - w >= TTL: the holder, who counts
-// from before its write was sent, has stopped trusting its lease. The decision is
-// late by resolution + skew, and by as much again if the clocks disagree the other
-// way: see Lateness.
+// By the service's times: written, the time of the holder's last write, and now, the
+// time of the reply to a read. The times are truncated to the service's resolution,
+// and may come from two clocks, which disagree by Skew at most. Let a holder write
+// at w and any client read at r. Then written > w - resolution - skew and now <= r,
+// so now - written >= TTL + resolution + skew says that r - w >= TTL: the holder,
+// who counts from before its write was sent, has stopped trusting its lease. The
+// decision is late by resolution + skew, and by as much again if the clocks disagree
+// the other way: see Lateness.
 //
 // By watching: if this process saw a holder's write a TTL ago, on its monotonic
 // clock, and that write is still the latest when it is replaced under its version,

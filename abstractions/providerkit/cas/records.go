@@ -33,7 +33,7 @@ type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
 	Key func(name string) string
-	// Expiry, by the service's times, or Leases decides when leases are over. If both
+	// Expiry (by the service's times) or Leases decides when a lease is over. If both
 	// are nil the store belongs to one host, whose clock decides, and grants have no
 	// state.
 	Expiry *Expiry
@@ -54,7 +54,8 @@ type Records struct {
 	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
 	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
-	// money, or whose listings can't begin at a key. Otherwise some releases sweep a little.
+	// money, or whose listings can't begin at a key. Otherwise some releases also sweep a few
+	// records.
 	ManualSweep bool
 
 	format   *format // currentFormat unless a test sets another
@@ -102,7 +103,7 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return s.grant(after, req.TTL), nil
 }
 
-// Release gives a claim up: see abstractions.Provider. Some releases sweep a little.
+// Release gives a claim up: see abstractions.Provider. Some releases also sweep a few records.
 func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), s.read, func(r *providerkit.Record) change { return change{Change: r.Release(req)} })
 	if err == nil {
@@ -118,7 +119,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	var first providerkit.Record // the lease that the first read found
 	after, err := s.change(ctx, req.Name, nil, s.read, func(r *providerkit.Record) change {
 		if first.ID != "" && !(r.Held() && r.ID == first.ID && r.Token == first.Token) {
-			if s.Lagging && r.Held() { // perhaps since before the call
+			if s.Lagging && r.Held() { // perhaps held since before the call
 				err := fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, first.Token, r.Token)
 				return change{Change: providerkit.Change{Err: err}}
 			}
@@ -158,7 +159,7 @@ func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return found.record.Show(), nil
 }
 
-// Ping reads a key that no name has, if Key is of a Naming: see abstractions.Pinger.
+// Ping reads a key that no name has, if Key is Naming.Encode: see abstractions.Pinger.
 func (s *Records) Ping(ctx context.Context) error {
 	_, err := s.Store.Get(ctx, s.Key("")+hashMark+"ping")
 	return err

@@ -18,7 +18,7 @@ type Doer interface {
 }
 
 // Client sends requests and checks that answers are complete and belong to the requests: see
-// the package. It is safe for concurrent use.
+// the package documentation. It is safe for concurrent use.
 type Client struct {
 	send    func(*http.Request) (*http.Response, error)
 	own     *Transport // nil if the client is the application's
@@ -65,8 +65,8 @@ func (c *Client) CloseIdleConnections() {
 // MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
 const MaxBody = 64 << 20
 
-// Do sends a request once and reads the whole answer. The body of the answer is in memory, and
-// its Request is never nil. Closing the body is optional.
+// Do sends a request once and reads the whole answer. The answer's body is in memory, and the
+// answer's Request is never nil. Closing the body is optional.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	response, err := c.send(req)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

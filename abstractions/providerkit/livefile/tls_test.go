@@ -112,7 +112,7 @@ func TestTheNameIsVerified(t *testing.T) {
 	require.NoError(t, err)
 	live, err := NewTLS(files.CA, files.Cert, files.Key)
 	require.NoError(t, err)
-	require.NoError(t, files.Replace("client", first, first)) // read again, as a replaced authority would be
+	require.NoError(t, files.Replace("client", first, first)) // as if the authority were replaced
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	transport := live.Transport(&http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -208,7 +208,7 @@ func (c *countingProvider) sum(name string) int64 {
 	return n.(*counter).sum.Load()
 }
 
-// expect requires the counts after all immediate work is done.
+// expect requires that the counters have these sums after all immediate work is done.
 func (c *countingProvider) expect(e *suite.Env, active, waiters, cleanups int64) {
 	e.WaitIdle()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {

@@ -46,7 +46,7 @@ type exchange struct {
 	sent  error // of the latest send
 }
 
-// pass sends the call unchanged, unless the fault has changed req.
+// pass sends req, and records the reply.
 func (x *exchange) pass() error {
 	x.reply, x.sent = x.send(x.ctx, x.req)
 	return x.sent
@@ -248,7 +248,7 @@ func (m *testManager) events(kinds ...leasing.EventKind) []leasing.Event {
 	return m.eventLog.events(kinds...)
 }
 
-// with returns the manager with the options of an acquire, which may be nil.
+// with returns the manager with the options o of an acquire; o may be nil.
 func (m *testManager) with(o *leasing.AcquireOptions) *leasing.Manager {
 	if o == nil {
 		return m.Manager
@@ -283,8 +283,8 @@ func goroutines(e *suite.Env) int {
 // a hundredth of the TTL, and a little more.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
-// isLostBy waits for the loss of a lease. The loss must come before the trust that began
-// at from is over, but not much earlier.
+// isLostBy waits for the loss of a lease. The loss must come before the end of the trust
+// that began at the time from, but not much earlier.
 func (m *testManager) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)

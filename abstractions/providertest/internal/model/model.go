@@ -259,7 +259,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = verb(ctx, req)
 		return err
 	})
-	if c.token != req.Token && req.Token >= m.record.Token { // the token belongs to no claim, or to another one: the renewal is lost, for any reason
+	if c.token != req.Token && req.Token >= m.record.Token { // the token belongs to no claim, or to another claim: the renewal is lost, whatever the reason
 		m.e.Lost(err)
 		return
 	}

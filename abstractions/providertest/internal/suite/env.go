@@ -97,7 +97,7 @@ func Ability[T any](e *Env, p abstractions.Provider) T {
 	return a
 }
 
-// SideBySide runs do n times concurrently.
+// SideBySide calls the function do n times concurrently.
 func SideBySide(n int, do func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -188,8 +188,8 @@ func (e *Env) Tolerance(d time.Duration) time.Duration {
 	return d/1000 + 2*time.Millisecond
 }
 
-// Retry repeats a call, like package leasing, while the backend is busy or
-// has not answered.
+// Retry repeats a call, as package leasing does, while the backend is busy or has not
+// answered.
 func (e *Env) Retry(call func(ctx context.Context) error) error {
 	var err error
 	for range 100 {

@@ -60,7 +60,7 @@ func (w *Registration) TakeTurn() *Claim {
 	return w.Acquire()
 }
 
-// Acquire waits for the name and acquires it like the core, by wake-ups and by
+// Acquire waits for the name and acquires it as package leasing does, by wake-ups and by
 // polling.
 func (w *Registration) Acquire() *Claim {
 	deadline := time.Now().Add(w.e.Slack)
