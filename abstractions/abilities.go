@@ -60,7 +60,7 @@ type WaiterLister interface {
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
-// MaxWaiters bounds the answer of a WaiterLister.
+// MaxWaiters bounds the number of claims that a WaiterLister returns.
 const MaxWaiters = 1000
 
 // WaitersRequest asks for the waiters of a name.
@@ -91,7 +91,7 @@ type Lister interface {
 type ListRequest struct {
 	Prefix   string // "" lists all
 	HeldOnly bool   // leave out names that are free
-	Limit    int    // at most this many records; 0 means 100, above 1000 means 1000
+	Limit    int    // maximum number of records; 0 means 100, more than 1000 means 1000
 	After    string // ListResult.Next of the page before; "" for the first
 }
 

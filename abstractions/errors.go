@@ -71,7 +71,7 @@ func (e *Error) Error() string {
 }
 
 // dropRepeatedClass removes repetitions of the class from the text of an error. Each layer that wraps an error adds the class,
-// since it can't know whether the layer below has added it.
+// since it can't know whether the layer below has done so already.
 func dropRepeatedClass(text string) string {
 	for _, class := range [...]error{ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp} {
 		head := class.Error() + ": "
@@ -261,7 +261,7 @@ func (e *CloseError) Error() string {
 
 func (e *CloseError) Unwrap() error { return e.Err }
 
-// summarizeNames returns the first few of many names.
+// summarizeNames returns a text with the first few names, and the number of the others.
 func summarizeNames(names []string) string {
 	const limit = 10
 	if len(names) <= limit {

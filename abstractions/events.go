@@ -34,7 +34,7 @@ const (
 	EventDropped EventKind = "dropped"
 )
 
-// Event is one thing that happened. Fields that don't concern its kind are zero.
+// Event is one event of a manager. Fields that don't concern its kind are zero.
 type Event struct {
 	Kind        EventKind
 	Time        time.Time // by this process's clock

@@ -32,7 +32,7 @@ func ValidateName(name string) error {
 }
 
 // Validate checks an acquire against the limits common to all backends and those of the
-// given one. Providers call it before they send anything.
+// given backend. Providers call it before they send anything.
 func (r AcquireRequest) Validate(c Capabilities) error {
 	return cmp.Or(validateClaim(r.Name, r.ID, c), ValidateText("Owner", r.Owner, MaxOwnerBytes),
 		ValidateMetadata(r.Metadata), c.ValidateTTL("TTL", r.TTL))

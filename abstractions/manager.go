@@ -64,8 +64,9 @@ type AcquireOptions struct {
 	RenewFraction float64
 	RenewCadence  time.Duration
 	NoAutoRenew   bool
-	// MaxRenewals, unless 0, bounds the number of renewals. After them the lease runs out
-	// and is lost with LostRenewalLimit. MaxRenewals must be 0 for an infinite lease.
+	// MaxRenewals, unless 0, bounds the number of renewals. After that many renewals the
+	// lease runs out and is lost with LostRenewalLimit. MaxRenewals must be 0 for an
+	// infinite lease.
 	MaxRenewals int
 	// WaitLimit, unless 0, bounds the wait of Acquire. Acquire always sends at
 	// least one request, and its last request may end up to one second after
@@ -87,8 +88,8 @@ type AcquireOptions struct {
 	Observer Observer
 }
 
-// Over returns the options o, with the fields that are zero taken from base. RenewFraction and
-// RenewCadence count as one field.
+// Over returns o with its zero fields taken from base. RenewFraction and RenewCadence count as
+// one field.
 func (o AcquireOptions) Over(base AcquireOptions) AcquireOptions {
 	o.TTL = cmp.Or(o.TTL, base.TTL)
 	if o.RenewFraction == 0 && o.RenewCadence == 0 {
@@ -151,7 +152,8 @@ type HistoryOptions struct {
 // Handover identifies a lease for Manager.Adopt. Lease.HandOver returns a Handover. A
 // process that wants to keep its lease through a crash stores a Handover beforehand,
 // made of the lease's Name, ID and Token. A process that has a Handover can renew and
-// release the lease, so keep it secret. JSON includes the ID, but printing omits it.
+// release the lease, so keep it secret. JSON includes the ID, but printing omits the
+// ID.
 type Handover struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`

@@ -15,7 +15,7 @@ const Infinite = time.Duration(math.MaxInt64)
 // Provider connects package leasing to a backend. Each method makes one
 // attempt. Timers, retries and metrics belong to [Manager].
 //
-// This is the contract, which package providertest checks sentence by sentence:
+// This is the contract, which package providertest checks:
 //
 //   - All methods are safe for concurrent use and return soon after ctx has ended.
 //   - A method validates its request (see the Validate methods) before it
@@ -41,8 +41,8 @@ type Provider interface {
 	// even if it never held the name (a delayed request must not land after
 	// its own clean-up). A provider remembers at least the last eight such IDs
 	// of each name, and preferably all of the last minute: see
-	// providerkit.Ended. An ID that is released again may keep its place in
-	// that order.
+	// providerkit.Ended. An ID that is released again may keep its place among
+	// these.
 	//
 	// If someone else holds the name it returns a *HeldError with the
 	// backend's record of the holder. A new holder's token is greater than
@@ -54,13 +54,13 @@ type Provider interface {
 	// It reports a *LostError only when it is certain that the claim has ended.
 	// A claim that has expired is lost; Renew may revive it only if provably no
 	// other claim has owned the name in between. A claim that was released, broken
-	// or taken over is lost. While a broken lease runs out, the error carries the
+	// or taken over is lost. While a broken lease runs out, the error has the
 	// Actor and Reason of the BreakRequest.
 	Renew(ctx context.Context, req RenewRequest) (Grant, error)
 
 	// Release frees the name if the claim req.ID holds it, and refuses that
 	// ID from then on. It is idempotent: releasing a claim that has expired,
-	// was replaced, or never existed is no error and does not affect the
+	// was replaced, or never existed is not an error and does not affect the
 	// present holder.
 	Release(ctx context.Context, req ReleaseRequest) error
 
@@ -237,7 +237,7 @@ type Capabilities struct {
 	// Granularity is the unit of a TTL. Package leasing rounds other TTLs up
 	// to a multiple of the unit. 0 means nanoseconds.
 	Granularity time.Duration
-	// Infinite says that a lease may have no TTL.
+	// Infinite says that leases may be infinite.
 	Infinite bool
 	// Clock says in a few words which clock decides expiry: "the PostgreSQL
 	// server's clock". It is never the wall clock of a client.
@@ -249,7 +249,7 @@ type Capabilities struct {
 	RemainingKnown bool
 	// Queues says that registered waiters are served in order: a name that
 	// becomes free is reserved for the first of them, for a short while. Then
-	// a process need not pause to let waiters of other processes in.
+	// a process need not pause to give waiters of other processes their turn.
 	Queues bool
 	// HeedsContext says that every call returns soon after its context ends,
 	// even if the backend or its client library hangs. The manager then makes

@@ -38,9 +38,9 @@ const (
 	switchBurst   = 4                // attempts at a time, so that there are several connections
 )
 
-// Endures checks the clients around a fault. fault returns when the fault is over. move directs new connections to another
-// server, while open connections keep their server. Attempts and renewals use separate clients, so that neither replaces the
-// connections of the other.
+// Endures checks the clients during and after a fault. fault returns when the fault is over. move directs new connections to
+// another server, while open connections keep their server. Attempts and renewals use separate clients, so that neither
+// replaces the connections of the other.
 func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
@@ -189,7 +189,7 @@ func (c *switchClient) attemptUntil(over <-chan struct{}) {
 	}
 }
 
-// checkAttempts makes a number of callers attempt once, and again if the first attempt failed.
+// checkAttempts makes each of several callers attempt once, and a second time if the first attempt failed.
 func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 	t.Helper()
 	first, second := make([]error, callers), make([]error, callers)

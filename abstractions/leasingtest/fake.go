@@ -114,7 +114,7 @@ func (f *Fake) change() {
 	f.changed = make(chan struct{})
 }
 
-// fails returns ErrClosed after Close, and otherwise the next error that Fail has queued, if any. Caller
+// fails returns ErrClosed after Close, and otherwise the next error that Fail has queued, or nil. Caller
 // holds mu.
 func (f *Fake) fails() (err error) {
 	if f.closed {
@@ -414,7 +414,7 @@ func (l *FakeLease) Metadata() map[string]string {
 // Context ends with the lease.
 func (l *FakeLease) Context() context.Context { return l.ctx }
 
-// Err returns the cause of Context.
+// Err returns the cause of the context's end, or nil.
 func (l *FakeLease) Err() error { return context.Cause(l.ctx) }
 
 // Renew returns the error set by Fake.Fail, or the cause of the lease's end.

@@ -70,9 +70,9 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 	}
 }
 
-// NewManager returns a manager over a new scripted provider. Both are closed at the end
-// of the test; a lease that is not released by then fails the test, since in production
-// Close would wait for the holder.
+// NewManager returns a manager over a new scripted provider. The manager is closed at
+// the end of the test; a lease that is not released by then fails the test, since in
+// production Close would wait for the holder.
 func NewManager(t testing.TB, options leasing.Options) (*leasing.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()

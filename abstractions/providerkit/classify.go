@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class says what an error of a client library means for the request. A driver maps its
-// backend's codes to classes; everything else is Unknown.
+// Class is the meaning that an error of a client library has for the request. A driver
+// maps its backend's codes to classes; everything else is Unknown.
 type Class uint8
 
 // The classes, and the error of package abstractions that each becomes.
@@ -152,7 +152,7 @@ func isClassified(err error) bool {
 // WithText returns err with another text.
 func WithText(text string, err error) error { return &textError{text, []error{err}} }
 
-// textError is a text for several errors.
+// textError gives several errors one text.
 type textError struct {
 	text string
 	errs []error

@@ -50,7 +50,7 @@ func NewCredentialError(cause error, refused bool) *CredentialError {
 
 func (e *CredentialError) Error() string { return fmt.Sprintf("%v: credentials: %s", e.class, e.text) }
 
-// Is matches as the type's documentation says.
+// Is follows the rules in the type's documentation.
 func (e *CredentialError) Is(target error) bool {
 	return target == e.class || e.ended != nil && target == e.ended
 }

@@ -41,7 +41,8 @@
 //     credentials that change.
 //   - disk and hostclock are for stores that the processes of one host share.
 //
-// [Intercept] wraps a provider, to see or change its calls, and [Lend] is the method As of a wrapper.
+// [Intercept] wraps a provider, to see or change its calls, and [Lend] implements the method As of a
+// wrapper.
 //
 // # What it does not promise
 //
@@ -52,9 +53,9 @@
 // # How a provider uses it
 //
 // Package filelease (providers/file) is the worked example. Its type Provider embeds this
-// package's Provider, under another name so that the field is not exported. Options
-// have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
-// secrets. Each method is one line that calls the function of that name here.
+// package's Provider, under another name so that the field is not exported. Options have
+// tags and, if they hold secrets, the methods Format, MarshalJSON and UnmarshalJSON. Each
+// method is one line that calls the function of the same name in this package.
 //
 // All providers use the same names for these options: "create" lets Open or
 // the first call create what is missing at the backend, "timeout" bounds a

@@ -57,7 +57,7 @@ func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	return e.add(id, broken, now)
 }
 
-// add is Add of an ID that is not in the list.
+// add is Add for an ID that is not in the list.
 func (e Ended) add(id string, broken bool, now time.Time) Ended {
 	var at int64
 	if !now.IsZero() {

@@ -8,17 +8,17 @@ import (
 	"github.com/distributedleasing/leasing/internal/panics"
 )
 
-// PanicError is a panic of code below a provider, such as a credential, a hook, a dialer or a transport
-// of the application, or a client library. It matches abstractions.ErrUnavailable, and leaves the outcome
-// of its call unknown. Package leasing logs its stack.
+// PanicError reports a panic of code that a provider calls, such as a credential, a hook, a dialer or a
+// transport of the application, or a client library. It matches abstractions.ErrUnavailable, and leaves
+// the outcome of its call unknown. Package leasing logs its stack.
 type PanicError = panics.Error
 
 // Guard runs the function do, and returns its error. A panic of do becomes a *PanicError.
 func Guard(do func() error) error { return panics.Guard(do) }
 
-// Go runs the function do in a goroutine, and then calls the function ended with the error of do. A panic
-// of do, or an end of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers
-// start goroutines only in this way, since a panic in any other goroutine ends the process. ended must not
+// Go runs the function do in a goroutine, and then calls the function ended with its error. A panic of do,
+// or an end of the goroutine by runtime.Goexit, becomes a *PanicError. The kit and all providers start
+// goroutines only in this way, since a panic in any other goroutine ends the process. ended must not
 // panic.
 //
 // Go can't guard goroutines that client libraries start. If the application's code panics in one of them, the

@@ -36,7 +36,8 @@ type Exchange struct {
 	Send func(ctx context.Context, req any) (reply any, err error)
 }
 
-// Handler handles a call in place of the provider. A nil reply is the zero value. Handlers may be called concurrently.
+// Handler handles a call in place of the provider. A nil reply stands for the zero value. Handlers may be called
+// concurrently.
 type Handler func(ctx context.Context, x *Exchange) (reply any, err error)
 
 // Intercepted is a provider whose calls pass through a handler: see Intercept. Capabilities and Close are the
@@ -73,7 +74,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the type of a request or a reply for a call that has none.
+// nothing is the type of the request or the reply where a call has none of its own.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.

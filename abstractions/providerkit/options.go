@@ -163,7 +163,8 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	return nil
 }
 
-// invalid returns an error about options. Its Field is "Options" followed by what.
+// invalid returns an error about options. Its Field is the text "Options" followed by the parameter
+// what.
 func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
@@ -282,8 +283,8 @@ func (f field) formatInt(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ExactlyOne returns which of the named fields of options is set. It is an error if none
-// is set, or more than one.
+// ExactlyOne returns which of the named fields of options is set. It is an error if no
+// field is set, or more than one field.
 func ExactlyOne(options any, names ...string) (string, error) {
 	var given, everywhere, inGo []string
 	for _, f := range fieldsOf(options) {

@@ -81,7 +81,7 @@ func (p *Provider) As(target any) bool { return Lend(p, p.driver, target) }
 // Format shows the backend's name, for all verbs: a provider may hold secrets.
 func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p.caps.Provider) }
 
-// Capabilities returns the capabilities of the driver.
+// Capabilities returns the capabilities of the driver, with HeedsContext set if calls are detached.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to acquire a name: see abstractions.Provider.
@@ -130,7 +130,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 	return err
 }
 
-// History reads what happened to a name: see abstractions.HistoryReader.
+// History reads the history of a name: see abstractions.HistoryReader.
 func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
 	return callAbility(ctx, p, "history", req.Name, invalid, req, abstractions.HistoryReader.History)

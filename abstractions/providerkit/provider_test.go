@@ -420,7 +420,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	})
 }
 
-// T69: a panic of a driver, or of the user's context, leaves nothing behind.
+// T69: after a panic of a driver, or of the user's context, no call counts as under way.
 func TestTrap_T69_PanicsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(&ableFake{fake: &fake{do: func(context.Context) error { panic("driver") }}}, Config{Timeout: time.Second})

@@ -440,7 +440,7 @@ func (w *ruleModel) end(id string, before Record) {
 	w.ended[id] = w.now
 }
 
-// mustRefuse reports whether an ID that ended is within the bounds of the memory.
+// mustRefuse reports whether an ID that ended must still be remembered.
 func (w *ruleModel) mustRefuse(id string) bool {
 	at, ended := w.ended[id]
 	younger := len(w.order) - 1 - slices.Index(w.order, id)

@@ -42,7 +42,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// unquotedText is the value of an InvalidError that is shown without quotes.
+// unquotedText is a value of an InvalidError that is shown without quotes.
 type unquotedText string
 
 // NotShown replaces a secret as the value of an InvalidError.

@@ -83,9 +83,9 @@ var capabilityChecks = []suite.Check{
 			e.Unknown(pinger.Ping(ctx))
 		}
 	}},
-	// The check looks for abilities as package leasing does. An ability that
-	// As returns must not be nil, and the results of As must not change. (The
-	// checks of each ability test that the ability works.)
+	// The check looks for abilities in the same way as package leasing. An
+	// ability that As returns must not be nil, and the results of As must not
+	// change. (The checks of each ability test that the ability works.)
 	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{

@@ -214,7 +214,7 @@ var expiryChecks = []suite.Check{
 			return true
 		})
 	}},
-	// A provider may store the next lease in the object that stored the previous one.
+	// A provider may store the next lease in the object that stored the previous lease.
 	{Name: "Expiry_AReleaseShortensNoLeaseThatFollows", Waits: true, Run: func(e *suite.Env) {
 		first, second := e.TakeShort(), e.TakeShort()
 		e.SleepUntil(first.Sent.Add(first.Ttl * 2 / 5))

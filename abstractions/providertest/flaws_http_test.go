@@ -48,7 +48,7 @@ func (w *web) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// webStore is a store over a web server, together with the Records that use it.
+// webStore is a store over a web server, together with its Records.
 type webStore struct {
 	cas.Records
 	client httpguard.Doer

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// mapStore is a store over a map, together with the Records that use it.
+// mapStore is a store over a map, together with its Records.
 type mapStore struct {
 	cas.Records
 	mu         sync.Mutex

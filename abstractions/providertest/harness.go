@@ -21,7 +21,7 @@ type Harness struct {
 	// Close anything else in t.Cleanup, which runs when the check ends.
 	New func(t testing.TB) abstractions.Provider
 
-	// Peer opens a second client of the backend behind p, as another process would. The
+	// Peer opens a second client of the backend behind p, as if in another process. The
 	// suite closes the client. Default: p itself.
 	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
@@ -56,7 +56,7 @@ type Harness struct {
 	Unreachable func(t testing.TB) abstractions.Provider
 
 	// HTTP returns the route from a provider that speaks HTTP to the server of p. If HTTP is set, the
-	// suite puts a proxy between the two, which answers in place of the server. The proxy needs sockets,
+	// suite puts between the two a proxy that answers in place of the server. The proxy needs sockets,
 	// so HTTP must be nil with Virtual.
 	HTTP func(t testing.TB, p abstractions.Provider) Route
 
@@ -86,8 +86,8 @@ type Harness struct {
 	// Default 10 s.
 	Slack time.Duration
 
-	// Except maps the names of checks that this provider can't pass to the
-	// reason. They are reported as skipped.
+	// Except has the checks that this provider can't pass, by name, with the reason. They
+	// are reported as skipped.
 	Except map[string]string
 }
 
@@ -104,8 +104,9 @@ func (h Harness) withDefaults() Harness {
 // Route is the route from a provider that speaks HTTP to its server, for the checks that put a
 // proxy between the two: see Harness.HTTP.
 type Route struct {
-	// URL is the server's, as in http://127.0.0.1:8500. The proxy forwards requests to its scheme
-	// and host, with the path, the query, the Host and the header of the original request.
+	// URL is the URL of the server, as in http://127.0.0.1:8500. The proxy forwards requests to
+	// its scheme and host, with the path, the query, the Host and the header of the original
+	// request.
 	URL string
 	// Transport sends the requests. Default: a plain http.Transport. A client that asks the server for
 	// its address needs a transport that replaces the address in the answer with the request's Host.

@@ -102,7 +102,7 @@ func (p *proxiedClient) checkFault(f *proxy.Fault) {
 	}
 
 	done := p.callUnderFault(f, "acquire", func(ctx context.Context) error { return suite.Second(p.Acquire(ctx, req)) })
-	late := f.Silent() && f.Applied // the bound may be over before the write is sent
+	late := f.Silent() && f.Applied // the call may time out before the write is sent
 	if (done || f.Writes) && !late {
 		e.Equal(f.Applied, isHeld(), "%s: the state of the server", what)
 	}

@@ -131,7 +131,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 	assert.GreaterOrEqual(t, int(opened.Load()), len(checks())-needy)
 }
 
-// TestGuardCleansUpWhateverFails fails in the check and in its clean-up.
+// TestGuardCleansUpWhateverFails shows that all clean-ups run although the check and one of its clean-ups fail.
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
 	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()

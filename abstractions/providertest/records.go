@@ -33,7 +33,7 @@ var recordsChecks = []suite.Check{
 		holder.Renew(e.Long)
 	}},
 	// The check makes two deletions arrive late: one when the name is in use again, and one when a new record has
-	// replaced the deleted one.
+	// replaced the deleted record.
 	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
 		s := newBackingStore(e)
 		idle := e.Take(e.Name())

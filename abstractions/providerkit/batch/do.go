@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// caller is a call that waits: its request, and the channel on which the request is returned.
+// caller is a waiting caller: its request, and the channel on which the request is returned.
 type caller[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
@@ -129,9 +129,9 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// DoAll runs operations in parallel, in as few calls as possible. of returns the Batcher of an operation. An
-// operation whose error is nil has ended, with its reply or a failure. The other operations may still be
-// under way. ctx needs a deadline.
+// DoAll runs operations in parallel, in as few calls as possible. The function of returns the Batcher of an
+// operation. An operation whose error is nil has ended, with its reply or a failure. The other operations
+// may still be under way. ctx needs a deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)

@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
-// format is a version of stored records, with the steps from each earlier version. A reader refuses a version that it does not know.
+// format is a version of stored records, with the steps that update records of earlier versions. A reader refuses a version that
+// it does not know.
 type format struct {
 	version int // of the records that are written
 	// steps bring the fields of a record up to date: the first step from version 1 to version 2, and so on. They change

@@ -43,7 +43,7 @@ func (a *clockAheadStore) List(ctx context.Context, query ListQuery) ([]Item, st
 }
 
 // T127: the clock is ahead while names are used and forgotten, and is corrected later. Every later token of any name is greater
-// than all forgotten tokens, although two processes sweep at the same time.
+// than all forgotten tokens, even if two processes sweep at the same time.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}
@@ -115,7 +115,7 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 }
 
 // stoppedReaderStore is a Store that calls the function while after the next read of key, as if the reader were
-// stopped there.
+// stopped at that point.
 type stoppedReaderStore struct {
 	*memoryStore
 	key   string

@@ -161,7 +161,7 @@ func TestARecordThatNoStepCanReadIsRefused(t *testing.T) {
 	}
 }
 
-// This release writes exactly the bytes of the records of release 0.1.0, and later releases must read them.
+// This release writes exactly the bytes of the records of release 0.1.0, which later releases must read.
 func TestGoldenRecords(t *testing.T) {
 	at := time.UnixMicro(1789000000123456).UTC()
 	free := providerkit.Record{Name: "jobs/daily", Token: 1789000000123456, IdleSince: at, Ended: providerkit.Ended{{ID: "released", At: at.Unix()}, {ID: "broken", Broken: true, At: at.Unix()}}}

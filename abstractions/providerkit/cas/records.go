@@ -195,8 +195,8 @@ func (s *Records) parseListed(item Item) *snapshot {
 	return found
 }
 
-// maxConflicts bounds the attempts of a call that fail because another writer was faster.
-// Each conflict means that another call has made progress.
+// maxConflicts is the number of conflicts with faster writers after which a call gives
+// up. Each conflict means that another call has made progress.
 const maxConflicts = 16
 
 var errContended = fmt.Errorf("%w: other clients changed the record %d times in a row, or a cache before the store returns an old version", abstractions.ErrUnavailable, maxConflicts)
@@ -254,7 +254,7 @@ func (s *Records) change(
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, partialIf(begun, err)
 			}
-			if err == nil || found.item.Version != behind { // another call may have made the lease follow, and continued
+			if err == nil || found.item.Version != behind { // another call may have made the lease follow first
 				behind = found.item.Version
 				continue
 			}

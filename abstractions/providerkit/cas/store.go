@@ -50,11 +50,11 @@ type Item struct {
 	State        any // for the store's own use
 }
 
-// Leases are a service's own leases, one for each item. They provide the exclusion,
-// and the record names the holder. The record is written first, and the lease
-// follows the record. If the process dies in between, the next call for the name makes
-// the lease follow. A Put returns ErrConflict if another client has taken the lease
-// since the item was read, because the record would name the wrong holder.
+// Leases are a service's own leases, one for each item. They provide mutual exclusion,
+// and the record names the holder. The record is written first, and the lease follows
+// the record. If the process dies in between, the next call for the name makes the
+// lease follow. A Put returns ErrConflict if another client has taken the lease since
+// the item was read, because the record would name the wrong holder.
 type Leases interface {
 	// Complete sets fields of a record that was just read: Breaking if the service's
 	// lease is broken, Unconfirmed, Slack, and Left, which is the stored TTL before the

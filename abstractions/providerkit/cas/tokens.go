@@ -12,10 +12,10 @@ import (
 //
 // The fraction of the second comes from this host: it is the time by which the
 // host's clock is ahead of the service's. That orders the tokens of hosts whose
-// clocks agree to less than a second. If the clocks disagree more, the tokens of
-// different hosts are in no order, which does no harm: a token is at most one
-// second after the second that the service shows. The tokens of one process are in
-// order whatever its clock shows. The zero value is ready.
+// clocks agree to within a second. If the clocks disagree more, the tokens of
+// different hosts are in no particular order, which does no harm: a token is at
+// most one second after the second that the service shows. The tokens of one
+// process are in order whatever its clock shows. The zero value is ready.
 //
 // A backend without a clock needs no tokenClock. Its tokens count from one, so it
 // must keep its records for ever, or, if it deletes records, the highest token of the

@@ -31,7 +31,8 @@ func wrapUntraced(client *http.Client) doer {
 	}
 }
 
-// wrapRewriting returns a client that follows redirects itself and keeps no record of them.
+// wrapRewriting returns a client that follows redirects itself and keeps no record of the
+// redirects.
 func wrapRewriting(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
 		response, err := client.Transport.RoundTrip(req)

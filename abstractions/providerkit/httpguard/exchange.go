@@ -80,7 +80,7 @@ func exchange(send sharedClient, conns *sync.Map, req *http.Request) (*http.Resp
 	}
 	trace.GotFirstResponseByte = func() {
 		if !first.CompareAndSwap(0, answered) && first.Load() == ended {
-			<-returned // until the request has returned with its connection closed
+			<-returned // until the request has returned and its connection is closed
 		}
 	}
 	response, err := send(req.WithContext(httptrace.WithClientTrace(own, trace)))

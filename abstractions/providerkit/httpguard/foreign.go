@@ -121,7 +121,7 @@ func secrets(req *http.Request) []string {
 	return all
 }
 
-// isSecret reports whether a header or a parameter of that name is a credential.
+// isSecret reports whether a header or a parameter with the given name is a credential.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"authorization", "token", "cookie", "secret", "signature", "password", "api-key"} {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// minDistinctAge is the age from which the time of modification distinguishes two changes on every file
-	// system. FAT counts in steps of two seconds.
+	// minDistinctAge is the age of a change after which, on every file system, a later change has a
+	// different time of modification. FAT counts in steps of two seconds.
 	minDistinctAge = 2 * time.Second
 	// maxSize bounds the size of a file, in bytes.
 	maxSize = 16 << 20
@@ -37,7 +37,7 @@ type Value[T any] struct {
 type file struct {
 	name string
 	text []byte
-	info os.FileInfo // its state then; nil if it could not be read
+	info os.FileInfo // the state of the file then; nil if it could not be read
 	racy bool        // a later change may look the same
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Bounds of a loop. Nothing depends on them: waiters poll as well.
+// Bounds of a loop. Correctness does not depend on them, since waiters poll as well.
 const (
 	connectTimeout = 10 * time.Second // to connect, and to answer a ping
 	defaultSilence = 15 * time.Second

@@ -1,3 +1,3 @@
 // Package abilities has the checks of the optional abilities of a provider. The checks of an ability are skipped for a
-// provider without it.
+// provider without that ability.
 package abilities

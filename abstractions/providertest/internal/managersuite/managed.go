@@ -40,8 +40,8 @@ const (
 type exchange struct {
 	ctx   context.Context
 	n     int // the number of the call among those of its verb since the last call of traffic.setFault, from 1
-	req   any // what send sends; a fault may change it
-	reply any // what the manager gets; a fault may change it
+	req   any // the request to send; a fault may change it
+	reply any // the reply for the manager; a fault may change it
 	send  func(ctx context.Context, req any) (reply any, err error)
 	sent  error // of the latest send
 }
@@ -81,10 +81,10 @@ func slowRequest(by time.Duration) fault {
 	}
 }
 
-// refusal answers with an error.
+// refusal returns a fault that answers with err.
 func refusal(err error) fault { return func(*exchange) error { return err } }
 
-// noAnswer lets a call wait for its context.
+// noAnswer makes a call wait until its context ends.
 func noAnswer(x *exchange) error {
 	<-x.ctx.Done()
 	return context.Cause(x.ctx)
@@ -206,7 +206,7 @@ func (l *eventLog) observe(event leasing.Event) {
 	l.seen = append(l.seen, event)
 }
 
-// events returns the events of the kinds, in order, or all events if no kind is given.
+// events returns the events of the given kinds, in order, or all events if no kind is given.
 func (l *eventLog) events(kinds ...leasing.EventKind) (events []leasing.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ func (m *testManager) get(name string, o *leasing.AcquireOptions) *leasing.Lease
 	return lease
 }
 
-// try is TryAcquire without the lease.
+// try calls TryAcquire, and returns only the error.
 func (m *testManager) try(ctx context.Context, name string) error {
 	_, err := m.TryAcquire(ctx, name)
 	return err

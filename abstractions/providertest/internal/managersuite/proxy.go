@@ -26,7 +26,7 @@ var proxyChecks = []suite.Check{
 	}},
 }
 
-// managerOver returns a manager over a provider. The check closes the manager.
+// managerOver returns a manager over a provider. The manager is closed at the end of the check.
 func managerOver(e *suite.Env, p abstractions.Provider, options leasing.Options) *leasing.Manager {
 	m, err := leasing.NewManager(p, options)
 	e.NoError(err)

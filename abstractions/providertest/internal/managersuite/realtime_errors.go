@@ -21,7 +21,7 @@ func checkError(e *suite.Env, err error, op, name string, causes ...error) {
 	}
 }
 
-// handOver is HandOver without the Handover.
+// handOver calls HandOver, and returns only the error.
 func handOver(ctx context.Context, lease *leasing.Lease) error {
 	return suite.Second(lease.HandOver(ctx))
 }

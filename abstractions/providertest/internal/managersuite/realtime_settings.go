@@ -218,7 +218,7 @@ var realSettingChecks = []managerCheck{
 }
 
 // checkFreshTrust requires that a lease that was just renewed is trusted for more than half of ttl, and for
-// less than all of it.
+// less than the whole.
 func (m *testManager) checkFreshTrust(lease *leasing.Lease, ttl time.Duration) {
 	left := lease.Remaining()
 	m.e.LessOrEqual(left, window(ttl), "trust in a lease of %v", ttl)

@@ -38,8 +38,8 @@ var Checks = []suite.Check{
 const (
 	modelNames = 12 // each with a separate story
 	modelSteps = 60 // of a story
-	// modelClaims is the number of the latest claims that take part. The memory of ended
-	// IDs must reach back over all of them: see Provider.Acquire.
+	// modelClaims is the number of the latest claims that take part. A provider must
+	// remember the IDs of all of them that have ended: see Provider.Acquire.
 	modelClaims = 4
 )
 

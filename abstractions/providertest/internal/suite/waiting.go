@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Registration is the registration of a waiter.
+// Registration is a waiter that the suite has registered.
 type Registration struct {
 	e       *Env
 	P       abstractions.Provider
