@@ -163,8 +163,8 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	return nil
 }
 
-// invalid returns an error about options. Its Field is the text "Options" followed by the parameter
-// what.
+// invalid returns an error about options. The first parameter is appended to "Options" to name the
+// field.
 func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }

@@ -89,8 +89,8 @@ func (r *Record) RunOut(c *Change) {
 	r.free()
 }
 
-// refuse returns the error that another claim holds the name. If the record is Unsettled,
-// the change rewrites the deadline by the present clock.
+// refuse returns the error for a name that another claim holds. If the record is
+// Unsettled, the change rewrites the deadline by the present clock.
 func (r *Record) refuse() Change {
 	held := &abstractions.HeldError{Holder: r.Show()}
 	if r.Now.IsZero() && r.Left != abstractions.Infinite {

@@ -64,7 +64,7 @@ func newFake(server *memlease.Provider) *fake {
 	return f
 }
 
-// forgetAtServer lets the retention pass (in virtual time) and the sweep delete the record.
+// forgetAtServer lets the retention pass, in virtual time, and makes the sweep delete the record.
 func (f *fake) forgetAtServer(name string) {
 	ctx := context.Background()
 	time.Sleep(retention)

@@ -27,7 +27,7 @@ const (
 	// MaxOperations bounds the operations in one call. A call of this size occupies a server for a quarter of a
 	// millisecond, during which the server does no other work.
 	MaxOperations = 256
-	// MaxCalls bounds the calls in flight, if most of them hang.
+	// MaxCalls bounds the calls in flight even if most of them hang.
 	MaxCalls = 64
 	// UntilItLeaves makes a caller send on its own goroutine, under its own context.
 	UntilItLeaves time.Duration = math.MaxInt64

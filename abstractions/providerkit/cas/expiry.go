@@ -18,8 +18,8 @@ const (
 	watchFloor = 100 * time.Millisecond
 )
 
-// Expiry decides when a lease is over in a store that expires nothing itself. It
-// has two methods, and the first to find the lease over decides. Neither method
+// Expiry decides when a lease is over in a store that expires nothing itself.
+// There are two ways, and the first to find the lease over decides. Neither way
 // uses a client's wall clock.
 //
 // By the service's times: written, the time of the holder's last write, and now, the
