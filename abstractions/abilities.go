@@ -29,8 +29,8 @@ type RenewResult struct {
 type Waiter interface {
 	// Wait registers the claim req.ID as waiting for req.Name. The caller then
 	// tries to acquire the name with that ID. A release after a refusal with
-	// ErrHeld causes a wake-up, so none is missed. The registration lasts until
-	// ctx ends, and the provider then removes it from the backend.
+	// ErrHeld causes a wake-up, so no release is missed. The registration lasts
+	// until ctx ends, and the provider then removes it from the backend.
 	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
 }
 
@@ -51,16 +51,16 @@ type Wakeups struct {
 // WaiterLister lists the claims that wait for a name. Without it
 // Manager.Waiters returns ErrUnsupported.
 type WaiterLister interface {
-	// Waiters returns the claims that wait for req.Name, in the order in which they
-	// are served, at most the first MaxWaiters. It changes nothing. A registered claim
-	// (see Waiter) is listed from its next refusal at the latest, until it holds the
-	// name or its registration ends. In a queue (see Capabilities.Queues) a claim that
+	// Waiters returns the claims that wait for req.Name, up to MaxWaiters, in the
+	// order in which they are served. It changes nothing. A registered claim (see
+	// Waiter) is listed from its next refusal at the latest, until it holds the name
+	// or its registration ends. In a queue (see Capabilities.Queues) a claim that
 	// misses its turn, because its process hangs or is dead, is no longer listed until
 	// its next request.
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
-// MaxWaiters bounds the answer of a WaiterLister.
+// MaxWaiters bounds the number of claims that a WaiterLister returns.
 const MaxWaiters = 1000
 
 // WaitersRequest asks for the waiters of a name.
@@ -82,8 +82,8 @@ type Lister interface {
 	// List returns a page of the names that begin with req.Prefix, held or
 	// remembered, in an order of the provider's choice. Each name that exists
 	// throughout the listing appears once, unless the provider documents an exception,
-	// as Redis does: its later pages may repeat a name, and may omit a name that moves
-	// between the servers of a Cluster during the listing.
+	// as Redis does: with Redis, later pages may repeat a name, and may omit a name
+	// that moves between the servers of a Cluster during the listing.
 	List(ctx context.Context, req ListRequest) (ListResult, error)
 }
 
@@ -91,7 +91,7 @@ type Lister interface {
 type ListRequest struct {
 	Prefix   string // "" lists all
 	HeldOnly bool   // leave out names that are free
-	Limit    int    // at most this many records; 0 means 100, above 1000 means 1000
+	Limit    int    // maximum number of records; 0 means 100, more than 1000 means 1000
 	After    string // ListResult.Next of the page before; "" for the first
 }
 
@@ -130,7 +130,7 @@ type HistoryResult struct {
 type HistoryEntry struct {
 	Time time.Time   `json:"time"`
 	Kind HistoryKind `json:"kind"`
-	// Fingerprint is that of the claim's ID.
+	// Fingerprint identifies the claim.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
 	Owner       string      `json:"owner,omitempty"`
 	Token       int64       `json:"token"`
@@ -165,11 +165,12 @@ const (
 
 // As returns the provider's ability T, one of the interfaces above.
 //
-// A wrapper implements the method As(target any) bool. For an ability that it
-// supports, it sets *target, a pointer to one of those interfaces, and returns
-// true. Other abilities are hidden, and the fallback applies. A wrapper that
-// embeds a concrete provider needs its own As too: the promoted method would
-// return the embedded provider, and so bypass what the wrapper overrides.
+// A wrapper implements the method As(target any) bool, whose target points to
+// a variable of one of those interfaces. For an ability that the wrapper
+// supports, As sets *target and returns true. Other abilities are hidden, and
+// the fallback applies. A wrapper that embeds a concrete provider needs its
+// own As too: the promoted method would return the embedded provider, and so
+// bypass what the wrapper overrides.
 func As[T any](p Provider) (T, bool) {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		var ability T

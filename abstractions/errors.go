@@ -34,8 +34,8 @@ var (
 	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = errors.New("access denied")
 	// ErrNotSetUp: the backend lacks something that must be created first (a
-	// table, a container), or has it in a version that is unknown here. The
-	// text has a remedy.
+	// table, a container), or has it in a version that this library does not
+	// know. The text names a remedy.
 	ErrNotSetUp = errors.New("backend not set up")
 	// ErrStale: a fencing token is not, or no longer, the name's latest.
 	ErrStale = errors.New("stale fencing token")
@@ -50,9 +50,8 @@ type Error struct {
 	Provider string // Capabilities.Provider
 	Name     string // of the lease; "" where there is none
 	Err      error
-	// Fingerprint is that of the operation's claim, as records, events and history show the claim. It is zero where the
-	// operation has no claim, as for a break, or ended before its claim was made. The text of Error omits the
-	// fingerprint.
+	// Fingerprint identifies the operation's claim, as in records, events and history. It is zero where the operation
+	// has no claim, as for a break, or ended before its claim was made. The text of Error omits the fingerprint.
 	Fingerprint Fingerprint
 }
 
@@ -72,7 +71,7 @@ func (e *Error) Error() string {
 }
 
 // dropRepeatedClass removes repetitions of the class from the text of an error. Each layer that wraps an error adds the class,
-// since it can't know whether the layer below has added the class.
+// since it can't know whether the layer below has done so already.
 func dropRepeatedClass(text string) string {
 	for _, class := range [...]error{ErrUnavailable, ErrThrottled, ErrDenied, ErrNotSetUp} {
 		head := class.Error() + ": "
@@ -92,8 +91,8 @@ type HeldError struct {
 	Holder Record
 	// RetryAfter, unless 0, is the pause that the backend suggests before the next request.
 	RetryAfter time.Duration
-	// ByThisManager says that the manager that sent the request itself holds the
-	// name, as in a Do within a Do of the same name.
+	// ByThisManager says that the manager that sent the request holds the name itself, as
+	// in a Do inside another Do of the same name.
 	ByThisManager bool
 }
 
@@ -213,9 +212,9 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// NotApplied reports whether an error of a provider says for certain that the request
-// was not applied and will not be: it matches one of the nine that [Provider] names,
-// or ErrUnsupported. After any other error the outcome is unknown.
+// NotApplied reports whether a provider's error makes it certain that the request was
+// not applied and will not be. Such an error matches one of the nine sentinels that
+// [Provider] lists, or ErrUnsupported. After any other error the outcome is unknown.
 //
 // An error with a method NotApplied() bool in its chain overrides this rule. For
 // example, the error of a failed dial matches ErrUnavailable although nothing was
@@ -237,8 +236,8 @@ func NotApplied(err error) bool {
 }
 
 // CloseError reports the leases and releases that Manager.Close left
-// unfinished when it stopped waiting: because its context ended or, if the
-// context has no deadline, because the bound of Close itself had passed.
+// unfinished when it stopped waiting, because its context ended or, if the
+// context has no deadline, because the time limit of Close itself had passed.
 type CloseError struct {
 	// InUse lists the names of leases that their holders have not released.
 	// They are no longer renewed.
@@ -262,7 +261,7 @@ func (e *CloseError) Error() string {
 
 func (e *CloseError) Unwrap() error { return e.Err }
 
-// summarizeNames returns the first few of many names.
+// summarizeNames returns a text with the first few names, and the number of the others.
 func summarizeNames(names []string) string {
 	const limit = 10
 	if len(names) <= limit {

@@ -6,9 +6,9 @@ import "time"
 // lease, one at a time for each subscription. While an observer is slow, consecutive
 // Renewed events of a lease are merged into the latest, and so are RenewalFailed and
 // AcquireFailed events; Coalesced has their number. Events of other kinds are not merged. An
-// observer misses events only if one event takes it more than ten seconds while ten thousand
-// others wait; a Dropped event then takes their place, with their number. An observer that
-// panics or hangs is counted in Health and does not affect leases.
+// observer misses events only if it spends more than ten seconds on one event while ten
+// thousand others wait; a Dropped event with their number then takes their place. An
+// observer that panics or hangs is counted in Health and does not affect leases.
 type Observer func(Event)
 
 // EventKind is the kind of an event.
@@ -34,7 +34,7 @@ const (
 	EventDropped EventKind = "dropped"
 )
 
-// Event is one thing that happened. Fields that don't concern its kind are zero.
+// Event is one event of a manager. Fields that don't concern its kind are zero.
 type Event struct {
 	Kind        EventKind
 	Time        time.Time // by this process's clock

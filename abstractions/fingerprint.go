@@ -16,15 +16,15 @@ import (
 // hexadecimal digits, which no ID can be, and the zero value is "".
 type Fingerprint [8]byte
 
-// fingerprintDomain distinguishes this use of SHA-256 from others. With it an ID of
-// [NewID] fits into one block of the hash.
+// fingerprintDomain distinguishes this use of SHA-256 from others. Together with an ID of
+// [NewID] it fits into one block of the hash.
 const fingerprintDomain = "leasing claim "
 
 const fingerprintPrefix = "fp_" // an ID has no underscore
 
-// FingerprintOf returns the first 8 bytes of the SHA-256 of "leasing claim " and the ID;
-// for "" the zero value. An ID of [NewID] has 122 random bits, so its fingerprint does
-// not lead back to the ID. An ID of few possible values can be guessed from its fingerprint.
+// FingerprintOf returns the first 8 bytes of the SHA-256 of "leasing claim " and the ID, or
+// the zero value for "". An ID of [NewID] has 122 random bits, so its fingerprint does not
+// reveal the ID. An ID chosen from few possible values can be guessed from its fingerprint.
 func FingerprintOf(id string) Fingerprint {
 	if id == "" {
 		return Fingerprint{}

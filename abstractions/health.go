@@ -24,7 +24,7 @@ type Health struct {
 	Error    string        `json:"error,omitempty"` // why the ping failed
 	Closed   bool          `json:"closed"`
 	// Held counts the held leases, Failing the held leases whose last renewal failed,
-	// and Waiting the Acquires that wait.
+	// and Waiting the Acquire calls that wait.
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`
@@ -33,8 +33,8 @@ type Health struct {
 	// FailingSince is the time of the first failed request for a lease, if no request has been
 	// answered since and one has failed within the last minute. Otherwise it is zero.
 	FailingSince time.Time `json:"failing_since,omitzero"`
-	// Lost counts the leases lost since the manager was made; LastLost is the
-	// time of the last loss, except for leases whose MaxRenewals were used up.
+	// Lost counts the leases lost since the manager was made; LastLost is the time of the
+	// last loss, not counting leases whose MaxRenewals were used up.
 	Lost     int64     `json:"lost"`
 	LastLost time.Time `json:"last_lost,omitzero"`
 	// ObserverPanics counts the panics of observers; StuckObservers counts the

@@ -12,13 +12,13 @@ import (
 
 // Limits that hold on every backend.
 const (
-	// MaxNameBytes is the longest name of a lease.
+	// MaxNameBytes bounds the length of a lease's name.
 	MaxNameBytes = 512
-	// MaxOwnerBytes is the longest owner.
+	// MaxOwnerBytes bounds the length of an owner.
 	MaxOwnerBytes = 256
-	// MaxReasonBytes is the longest reason of a break.
+	// MaxReasonBytes bounds the length of a break's reason.
 	MaxReasonBytes = 512
-	// MaxIDBytes is the longest claim ID.
+	// MaxIDBytes bounds the length of a claim ID.
 	MaxIDBytes = 64
 	// MaxMetadataBytes bounds the total size of a lease's metadata, keys and values.
 	MaxMetadataBytes = 4096
@@ -26,13 +26,13 @@ const (
 
 // ValidateName checks that name is valid for a lease: UTF-8, 1 to MaxNameBytes
 // bytes, no control characters. Names of the form component/purpose[/key] are
-// advised: metrics carry the component, and dashboards rely on this form.
+// advised: metrics show only the component, and dashboards rely on this form.
 func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }
 
-// Validate checks an acquire against the limits of every backend and of
-// the given backend. Providers call it before they send anything.
+// Validate checks an acquire against the limits common to all backends and those of the
+// given backend. Providers call it before they send anything.
 func (r AcquireRequest) Validate(c Capabilities) error {
 	return cmp.Or(validateClaim(r.Name, r.ID, c), ValidateText("Owner", r.Owner, MaxOwnerBytes),
 		ValidateMetadata(r.Metadata), c.ValidateTTL("TTL", r.TTL))
@@ -117,8 +117,8 @@ func validateClaim(name, id string, c Capabilities) error {
 	return nil
 }
 
-// idByte lists the bytes of IDs. A table has no branches, which the random
-// digits of an ID would mispredict.
+// idByte lists the bytes that an ID may contain. A table avoids branches, which are hard
+// to predict for the random digits of an ID.
 var idByte = func() (table [256]bool) {
 	for _, ch := range "0123456789-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
 		table[ch] = true
@@ -180,8 +180,8 @@ func validateRunes(field, text string) error {
 	return nil
 }
 
-// ValidateMetadata checks the metadata of a lease: keys must pass ValidateText,
-// values are UTF-8 without NUL, and the total is at most MaxMetadataBytes.
+// ValidateMetadata checks the metadata of a lease: keys must pass ValidateText, values
+// must be UTF-8 without NUL, and the total must not exceed MaxMetadataBytes.
 func ValidateMetadata(metadata map[string]string) error {
 	total := 0
 	for key, value := range metadata {

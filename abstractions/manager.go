@@ -64,31 +64,32 @@ type AcquireOptions struct {
 	RenewFraction float64
 	RenewCadence  time.Duration
 	NoAutoRenew   bool
-	// MaxRenewals, unless 0, bounds the number of renewals. After them the lease runs out
-	// and is lost with LostRenewalLimit. MaxRenewals must be 0 for an infinite lease.
+	// MaxRenewals, unless 0, bounds the number of renewals. After that many renewals the
+	// lease runs out and is lost with LostRenewalLimit. MaxRenewals must be 0 for an
+	// infinite lease.
 	MaxRenewals int
 	// WaitLimit, unless 0, bounds the wait of Acquire. Acquire always sends at
-	// least one request, and its last request may take one second longer.
-	// TryAcquire sends one request with any WaitLimit.
+	// least one request, and its last request may end up to one second after
+	// the limit. TryAcquire sends one request, whatever the WaitLimit.
 	WaitLimit time.Duration
 	// AtLeast, unless 0, is the time for which the name stays taken, counted from
 	// Lease.AcquiredAt. A Release before that time leaves the lease at the backend with
 	// the rest of AtLeast as its TTL, once a renewal under way has returned. If the process ends early
-	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break and a
-	// HandOver end AtLeast. The providers of this library shorten a lease by a renewal (the
+	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break or a
+	// HandOver cancels AtLeast. The providers of this library shorten a lease by a renewal (the
 	// conformance suite checks that); where a provider can't, the name stays taken for the TTL of the
 	// acquire. A copy of a renewal that the network delivers after the Release makes an infinite lease
 	// infinite again: with AtLeast a finite TTL is better. AtLeast is at most Capabilities.MaxTTL.
 	AtLeast time.Duration
-	// Metadata is stored with the lease, and shown by Inspect, List and errors of waiters:
-	// at most MaxMetadataBytes.
+	// Metadata is stored with the lease, and shown by Inspect, List and the errors of
+	// waiters. It has at most MaxMetadataBytes.
 	Metadata map[string]string
 	// Observer is called with the events of this lease.
 	Observer Observer
 }
 
-// Over returns the options o, with the fields that are zero taken from base. RenewFraction and
-// RenewCadence count as one field.
+// Over returns o with its zero fields taken from base. RenewFraction and RenewCadence count as
+// one field.
 func (o AcquireOptions) Over(base AcquireOptions) AcquireOptions {
 	o.TTL = cmp.Or(o.TTL, base.TTL)
 	if o.RenewFraction == 0 && o.RenewCadence == 0 {
@@ -130,10 +131,10 @@ type BreakOptions struct {
 	IfToken       int64
 	Immediate     bool
 	// Grace is the time for which an infinite lease that is broken without Immediate
-	// still runs. It must be longer than its holder's RenewCadence, after which
-	// the holder learns of the break; otherwise two holders may trust the name.
-	// It does not matter for other leases, and must be 0 with Immediate.
-	// Default: twice the manager's TTL, at least a minute, but at most Capabilities.MaxTTL.
+	// still runs. It must be longer than the holder's RenewCadence, within which the holder
+	// learns of the break; otherwise two holders may trust the name. It does not matter for
+	// other leases, and must be 0 with Immediate. Default: twice the manager's TTL, at
+	// least a minute, but at most Capabilities.MaxTTL.
 	Grace time.Duration
 }
 

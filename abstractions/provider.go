@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Infinite is the TTL of a lease that never expires by itself. It ends by Release
-// or Break only, so a holder that crashes blocks the name until an operator breaks
-// the claim. [Capabilities.Infinite] says whether a backend supports such leases.
+// Infinite is the TTL of a lease that never expires by itself. Such a lease ends
+// only by Release or Break, so a holder that crashes blocks the name until an
+// operator breaks the claim. [Capabilities.Infinite] says whether a backend
+// supports such leases.
 const Infinite = time.Duration(math.MaxInt64)
 
 // Provider connects package leasing to a backend. Each method makes one
 // attempt. Timers, retries and metrics belong to [Manager].
 //
-// This is the contract, which package providertest checks sentence by sentence:
+// This is the contract, which package providertest checks:
 //
 //   - All methods are safe for concurrent use and return soon after ctx has ended.
 //   - A method validates its request (see the Validate methods) before it
@@ -26,8 +27,8 @@ const Infinite = time.Duration(math.MaxInt64)
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. The nine errors mean that nothing was applied. An error
 //     may override this: see [NotApplied].
-//   - A claim's ID is a key. A method returns it to its holder alone, in a Grant. Records,
-//     waiters, history and the texts of errors have a [Fingerprint] in its place.
+//   - A claim's ID is a key. A method returns it only to the claim's holder, in a Grant.
+//     Records, waiters, history and the texts of errors have a [Fingerprint] in its place.
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
 	// Acquire makes one attempt to acquire req.Name for req.ID.
@@ -40,8 +41,8 @@ type Provider interface {
 	// even if it never held the name (a delayed request must not land after
 	// its own clean-up). A provider remembers at least the last eight such IDs
 	// of each name, and preferably all of the last minute: see
-	// providerkit.Ended. An ID that is released again may keep its place in
-	// that order.
+	// providerkit.Ended. An ID that is released again may keep its place among
+	// these.
 	//
 	// If someone else holds the name it returns a *HeldError with the
 	// backend's record of the holder. A new holder's token is greater than
@@ -51,21 +52,21 @@ type Provider interface {
 	// Renew extends a claim by req.TTL from now and keeps its token.
 	//
 	// It reports a *LostError only when it is certain that the claim has ended.
-	// A claim that has expired is lost, or revived only if provably no other claim
-	// has owned the name in between; one that was released, broken or taken
-	// over is lost. While a broken lease runs out, the error carries the Actor
-	// and Reason of the BreakRequest.
+	// A claim that has expired is lost; Renew may revive it only if provably no
+	// other claim has owned the name in between. A claim that was released, broken
+	// or taken over is lost. While a broken lease runs out, the error has the
+	// Actor and Reason of the BreakRequest.
 	Renew(ctx context.Context, req RenewRequest) (Grant, error)
 
 	// Release frees the name if the claim req.ID holds it, and refuses that
 	// ID from then on. It is idempotent: releasing a claim that has expired,
-	// was replaced, or never existed is no error and does not affect the
+	// was replaced, or never existed is not an error and does not affect the
 	// present holder.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Break ends the current claim without knowing its ID, on behalf of an
 	// operator. It keeps the name's fencing token. See BreakRequest for the
-	// two ways of ending.
+	// two ways to end a claim.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
 	// Inspect returns the current record of a name and changes nothing. The
@@ -162,7 +163,7 @@ type Grant struct {
 type Record struct {
 	Name string
 	Held bool
-	// Fingerprint is that of the claim's ID, never the ID: see Fingerprint.
+	// Fingerprint identifies the claim. A record never has the ID itself.
 	Fingerprint Fingerprint
 	Owner       string
 	Token       int64 // the latest token, also after the lease has ended; 0 if never seen
@@ -236,7 +237,7 @@ type Capabilities struct {
 	// Granularity is the unit of a TTL. Package leasing rounds other TTLs up
 	// to a multiple of the unit. 0 means nanoseconds.
 	Granularity time.Duration
-	// Infinite says that a lease may have no TTL.
+	// Infinite says that leases may be infinite.
 	Infinite bool
 	// Clock says in a few words which clock decides expiry: "the PostgreSQL
 	// server's clock". It is never the wall clock of a client.
@@ -248,10 +249,10 @@ type Capabilities struct {
 	RemainingKnown bool
 	// Queues says that registered waiters are served in order: a name that
 	// becomes free is reserved for the first of them, for a short while. Then
-	// a process need not pause to let waiters of other processes in.
+	// a process need not pause to give waiters of other processes their turn.
 	Queues bool
 	// HeedsContext says that every call returns soon after its context ends,
-	// in spite of a hung backend or client library. The manager then makes
+	// even if the backend or its client library hangs. The manager then makes
 	// calls on its callers' goroutines. Otherwise it uses separate goroutines,
 	// which it can abandon when a call hangs and which cost a microsecond or two
 	// per call.
@@ -259,6 +260,6 @@ type Capabilities struct {
 	// ReadsMayLag says that Inspect and List may show an older state than the latest
 	// acknowledged write.
 	ReadsMayLag bool
-	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
+	// MaxNameBytes bounds the length of a name; 0 means the constant MaxNameBytes (512).
 	MaxNameBytes int
 }

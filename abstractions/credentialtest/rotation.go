@@ -36,7 +36,7 @@ func OutlivesRotation(t testing.TB, p abstractions.Provider, rotate func()) {
 }
 
 // OutlivesNewAuthority is OutlivesRotation for the TLS files of the provider that open makes. The
-// provider connects to a TLS front before server, which has no TLS. protocol is as in
+// provider connects to a TLS front, which forwards to server without TLS. protocol is as in
 // servertest.NewFront.
 func OutlivesNewAuthority(t testing.TB, server, protocol string, open func(addr string, files servertest.Pair) abstractions.Provider) {
 	t.Helper()

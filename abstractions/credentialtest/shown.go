@@ -16,7 +16,7 @@ type Shown struct {
 	text strings.Builder
 }
 
-// Show prints values with all verbs, logs them and marshals them to JSON.
+// Show formats values with the common fmt verbs, logs them and marshals them to JSON.
 func (s *Shown) Show(values ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 type SourceFault struct {
 	// Status is the HTTP status of an answer, or of a function's error. It is 0 for the other faults.
 	Status int
-	// Silent withholds the answer until the caller leaves, or until the source is healed.
+	// Silent withholds the answer until the caller gives up, or until the source is healed.
 	Silent bool
 	// Panics makes the source panic. It is only for functions.
 	Panics bool
@@ -47,8 +47,8 @@ func SourceFaults() []SourceFault {
 	}
 }
 
-// Source is a proxy before a source of credentials, and fails while a fault is set. The zero value
-// has no fault. It is safe for concurrent use.
+// Source is a proxy in front of a source of credentials. It fails while a fault is set. The zero
+// value has no fault. It is safe for concurrent use.
 type Source struct {
 	// Body returns the body of an answer with an error status. Default: the body of Azure's log-in service.
 	Body func(status int) string
@@ -158,7 +158,7 @@ type SourceCheck struct {
 	// Fresh makes a provider that has not called the source yet. It is needed if the client library keeps
 	// using old credentials while the source fails. Default: Open.
 	Fresh func(t testing.TB) abstractions.Provider
-	// Expire ends the credentials of the providers. Default: they end by themselves, within seconds.
+	// Expire makes the providers' credentials expire. If it is nil, they must expire within seconds anyway.
 	Expire func()
 	// TTL is the TTL of the lease. It is longer than a fault lasts, so the lease is not lost.
 	TTL time.Duration
@@ -172,9 +172,9 @@ type SourceCheck struct {
 	Ambiguous bool
 }
 
-// SourcesOfCredentials (T119) makes the source of a provider's credentials fail in each way while a lease is held. Such an error
-// says nothing about the store. The lease is not lost, no other claim gets the name, the request counts as not applied, and the
-// error names the side that failed. After the source has healed, the lease is renewed.
+// SourcesOfCredentials (T119) makes the source of a provider's credentials fail in each way while a lease is held. The resulting
+// error says nothing about the store. The lease is not lost, no other claim gets the name, the request counts as not applied,
+// and the error names the side that failed. After the source has healed, the lease is renewed.
 func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 	for _, fault := range SourceFaults() {
 		if fault.Panics && !c.Function {
@@ -301,7 +301,8 @@ func Proxied(t *testing.T, url string) {
 	require.Contains(t, string(out), "--- PASS: "+t.Name())
 }
 
-// LinkLocalIsNotProxied (T120) checks how a transport finds the proxy of a request, in a process of Proxied.
+// LinkLocalIsNotProxied (T120) checks which addresses a transport reaches through the proxy. It runs in a process
+// started by Proxied.
 func LinkLocalIsNotProxied(t *testing.T, proxyOf func(*http.Request) (*url.URL, error), proxy string) {
 	t.Helper()
 	for address, want := range map[string]string{

@@ -55,7 +55,7 @@ func LeasesEndInTime(t *testing.T, ttl time.Duration, open func() abstractions.P
 	renewed.Add(leases)
 	for i := range leases {
 		all.Go(func() {
-			<-time.After(time.Duration(i) * ttl / 2 / leases) // spread over all parts of a store's second
+			<-time.After(time.Duration(i) * ttl / 2 / leases) // spread out, since some stores have a resolution of a second
 			waiter := i % 2
 			req := abstractions.AcquireRequest{Name: fmt.Sprint(prefix, i), ID: abstractions.NewID(), Owner: "dies", TTL: ttl}
 			var grant abstractions.Grant

@@ -15,9 +15,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// LossIsReported holds leases on a server that begin starts. The server is then killed, paused, or cut off from the holder. A killed or paused
-// server returns two TTLs later. holder opens a provider that reaches the server at an address. next is the provider of another process, which
-// acquires each name as soon as the name is free. Each holder must have noticed its loss by that time, and tokens rise.
+// LossIsReported holds leases on a server that the function begin starts. The server is then killed, paused, or cut off from the
+// holder. A killed or paused server returns two TTLs later. holder opens a provider that reaches the server at an address. next
+// is the provider of another process, which acquires each name as soon as the name is free. Each holder must have noticed its
+// loss by that time, and tokens must rise.
 func LossIsReported(t *testing.T, ttl time.Duration, begin func(t *testing.T) (server *servertest.Server, holder func(addr string) leasing.Provider, next leasing.Provider)) {
 	for name, fault := range map[string]func(*servertest.Server, *relay) (repair func()){
 		"killed":  func(s *servertest.Server, _ *relay) func() { s.Kill(); return s.Restart },

@@ -76,7 +76,7 @@ func (l *relay) move(target string) { l.target.Store(&target) }
 // connection is a connection through a relay.
 type connection struct {
 	*relay
-	last   atomic.Int64 // when data was last carried, since clockStart
+	last   atomic.Int64 // when data last arrived, since clockStart
 	silent atomic.Bool  // the relay has forgotten the connection
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// saying starts a server that answers each byte with the byte answer.
+// saying starts a server that answers each byte that it receives with the byte answer.
 func saying(t *testing.T, answer byte) (addr string) {
 	t.Helper()
 	listener := listen(t)
@@ -43,8 +43,7 @@ func dialled(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// replied sends a byte and returns the answer of the server at the end of a
-// connection.
+// replied sends a byte over a connection and returns the server's answer.
 func replied(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	_, err := conn.Write([]byte{'?'})

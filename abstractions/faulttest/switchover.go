@@ -26,21 +26,21 @@ type SwitchOver struct {
 	// Server is the first target of the endpoint, an address.
 	Server string
 	// Clients open providers that reach the server at the address of the endpoint. The keys name the kinds of
-	// clients. They share the server, not necessarily the leases.
+	// clients. The clients share the server, not necessarily the leases.
 	Clients map[string]func(t testing.TB, endpoint string) abstractions.Provider
 }
 
 const (
 	switchTTL     = 15 * time.Second // its trust outlasts the faults
-	switchCadence = time.Second      // of renewals: some fall into the fault
+	switchCadence = time.Second      // of renewals, some of which fall into the fault
 	switchLeases  = 8                // held during the fault
-	switchBound   = 10 * time.Second // of a request, by leasing.Options
+	switchBound   = 10 * time.Second // of a request: the default of leasing.Options
 	switchBurst   = 4                // attempts at a time, so that there are several connections
 )
 
-// Endures checks the clients around a fault. fault returns when the fault is over. move directs new connections to another
-// server, while open connections keep their server. Attempts and renewals use separate clients, so that neither replaces the
-// connections of the other.
+// Endures checks the clients during and after a fault. fault returns when the fault is over. move directs new connections to
+// another server, while open connections keep their server. Attempts and renewals use separate clients, so that neither
+// replaces the connections of the other.
 func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
@@ -72,8 +72,8 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 }
 
 // EnduresLostPath checks the clients behind a gateway that forgets a connection after 3 s of silence and notifies neither end.
-// A TryDo every 4 s succeeds, at the second attempt at the latest, and so does a release, both within the bound of one
-// request. A lease whose renewals are the only requests of their client is kept.
+// A TryDo every 4 s succeeds, at the second attempt at the latest and within 1.5 times the bound of one request. A release at
+// the same time succeeds within that bound. A lease whose renewals are the only requests of their client is kept.
 func (s SwitchOver) EnduresLostPath(t *testing.T) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
@@ -153,7 +153,7 @@ func (c *switchClient) hold(t *testing.T, n int) {
 	}
 }
 
-// openConnections opens connections.
+// openConnections makes several attempts at the same time, so that the client opens several connections.
 func (c *switchClient) openConnections(t *testing.T) {
 	t.Helper()
 	errs := make([]error, switchBurst)
@@ -189,7 +189,7 @@ func (c *switchClient) attemptUntil(over <-chan struct{}) {
 	}
 }
 
-// checkAttempts makes a number of callers attempt once, and again if the first attempt failed.
+// checkAttempts makes each of several callers attempt once, and a second time if the first attempt failed.
 func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 	t.Helper()
 	first, second := make([]error, callers), make([]error, callers)
@@ -221,7 +221,7 @@ func (c *switchClient) release(ctx context.Context, i int) error {
 	return err
 }
 
-// countRenewals records the numbers of renewals so far.
+// countRenewals records how often each lease has been renewed so far.
 func (c *switchClient) countRenewals() {
 	c.renewals = nil
 	for _, lease := range c.held {
@@ -245,7 +245,7 @@ func (c *switchClient) checkLeases(t *testing.T) {
 	}
 }
 
-// labeled returns t with messages that name the kind of client.
+// labeled returns a testing.TB whose messages name the kind of client.
 func (c *switchClient) labeled(t testing.TB) testing.TB { return labeledTB{t, c.kind} }
 
 type labeledTB struct {

@@ -49,8 +49,8 @@ func Answer(req *http.Request, status int, body string) *http.Response {
 
 var errReset = errors.New("connection reset by peer")
 
-// WhatWasNotSentIsDefinite (T71) checks that a request counts as not applied after a failed dial, and as unknown after a lost connection.
-// at makes a provider for a server at an address.
+// WhatWasNotSentIsDefinite (T71) checks that a request counts as not applied after a failed dial, and that its outcome is unknown
+// after a lost connection. The function at makes a provider for the server at an address.
 func WhatWasNotSentIsDefinite(t *testing.T, at func(addr string) abstractions.Provider, p abstractions.Provider, w *Wire) {
 	t.Helper()
 	port, err := servertest.FreePort(t.Context())
@@ -63,7 +63,7 @@ func WhatWasNotSentIsDefinite(t *testing.T, at func(addr string) abstractions.Pr
 	}
 }
 
-// RepliesAreLost (T13) checks that a read shows the outcome of a write whose reply was lost.
+// RepliesAreLost (T13) checks that a provider finds out the outcome of a write whose reply was lost.
 func RepliesAreLost(t *testing.T, p abstractions.Provider, w *Wire) {
 	t.Helper()
 	*w = func(req *http.Request, send Sender) (*http.Response, error) {

@@ -114,7 +114,8 @@ func (f *Fake) change() {
 	f.changed = make(chan struct{})
 }
 
-// fails returns the next error that Fail has queued. Caller holds mu.
+// fails returns ErrClosed after Close, and otherwise the next error that Fail has queued, or nil. Caller
+// holds mu.
 func (f *Fake) fails() (err error) {
 	if f.closed {
 		return leasing.ErrClosed
@@ -374,10 +375,11 @@ func (l *FakeLease) ID() string { return l.id }
 // Owner returns the owner of the Fake.
 func (l *FakeLease) Owner() string { return l.owner }
 
-// Token returns 1 for the first lease of the name, and one more for each later lease.
+// Token returns 1 for the first lease of the name, and one more for each later lease. An adopted lease
+// keeps its token.
 func (l *FakeLease) Token() int64 { return l.token }
 
-// TTL returns AcquireOptions.TTL, or 30 s.
+// TTL returns the TTL of the latest SetTTL, or else of the options, by default 30 s.
 func (l *FakeLease) TTL() time.Duration {
 	l.fake.mu.Lock()
 	defer l.fake.mu.Unlock()
@@ -395,7 +397,7 @@ func (l *FakeLease) Remaining() time.Duration {
 	return l.TTL()
 }
 
-// Renewals returns the number of calls of Renew and SetMetadata.
+// Renewals returns the number of successful calls of Renew, SetMetadata and SetTTL.
 func (l *FakeLease) Renewals() int {
 	l.fake.mu.Lock()
 	defer l.fake.mu.Unlock()
@@ -412,7 +414,7 @@ func (l *FakeLease) Metadata() map[string]string {
 // Context ends with the lease.
 func (l *FakeLease) Context() context.Context { return l.ctx }
 
-// Err returns the cause of Context.
+// Err returns the cause of the context's end, or nil.
 func (l *FakeLease) Err() error { return context.Cause(l.ctx) }
 
 // Renew returns the error set by Fake.Fail, or the cause of the lease's end.
@@ -448,7 +450,7 @@ func (l *FakeLease) SetTTL(_ context.Context, ttl time.Duration) error {
 	return l.renew(func() { l.ttl = ttl })
 }
 
-// Release frees the name. The error of a lost lease is its *leasing.LostError.
+// Release frees the name. If the lease was lost, the error wraps its *leasing.LostError.
 func (l *FakeLease) Release(context.Context) error {
 	return l.end("release", leasing.ErrReleased)
 }

@@ -35,7 +35,7 @@ func (r *reporter) report(ctx context.Context) error {
 	return err
 }
 
-// A unit test of an application's worker, which runs on the fake alone.
+// The unit test of an application's worker needs only the fake.
 func TestFakeTestsAWorker(t *testing.T) {
 	fake := leasingtest.NewFake("worker-1")
 	r := &reporter{manager: fake.Manager()}

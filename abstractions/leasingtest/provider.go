@@ -79,7 +79,7 @@ func NewProvider() *Provider {
 	return p
 }
 
-// Use adds a handler, which runs before the earlier ones, until remove is called.
+// Use adds a handler. Until remove is called, it runs before the earlier handlers.
 func (p *Provider) Use(h Handler) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always is a number of times that stands for every call.
+// Always, as a number of times, stands for every call.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.
@@ -70,9 +70,9 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 	}
 }
 
-// NewManager returns a manager over a new scripted provider. Both are closed at the end
-// of the test; a lease that is not released by then fails the test, since in production
-// Close would wait for the holder.
+// NewManager returns a manager over a new scripted provider. The manager is closed at
+// the end of the test; a lease that is not released by then fails the test, since in
+// production Close would wait for the holder.
 func NewManager(t testing.TB, options leasing.Options) (*leasing.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()
@@ -105,8 +105,8 @@ func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options
 // test.
 const closeBound = 2 * time.Second
 
-// Lose makes a lease lost, as if to another holder or an operator, and returns after
-// the lease has noticed the loss: its context has ended and its Err is a
+// Lose ends a lease as if another holder or an operator had ended it, and returns
+// after the lease has noticed the loss: its context has ended and its Err is a
 // *leasing.LostError with the given reason.
 func Lose(t testing.TB, p *Provider, lease abstractions.Lease, reason abstractions.LostReason) {
 	t.Helper()

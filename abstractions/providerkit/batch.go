@@ -11,8 +11,8 @@ import (
 
 var errNoAnswer = fmt.Errorf("%w: the batch has no answer for this claim", abstractions.ErrUnavailable)
 
-// RenewBatch renews many claims: see abstractions.BatchRenewer. An item that can't
-// work gets an error of its own; the others are sent.
+// RenewBatch renews many claims: see abstractions.BatchRenewer. An invalid item gets an
+// error of its own; the others are sent.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	valid := reqs
 	invalid := func(r abstractions.RenewRequest) bool { return r.Validate(p.caps) != nil }

@@ -12,8 +12,8 @@ import (
 )
 
 // Call runs an operation that is not part of abstractions.Provider, such as a sweep
-// or a migration, under the same rules. Errors show op, and name, which is the name
-// of a lease or "".
+// or a migration, under the same rules. Errors contain op and name; name is the
+// name of a lease, or "".
 func Call(ctx context.Context, p *Provider, op, name string, do func(context.Context) error) error {
 	_, err := run(ctx, p, op, name, "", nil, do, func(_ Driver, ctx context.Context, do func(context.Context) error) (none struct{}, err error) {
 		return none, do(ctx)
@@ -88,7 +88,8 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	return prefixError(ended, err)
 }
 
-// wrap adds the failed call to an error, and the fingerprint of the claim's ID; id is "" for no claim.
+// wrap adds the failed call and the fingerprint of the claim to an error; id is "" if there is no
+// claim.
 func (p *Provider) wrap(op, name, id string, err error) error {
 	if err == nil {
 		return nil
@@ -131,9 +132,9 @@ func (p *Provider) Close() error {
 }
 
 // Sweep forgets all names of a provider that have been idle for its retention, page
-// by page, with one call for each page, and returns their number. page begins after a
-// given place, "" at first, and returns the place where it ends, "" at the end of the
-// store: see cas.Records.SweepPage.
+// by page, with one call for each page, and returns their number. The function page
+// sweeps the page that begins after a given place, "" at first, and returns the place
+// where that page ends, "" at the end of the store: see cas.Records.SweepPage.
 func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
 	var all atomic.Int64 // a call may outlive its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class is the meaning of an error of a client library for the request. A driver
+// Class is the meaning that an error of a client library has for the request. A driver
 // maps its backend's codes to classes; everything else is Unknown.
 type Class uint8
 
@@ -32,8 +32,8 @@ type Meaning struct {
 	Class Class
 	// RetryAfter, for Refused, is the pause that the backend asks for, or 0.
 	RetryAfter time.Duration
-	// Text, unless "", stands for the error's own text, which may have many lines,
-	// or quote a secret. The error stays reachable by errors.As.
+	// Text, unless "", replaces the error's own text, which may have many lines, or quote
+	// a secret. The error stays reachable by errors.As.
 	Text string
 	// Advice, unless "", names the remedy.
 	Advice string
@@ -103,12 +103,12 @@ type notAppliedError struct{ error }
 func (e notAppliedError) NotApplied() bool { return true }
 func (e notAppliedError) Unwrap() error    { return e.error }
 
-// Partial returns the error of a call that failed after a request of its own may
+// Partial returns the error of a call that failed after one of its requests may
 // have been applied. "Throttled", "denied" and the like are true of the request
 // that failed and not of the call, so errors.Is finds none of them: the outcome
 // is unknown. The client library's own errors stay reachable.
 func Partial(err error) error {
-	if _, already := err.(*partialError); err == nil || already { //nolint:errorlint // around another error it would not be seen first
+	if _, already := err.(*partialError); err == nil || already { //nolint:errorlint // a partialError inside another error does not count
 		return err
 	}
 	return &partialError{err}
@@ -152,7 +152,7 @@ func isClassified(err error) bool {
 // WithText returns err with another text.
 func WithText(text string, err error) error { return &textError{text, []error{err}} }
 
-// textError is a text for several errors.
+// textError gives several errors one text.
 type textError struct {
 	text string
 	errs []error

@@ -11,7 +11,7 @@ import (
 )
 
 // CredentialError is a failure of a source of credentials: a log-in or metadata service, a file,
-// a program, a function of the application's. It says nothing about the store, which was not
+// a program, or a function of the application. It says nothing about the store, which was not
 // asked. So only the text of the source's own error is kept, and the chain does not contain that
 // error: a 404 from a log-in service does not mean a missing record, nor a 429 a throttled store.
 //
@@ -50,12 +50,12 @@ func NewCredentialError(cause error, refused bool) *CredentialError {
 
 func (e *CredentialError) Error() string { return fmt.Sprintf("%v: credentials: %s", e.class, e.text) }
 
-// Is matches as the type's documentation says.
+// Is follows the rules in the type's documentation.
 func (e *CredentialError) Is(target error) bool {
 	return target == e.class || e.ended != nil && target == e.ended
 }
 
-// As finds a panic of the source, which package leasing logs with its stack, and nothing else.
+// As finds only a panic of the source, which package leasing logs with its stack.
 func (e *CredentialError) As(target any) bool {
 	_, is := target.(**PanicError)
 	return is && errors.As(e.Cause, target)

@@ -17,9 +17,9 @@
 //   - The driver classifies its errors: see [Meaning]. An error is marked as not
 //     applied only if the driver knows that the request was not applied. See
 //     [NotSent], [MarkNotApplied] and [Partial].
-//   - Close returns within a bound, and its error names the calls that it did
-//     not wait for. With [Config.Detach] a call ends with its context even if
-//     the client library ignores contexts.
+//   - Close returns within a bound, and its error gives the number of calls
+//     that it did not wait for. With [Config.Detach] a call ends with its
+//     context even if the client library ignores contexts.
 //
 // Options are a plain struct. Its tags say how each field is written in JSON and
 // in the query of a URL, what bounds it has, and whether it is a secret: see
@@ -30,7 +30,7 @@
 // functions of the stored record, a request and the backend's clock. [Ended] is the
 // list of ended claims that a name refuses.
 //
-// Other packages of the kit have a subject each:
+// Each other package of the kit has one subject:
 //
 //   - cas makes a provider from a store with compare-and-set, alone or together with
 //     a service's own leases. A Store has four methods.
@@ -41,20 +41,21 @@
 //     credentials that change.
 //   - disk and hostclock are for stores that the processes of one host share.
 //
-// [Intercept] wraps a provider, to see or change its calls, and [Lend] is the method As of a wrapper.
+// [Intercept] wraps a provider, to see or change its calls, and [Lend] implements the method As of a
+// wrapper.
 //
 // # What it does not promise
 //
-// It makes no request atomic: mutual exclusion is the driver's responsibility. It
-// does not retry, log or measure, which are tasks of package leasing. It can't end a
-// call that hangs in a client library; it can only stop waiting for the call.
+// It does not make requests atomic: mutual exclusion is the driver's responsibility.
+// It does not retry, log or measure, which are tasks of package leasing. It can't
+// end a call that hangs in a client library; it can only stop waiting for the call.
 //
 // # How a provider uses it
 //
 // Package filelease (providers/file) is the worked example. Its type Provider embeds this
-// package's Provider, under another name so that the field is not exported. Options
-// have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
-// secrets. Each method is one line that calls the function of that name here.
+// package's Provider, under another name so that the field is not exported. Options have
+// tags and, if they hold secrets, the methods Format, MarshalJSON and UnmarshalJSON. Each
+// method is one line that calls the function of the same name in this package.
 //
 // All providers use the same names for these options: "create" lets Open or
 // the first call create what is missing at the backend, "timeout" bounds a

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// The bounds of the memory of ended IDs. A late copy of an acquire may arrive
-// after its claim was released; the name must then refuse that copy. A name that changes
-// hands about once a second or less refuses every ended ID for EndedFor. A busier
-// name refuses the last EndedMost, whatever their age, so that a record stays
-// below 4 KB. The last EndedLeast are refused for as long as the record is kept.
+// These constants bound the list of ended IDs that a record keeps. A late copy of an
+// acquire may arrive after its claim was released; the name must then refuse that copy.
+// A name that changes hands at most about once a second refuses every ended ID for
+// EndedFor. A busier name refuses the last EndedMost, whatever their age, so that a
+// record stays below 4 KB. The last EndedLeast are refused for as long as the record is
+// kept.
 const (
 	EndedLeast = 8
 	EndedMost  = 64
@@ -56,7 +57,7 @@ func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	return e.add(id, broken, now)
 }
 
-// add is Add of an ID that is not in the list.
+// add is Add for an ID that is not in the list.
 func (e Ended) add(id string, broken bool, now time.Time) Ended {
 	var at int64
 	if !now.IsZero() {
@@ -69,8 +70,8 @@ func (e Ended) add(id string, broken bool, now time.Time) Ended {
 	return append(e[drop:], EndedID{ID: id, Broken: broken, At: at})
 }
 
-// brokenMark follows the ID of a claim that was broken, and timeMark stands before
-// the time. IDs have only letters, digits and hyphens.
+// brokenMark follows the ID of a claim that was broken, and timeMark precedes the time.
+// IDs have only letters, digits and hyphens.
 const (
 	brokenMark = "!"
 	timeMark   = "@"

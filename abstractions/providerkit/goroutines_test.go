@@ -111,7 +111,7 @@ func TestTrap_T123_OneFunctionStartsGoroutines(t *testing.T) {
 	require.Empty(t, found, "use Go, Group, AfterFunc and AfterTime of package providerkit")
 }
 
-// isExempt reports whether a file is of a package for tests, or is the one that may start goroutines.
+// isExempt reports whether a file belongs to a package for tests, or is the file that may start goroutines.
 func isExempt(path string) bool {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	return path == "goroutines.go" || slices.ContainsFunc(parts, func(part string) bool {
@@ -120,7 +120,7 @@ func isExempt(path string) bool {
 }
 
 // findBareGoroutines finds statements that start goroutines in which a panic ends the process. A context.AfterFunc may
-// call a function whose name ends in cancel or stop, since that is package context's own.
+// call a function named cancel or stop, since such a function comes from package context.
 func findBareGoroutines(file *ast.File) (found []token.Pos) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

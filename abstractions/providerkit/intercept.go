@@ -36,10 +36,12 @@ type Exchange struct {
 	Send func(ctx context.Context, req any) (reply any, err error)
 }
 
-// Handler handles a call in place of the provider. A nil reply is the zero value. Handlers may be called concurrently.
+// Handler handles a call in place of the provider. A nil reply stands for the zero value. Handlers may be called
+// concurrently.
 type Handler func(ctx context.Context, x *Exchange) (reply any, err error)
 
-// Intercepted is a provider whose calls pass a handler: see Intercept. Capabilities and Close are the provider's own.
+// Intercepted is a provider whose calls pass through a handler: see Intercept. Capabilities and Close are the
+// provider's own.
 type Intercepted struct {
 	inner  abstractions.Provider
 	passes func(Method) bool
@@ -53,8 +55,8 @@ type Intercepted struct {
 	historian abstractions.HistoryReader
 }
 
-// Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass the handler. A
-// call of an ability that p lacks returns abstractions.ErrUnsupported.
+// Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass through the
+// handler. A call of an ability that p lacks returns abstractions.ErrUnsupported.
 func Intercept(p abstractions.Provider, handle Handler) *Intercepted {
 	return InterceptUnless(p, func(Method) bool { return false }, handle)
 }
@@ -72,7 +74,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the request of a call without a request, and the reply of a call without a reply.
+// nothing is the type of the request or the reply where a call has none of its own.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.

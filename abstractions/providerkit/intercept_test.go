@@ -22,7 +22,7 @@ func abilityOf[T any](t *testing.T, p abstractions.Provider) T {
 	return ability
 }
 
-// passOn passes a call on.
+// passOn sends each call unchanged.
 func passOn(ctx context.Context, x *providerkit.Exchange) (any, error) { return x.Send(ctx, x.Request) }
 
 func TestEachCallIsIntercepted(t *testing.T) {
@@ -123,7 +123,7 @@ func TestAnInterceptorDecides(t *testing.T) {
 	require.True(t, record.Held, "the release was not sent")
 }
 
-// halfBatcher is a provider whose batch ends half-way.
+// halfBatcher is a provider whose RenewBatch fails after the first item.
 type halfBatcher struct{ abstractions.Provider }
 
 func (halfBatcher) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {

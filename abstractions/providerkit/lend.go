@@ -2,8 +2,8 @@ package providerkit
 
 import "github.com/distributedleasing/leasing/abstractions"
 
-// Lend implements the method As of a provider that wraps another. It sets target to self if the other provider has that
-// ability. Abilities that are not in package abstractions are hidden.
+// Lend implements the method As of a provider that wraps another. It sets *target to self if the other provider has the
+// ability that *target stands for. Abilities that are not in package abstractions are hidden.
 func Lend(self any, other abstractions.Provider, target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:

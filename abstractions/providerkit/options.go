@@ -71,6 +71,7 @@ func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
 func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
 
+// inQuery reports whether the query of a URL may set the field.
 func (f field) inQuery() bool { return !f.secret() && f.name != "URL" }
 
 // set reads a value from text. For invalid text it returns a description of valid values.
@@ -162,7 +163,8 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	return nil
 }
 
-// invalid returns an error about options. Its field is "Options" and the parameter what.
+// invalid returns an error about options. The first parameter is appended to "Options" to name the
+// field.
 func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
@@ -170,7 +172,7 @@ func invalid(what string, value any, want string) error {
 // BadOption returns the error of an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
-// keys returns the names of the fields in JSON, or of those that a URL may set.
+// keys returns the JSON names of the fields: of all fields, or only of those that a URL may set.
 func keys(fields []field, secrets bool) []string {
 	var all []string
 	for _, f := range fields {
@@ -190,14 +192,14 @@ func keys(fields []field, secrets bool) []string {
 //	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 //
 // A field without a name in its json tag, or with "-", can be set only in Go.
-// The tag option has, separated by commas:
+// The option tag is a comma-separated list of:
 //
 //	secret            the field is not shown, and not set by a URL's query
-//	default=V         V stands for the zero value
+//	default=V         V replaces the zero value
 //	min=V, max=V      the bounds of a number or duration; zero is always accepted
 //	forever           a duration may be abstractions.Infinite: "forever"
-//	maxlen=N          the most bytes of a string
-//	oneof=A|B         the values of a string
+//	maxlen=N          the maximum length of a string, in bytes
+//	oneof=A|B         the valid values of a string
 //	path              a string of names separated by slashes
 //	timeout           DefaultTimeout, 1ms to 1h
 //	retention         DefaultRetention, 1ms to 10 years, or forever
@@ -281,8 +283,8 @@ func (f field) formatInt(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ExactlyOne returns the one of the named fields of options that is set. None, or
-// more than one, is an error.
+// ExactlyOne returns which of the named fields of options is set. It is an error if no
+// field is set, or more than one field.
 func ExactlyOne(options any, names ...string) (string, error) {
 	var given, everywhere, inGo []string
 	for _, f := range fieldsOf(options) {
@@ -311,8 +313,8 @@ func ExactlyOne(options any, names ...string) (string, error) {
 	return "", invalid("", unquotedText("with "+strings.Join(given, " and ")), want)
 }
 
-// Describe returns the fields of options that are set as text, without secrets.
-// For a field that can be set only in Go it shows the type.
+// Describe returns a text with the fields of options that are set, without secrets. For a
+// field that can be set only in Go it shows the type.
 func Describe(options any) string {
 	var set []string
 	for _, f := range fieldsOf(options) {

@@ -92,7 +92,7 @@ func TestOptionsFromJSONAndURLAreTheSame(t *testing.T) {
 	require.Equal(t, "k", full.Nested.Key)
 }
 
-// T52: an impossible value is refused, by an error that names the field.
+// T52: an impossible value is refused with an error that names the field.
 func TestTrap_T52_OptionsThatCannotBeRead(t *testing.T) {
 	for text, names := range map[string]string{
 		`{"ttl": "3s"}`:                "Options in JSON \"ttl\": want each of url, dsn, ",
@@ -199,8 +199,7 @@ func TestDescribe(t *testing.T) {
 		`Units: 3, Hosts: [a], Nested: nested, Retention: forever, Timeout: 1m0s}`, Describe(&o))
 }
 
-// T49, T75: options and secrets never show the secret text, however they are
-// written.
+// T49, T75: options and secrets never show the secret text, however they are printed.
 func TestTrap_T75_NoWayToWriteShowsASecret(t *testing.T) {
 	o := Options{URL: "x://u:s3cret@h", DSN: "s3cret", Password: NewSecret("s3cret")}
 	type outer struct {
@@ -264,8 +263,8 @@ func TestTrap_T49_NoErrorShowsAPassword(t *testing.T) {
 	}
 }
 
-// TestSomeJSONIsReadAsItIsWritten compares the reader with the standard library's,
-// on input that both understand.
+// TestSomeJSONIsReadAsItIsWritten checks that options that encoding/json has written are
+// read unchanged.
 func TestSomeJSONIsReadAsItIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{

@@ -47,9 +47,9 @@ type Config struct {
 	Detach bool
 }
 
-// Provider is an abstractions.Provider over a driver: see the package. It is safe
-// for concurrent use. A provider embeds it and must not override its verbs, since
-// As returns the embedded Provider itself.
+// Provider is an abstractions.Provider over a driver: see the package
+// documentation. It is safe for concurrent use. A provider embeds it and must not
+// override its verbs, since As returns the embedded Provider itself.
 type Provider struct {
 	driver Driver
 	caps   abstractions.Capabilities
@@ -58,9 +58,9 @@ type Provider struct {
 	running context.Context // of detached calls
 	stop    context.CancelFunc
 
-	// A provider in memory makes millions of calls a second, so these take no lock. A
-	// call adds itself before it reads closed, and Close sets closed before it reads
-	// calls, so at least one of them sees the other.
+	// A provider in memory makes millions of calls a second, so the following fields
+	// need no lock. A call adds itself before it reads closed, and Close sets closed
+	// before it reads calls, so at least one of them sees the other.
 	calls  atomic.Int64 // under way
 	closed atomic.Bool
 	once   sync.Once
@@ -81,7 +81,7 @@ func (p *Provider) As(target any) bool { return Lend(p, p.driver, target) }
 // Format shows the backend's name, for all verbs: a provider may hold secrets.
 func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p.caps.Provider) }
 
-// Capabilities returns the capabilities of the driver.
+// Capabilities returns the capabilities of the driver, with HeedsContext set if calls are detached.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to acquire a name: see abstractions.Provider.
@@ -130,7 +130,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 	return err
 }
 
-// History reads what happened to a name: see abstractions.HistoryReader.
+// History reads the history of a name: see abstractions.HistoryReader.
 func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
 	return callAbility(ctx, p, "history", req.Name, invalid, req, abstractions.HistoryReader.History)

@@ -173,7 +173,8 @@ func TestBatchItemsThatCannotWorkHaveTheirOwnErrors(t *testing.T) {
 	})
 }
 
-// T66: an item without an answer is of unknown outcome, and neither renewed nor lost.
+// T66: the outcome of an item without an answer is unknown: the item counts as neither renewed nor
+// lost.
 func TestTrap_T66_MissingItemsOfABatchAreUnknown(t *testing.T) {
 	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{}}
@@ -270,7 +271,7 @@ func TestAnswerOutlivesTheContext(t *testing.T) {
 	})
 }
 
-// A refusal after the end of the context is no refusal by the backend.
+// A refusal after the end of the context does not count as a refusal by the backend.
 func TestRefusalAfterTheContextIsUnknown(t *testing.T) {
 	runDetachedAndNot(t, func(t *testing.T, detach bool) {
 		d := &fake{class: func(error) Meaning { return Meaning{Class: Refused} }}
@@ -419,7 +420,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	})
 }
 
-// T69: a panic of a driver, or of the user's context, leaves nothing behind.
+// T69: after a panic of a driver, or of the user's context, no call counts as under way.
 func TestTrap_T69_PanicsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(&ableFake{fake: &fake{do: func(context.Context) error { panic("driver") }}}, Config{Timeout: time.Second})

@@ -22,7 +22,7 @@ const DefaultRetention = time.Hour
 type Record struct {
 	Name  string `json:"name"`
 	Token int64  `json:"token"`           // of the latest holder; 0 if the name was never held
-	ID    string `json:"id,omitempty"`    // of the holder, also after its lease has run out; "" if it left or was broken
+	ID    string `json:"id,omitempty"`    // of the holder, even after its lease has run out; "" after a release or an immediate break
 	Owner string `json:"owner,omitempty"` // of the holder
 	// Metadata is replaced, never changed.
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -43,18 +43,19 @@ type Record struct {
 	// the backend reports no time. Tokens are then a plain counter, so a record must
 	// be kept, or at least its token: see Forgettable.
 	Now time.Time `json:"-"`
-	// Left is the rest of the lease by that clock: Infinite for an infinite lease, and 0
-	// or less after the lease has run out. The rules set it to the rest after the write.
+	// Left is the time that the lease has left: Infinite for an infinite lease, and 0 or
+	// less after the lease has run out. The rules set it to the time left after the
+	// write.
 	Left time.Duration `json:"-"`
-	// Slack bounds how much shorter than Left the rest of the lease may be, if the
-	// backend's time is not exact: Infinite if unknown. The rest is never longer
-	// than Left.
+	// Slack bounds by how much the time left may be shorter than Left, if the
+	// backend's time is not exact: Infinite if unknown. The time left is never
+	// longer than Left.
 	Slack time.Duration `json:"-"`
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
 	Unsettled bool `json:"-"`
-	// Unconfirmed says that the service shows the name as taken, perhaps by another claim
-	// than that of ID. If ID is empty, the name is taken by a claim without a record.
+	// Unconfirmed says that the service shows the name as taken, perhaps by a claim other
+	// than ID. If ID is empty, the name is taken by a claim without a record.
 	Unconfirmed bool `json:"-"`
 	// Floor is a token that the next token has to exceed, in addition to Token: the highest token of the
 	// records that were forgotten (see cas.Records.FloorKey), or of the tokens granted within the same
@@ -74,7 +75,7 @@ func (r *Record) Clone() Record {
 func (r *Record) Held() bool { return (r.ID != "" || r.Unconfirmed) && r.Left > 0 }
 
 // SetLeft sets Left from a deadline that was written by a clock of the host. A
-// lease has no more left than its TTL, unless that clock went back: then its
+// lease has at most its TTL left, unless that clock went back: even then its
 // holder, who renewed before now, trusts it for at most one TTL from now. The next
 // contender writes the new deadline.
 func (r *Record) SetLeft(left time.Duration) {

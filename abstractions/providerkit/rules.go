@@ -23,7 +23,7 @@ type Change struct {
 	Expired, Note Note
 }
 
-// Note is an entry for a history that still has the claim's ID.
+// Note is an entry for a history, before a fingerprint replaces the claim's ID.
 type Note struct {
 	Time          time.Time
 	Kind          abstractions.HistoryKind
@@ -32,7 +32,7 @@ type Note struct {
 	Actor, Reason string
 }
 
-// Entry returns the note as a history has it, with a fingerprint in place of the ID.
+// Entry returns the note as a history records it, with a fingerprint in place of the ID.
 func (n *Note) Entry() abstractions.HistoryEntry {
 	return abstractions.HistoryEntry{
 		Time: n.Time, Kind: n.Kind, Fingerprint: abstractions.FingerprintOf(n.ID), Owner: n.Owner, Token: n.Token, Actor: n.Actor, Reason: n.Reason,
@@ -89,8 +89,8 @@ func (r *Record) RunOut(c *Change) {
 	r.free()
 }
 
-// refuse returns the error that another claim holds the name. If an earlier clock
-// has set the deadline, refuse rewrites it by the present clock.
+// refuse returns the error for a name that another claim holds. If the record is
+// Unsettled, the change rewrites the deadline by the present clock.
 func (r *Record) refuse() Change {
 	held := &abstractions.HeldError{Holder: r.Show()}
 	if r.Now.IsZero() && r.Left != abstractions.Infinite {
@@ -145,7 +145,7 @@ func (r *Record) lost(id string, token int64) abstractions.LostReason {
 }
 
 // Release frees the name if the claim holds it, and refuses the ID from then on,
-// also for a name that was never used, since the acquire may still be in flight.
+// even for a name that was never used, since the acquire may still be in flight.
 func (r *Record) Release(req abstractions.ReleaseRequest) Change {
 	if r.ID == req.ID {
 		return r.releaseHolder()

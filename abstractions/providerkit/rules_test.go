@@ -103,8 +103,8 @@ func TestAcquireRefuses(t *testing.T) {
 	require.Equal(t, time.Minute, refused.RetryAfter, "where there is no clock")
 }
 
-// T13: a repetition grants the TTL from now on. It may be old and never shortens the
-// lease, and it changes nothing that a renewal may have changed since.
+// T13: a repeated acquire grants the TTL from now on. Since it may be a late copy, it
+// never shortens the lease, and changes nothing that a renewal may have changed since.
 func TestTrap_T13_RepeatedAcquire(t *testing.T) {
 	r := held()
 	r.Metadata = map[string]string{"renewed": "yes"}
@@ -394,7 +394,7 @@ func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 // ruleModel applies requests to a record and keeps its own account of the results.
 type ruleModel struct {
 	r       Record
-	expires time.Duration // of the lease, since noon; Infinite
+	expires time.Duration // of the lease, since noon; may be Infinite
 	now     time.Duration
 	token   int64 // the highest
 	claims  map[string]int64
@@ -440,7 +440,7 @@ func (w *ruleModel) end(id string, before Record) {
 	w.ended[id] = w.now
 }
 
-// mustRefuse reports whether an ID that ended is within the bounds of the memory.
+// mustRefuse reports whether an ID that ended must still be remembered.
 func (w *ruleModel) mustRefuse(id string) bool {
 	at, ended := w.ended[id]
 	younger := len(w.order) - 1 - slices.Index(w.order, id)

@@ -42,7 +42,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// unquotedText is the value of an InvalidError that is shown without quotes.
+// unquotedText is a value of an InvalidError that is shown without quotes.
 type unquotedText string
 
 // NotShown replaces a secret as the value of an InvalidError.
@@ -50,7 +50,7 @@ const NotShown unquotedText = "(not shown)"
 
 // Shown returns text as the value of an InvalidError: NotShown if it may be a
 // secret in the wrong place. Keys, tokens and most passwords are longer than 24
-// characters or have other characters than letters, digits and "-_./:".
+// characters or have characters other than letters, digits and "-_./:".
 func Shown(text string) any {
 	const longest = 24
 	odd := func(r rune) bool {

@@ -99,8 +99,8 @@ func pairs(rawQuery string) bool {
 	return true
 }
 
-// With returns the URL as it was written, with another query. A space is written as %20, since libpq and pgx read a
-// plus sign as a plus sign.
+// With returns the URL as it was written, with another query. A space is written as %20, since libpq and pgx do not
+// read a plus sign as a space.
 func (u URL) With(query url.Values) Secret {
 	text := u.beforeQuery.Reveal()
 	if len(query) > 0 {
@@ -137,7 +137,7 @@ func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 	return rest, nil
 }
 
-// SetAll is SetQuery that refuses all other parameters.
+// SetAll is like SetQuery, but refuses all other parameters.
 func SetAll(options any, query url.Values) error {
 	rest, err := SetQuery(options, query)
 	if err != nil {
@@ -153,5 +153,3 @@ func UnknownParameter(options any, rest url.Values) error {
 	}
 	return nil
 }
-
-// inQuery reports whether a URL's query may set the field.

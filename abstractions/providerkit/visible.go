@@ -16,10 +16,10 @@ import (
 // decomposed Vietnamese.
 const maxMarks = 3
 
-// Visible makes all runes of a text from others visible, on a page or a terminal. Runes that cannot be seen,
-// or change how the rest looks, become Go escapes such as \u202e: control and format characters, spaces but
-// U+0020, blank letters, variation selectors, and each combining mark without a letter or after the third on a
-// letter. A backslash stays as it is, so the result is only for people.
+// Visible makes all runes of a text that others wrote visible, on a page or a terminal. Runes that cannot be
+// seen, or change how the rest looks, become Go escapes such as \u202e: control and format characters, spaces
+// other than U+0020, blank letters, variation selectors, and each combining mark without a letter or after
+// the third on a letter. A backslash stays as it is, so the result is only for people.
 func Visible(text string) string {
 	return escapeInvisible(text, func(b []byte, r rune) []byte {
 		quoted := strconv.QuoteRuneToASCII(r)
@@ -27,7 +27,7 @@ func Visible(text string) string {
 	})
 }
 
-// WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible spells out become JSON escapes, so
+// WriteJSON writes a value as one line of JSON, in one Write. Runes that Visible escapes become JSON escapes, so
 // that the line is as safe on a terminal as the result of Visible, and a parser reads the same value.
 func WriteJSON(w io.Writer, value any) error {
 	var line bytes.Buffer
@@ -49,7 +49,7 @@ func WriteJSON(w io.Writer, value any) error {
 // escapeInvisible escapes the runes of a text that can't be seen.
 func escapeInvisible(text string, escape func([]byte, rune) []byte) string {
 	var b []byte
-	marks := maxMarks // on the latest letter; no mark may stand before the first letter
+	marks := maxMarks // on the latest letter; no mark may precede the first letter
 	for _, r := range text {
 		mark := unicode.Is(unicode.M, r)
 		switch {

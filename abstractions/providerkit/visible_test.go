@@ -37,7 +37,7 @@ func TestTrap_T238_VisibleSpellsOutWhatCannotBeSeen(t *testing.T) {
 	require.Equal(t, "e\u0301\u0301\u0301"+strings.Repeat(`\u0301`, 147), providerkit.Visible(tower))
 }
 
-// A value is read back as it was, and its line holds no rune that Visible would spell out.
+// A value is read back as it was, and its line has no rune that Visible would escape.
 func TestTrap_T270_JSONSpellsOutWhatCannotBeSeen(t *testing.T) {
 	for text, want := range map[string]string{
 		"später <&>":                `"später <&>"`,

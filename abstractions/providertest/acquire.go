@@ -99,7 +99,7 @@ var acquireChecks = []suite.Check{
 			e.CleanUp(e.Peer, req)
 			_, err := e.Try(e.P, req) // the delayed acquire arrives
 			if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
-				holder.Release() // the name may be free when it arrives
+				holder.Release() // the name may be free when the delayed acquire arrives
 				e.CleanUp(e.Peer, req)
 				_, err = e.Try(e.P, req)
 			}

@@ -50,7 +50,7 @@ var breakChecks = []suite.Check{
 		}
 		holder := e.Take(e.Name())
 		holder.Renew(abstractions.Infinite)
-		result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name}) // Grace 0 means the least
+		result := e.Break(abstractions.BreakRequest{Name: holder.Req.Name}) // Grace 0 means the minimum
 		returned := e.Now()
 		e.True(result.WasHeld)
 		e.Less(result.Remaining, e.Long, "an end is in sight")

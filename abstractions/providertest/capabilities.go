@@ -41,7 +41,7 @@ var capabilityChecks = []suite.Check{
 			}
 		}
 	}},
-	// One client reads the latest writes of another.
+	// The check tests that one client reads the latest writes of another.
 	{Name: "Capabilities_ReadsShowTheLatestWrite", Run: func(e *suite.Env) {
 		if e.Caps.ReadsMayLag {
 			e.LeaveOut("reads may lag here")
@@ -83,9 +83,9 @@ var capabilityChecks = []suite.Check{
 			e.Unknown(pinger.Ping(ctx))
 		}
 	}},
-	// The check looks for abilities in the same way as the core. An ability
-	// that As returns is usable, and the result does not change. (The checks of
-	// each ability test that the ability works.)
+	// The check looks for abilities in the same way as package leasing. An
+	// ability that As returns must not be nil, and the results of As must not
+	// change. (The checks of each ability test that the ability works.)
 	{Name: "Trap_T53_AbilitiesAreAnsweredOrHidden", Run: func(e *suite.Env) {
 		answers := func() map[string]bool {
 			return map[string]bool{

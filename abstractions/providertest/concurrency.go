@@ -28,7 +28,7 @@ var concurrencyChecks = []suite.Check{
 	{Name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", Run: func(e *suite.Env) {
 		holder, gone, left := e.Take(e.Name()), e.Take(e.Name()), e.Take(e.Name())
 		e.Break(abstractions.BreakRequest{Name: gone.Req.Name, Immediate: true})
-		left.Release() // the object that kept this lease may be reused for another claim
+		left.Release() // the object that stored this lease may be reused for another claim
 		for range 4 {
 			suite.SideBySide(25, func(i int) {
 				switch i % 5 {
@@ -48,8 +48,8 @@ var concurrencyChecks = []suite.Check{
 		}
 		holder.IsHeld()
 	}},
-	// The check breaks leases while they are renewed for longer and other claims begin to wait for their names. A renewal before
-	// the break counts; a renewal after the break is refused.
+	// The check breaks leases while they are renewed with a longer TTL and other claims begin to wait for their names. A renewal
+	// before the break counts; a renewal after the break is refused.
 	{Name: "Trap_T66_ARenewalThatMeetsABreakIsStoredOrRefused", Run: func(e *suite.Env) {
 		_, queued := abstractions.As[abstractions.Waiter](e.Peer)
 		batcher, batched := abstractions.As[abstractions.BatchRenewer](e.P)

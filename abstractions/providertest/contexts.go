@@ -96,7 +96,7 @@ var contextChecks = []suite.Check{
 			c.IsHeld()
 		}
 	}},
-	// The contexts are cancelled, since a client library may handle a deadline in another way.
+	// The contexts are cancelled, since a client library may handle a deadline differently.
 	{Name: "Outage_EveryCallEndsWithItsContext", Waits: true, Needs: "Unreachable", Run: func(e *suite.Env) {
 		checkOutage(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -109,7 +109,7 @@ var contextChecks = []suite.Check{
 	}},
 }
 
-// call is one method on one claim.
+// call is a call of one method.
 type call struct {
 	what string
 	do   func(ctx context.Context) error
@@ -164,8 +164,8 @@ func checkCallsEnd(ctx context.Context, e *suite.Env, cause error) {
 	holder.Renew(e.Long)
 }
 
-// checkOutage makes all calls at once to a backend that does not answer. Each gets a context
-// that ends soon.
+// checkOutage makes all calls at once to a backend that does not answer. Each call gets a
+// context that ends soon.
 func checkOutage(e *suite.Env, ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	const soon = 200 * time.Millisecond
 	p := e.Unreachable(e.T)

@@ -29,13 +29,12 @@
 // thousandth of the TTL plus 2 ms, or 0 in virtual time.
 //
 // Real servers are tested in real time, with the shortest leases that they support.
-// Checks that wait for leases to run out all run concurrently; of the others a few run
-// at a time. A provider without sockets and files runs in virtual time
-// ([Harness].Virtual). If the clock of a backend can be moved, set Harness.Advance.
-// The checks Manager_RealTime_... run in both. A check that fails while timers are late is repeated. A table in
-// docs/proof.md has the checks beside each promise. The other checks of the manager need virtual time, in which times are
-// exact. On a server each of them is a skipped subtest, like each check that needs a field which the harness does not
-// set, or an ability which the provider lacks.
+// Checks that wait for leases to run out all run concurrently; of the other checks only a few run at a time. A provider
+// that uses no sockets or files runs in virtual time ([Harness].Virtual). If the clock of a backend can be moved, set
+// Harness.Advance. The checks Manager_RealTime_... run in real and in virtual time. A check that fails while timers are
+// late is repeated. A table in docs/proof.md lists the checks for each promise. The other checks of the manager need
+// virtual time, in which times are exact. On a server each of them is a skipped subtest, like each check that needs a
+// field which the harness does not set, or an ability which the provider lacks.
 //
 // # Beside the suite
 //

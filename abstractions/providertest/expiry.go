@@ -13,8 +13,8 @@ var expiryChecks = []suite.Check{
 		holder := e.TakeShort()
 		holder.RunsOutTo(e.Request(holder.Req.Name)).IsHeld()
 	}},
-	// The check compares only times of the backend's clock. The clocks of several servers may differ
-	// by the duration of the request.
+	// The check compares only times of the backend's clock. If the backend has several servers,
+	// their clocks may differ by the duration of the request.
 	{Name: "Expiry_TheBackendCountsAllOfTheTTL", Run: func(e *suite.Env) {
 		holder := &suite.Claim{E: e, P: e.P, Req: e.Request(e.Name())}
 		for round := range 20 {
@@ -44,7 +44,7 @@ var expiryChecks = []suite.Check{
 			holder.Renew(suite.Grantable(e.Long/time.Duration(2-round%2), e.Caps))
 			after := e.Inspect(holder.Req.Name)
 			at, known := after.LastRenewed()
-			took := holder.Returned.Sub(holder.Sent) + time.Millisecond // the clocks of several servers may differ by this
+			took := holder.Returned.Sub(holder.Sent) + time.Millisecond // the clocks of several servers may differ by this much
 			e.True(known)
 			e.False(at.Before(before.Now.Add(-took)), "%v is before the renewal, which was sent after %v", at, before.Now)
 			e.False(at.After(after.Now), "%v is after the read, at %v", at, after.Now)
@@ -214,7 +214,7 @@ var expiryChecks = []suite.Check{
 			return true
 		})
 	}},
-	// A provider may reuse the object that kept a lease for the next lease.
+	// A provider may store the next lease in the object that stored the previous lease.
 	{Name: "Expiry_AReleaseShortensNoLeaseThatFollows", Waits: true, Run: func(e *suite.Env) {
 		first, second := e.TakeShort(), e.TakeShort()
 		e.SleepUntil(first.Sent.Add(first.Ttl * 2 / 5))

@@ -14,8 +14,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// fake is a client of the reference provider, each method of which a flaw may
-// replace.
+// fake is a client of the reference provider. A flaw may replace any of its methods.
 type fake struct {
 	server *memlease.Provider
 	ahead  *atomic.Int64 // the time by which the server's clock is ahead
@@ -65,7 +64,7 @@ func newFake(server *memlease.Provider) *fake {
 	return f
 }
 
-// forgetAtServer lets the retention pass (in virtual time) and the sweep delete the record.
+// forgetAtServer lets the retention pass, in virtual time, and makes the sweep delete the record.
 func (f *fake) forgetAtServer(name string) {
 	ctx := context.Background()
 	time.Sleep(retention)

@@ -439,7 +439,7 @@ func (f *fake) claimQueues() {
 	}
 }
 
-// wakeOnRelease makes a release wake those of a name's waiters that pick returns.
+// wakeOnRelease makes a release wake the waiters for a name that the function pick returns.
 func (f *fake) wakeOnRelease(pick func(all []chan struct{}) []chan struct{}) {
 	type queue struct {
 		mu     sync.Mutex

@@ -353,8 +353,8 @@ var endingFlaws = []flaw{
 	},
 }
 
-// forgetsTheBroken returns a function that reports whether a name's lease was broken
-// and ten more IDs have been released since.
+// forgetsTheBroken returns a function that reports whether a name's lease is broken and
+// at least ten IDs of the name have been released.
 func (f *fake) forgetsTheBroken() func(name string) bool {
 	since := map[string]int{}
 	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// web is a server that keeps texts under ETags. Its refusals have a mark, X-Web.
+// web is a server that keeps texts under ETags. All its answers have a mark, X-Web.
 type web struct {
 	mu    sync.Mutex
 	puts  int
@@ -48,7 +48,7 @@ func (w *web) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// webStore is a store over a web.
+// webStore is a store over a web server, together with its Records.
 type webStore struct {
 	cas.Records
 	client httpguard.Doer
@@ -58,7 +58,7 @@ type webStore struct {
 	takesAnySuccess, takesAnyRefusal bool
 }
 
-// webAnswer is an answer of a web.
+// webAnswer is an answer of a web server.
 type webAnswer struct {
 	status int
 	etag   string
@@ -122,8 +122,8 @@ func (s *webStore) Delete(context.Context, cas.Item) error {
 	return abstractions.ErrUnsupported
 }
 
-// webDriver is the driver. webStore can't be the driver, since it has other
-// methods of the same names.
+// webDriver is the driver. webStore can't be the driver, since it has different methods
+// with the same names.
 type webDriver struct {
 	*cas.Records
 	store *webStore
@@ -189,7 +189,7 @@ var httpFlaws = map[string]struct {
 	"it takes half an answer":      {func(s *webStore) { s.client = cutBodies{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
 }
 
-// cutBodies is a client that accepts an answer without its end.
+// cutBodies is a client that accepts an answer whose end is missing.
 type cutBodies struct{ httpguard.Doer }
 
 func (h cutBodies) Do(req *http.Request) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// mapStore is a provider of cas.Records over a map.
+// mapStore is a store over a map, together with its Records.
 type mapStore struct {
 	cas.Records
 	mu         sync.Mutex
@@ -68,8 +68,8 @@ func (k *mapStore) Delete(_ context.Context, item cas.Item) error {
 	return nil
 }
 
-// mapDriver is the driver. mapStore can't be the driver, since it has other methods of
-// the same names.
+// mapDriver is the driver. mapStore can't be the driver, since it has different methods
+// with the same names.
 type mapDriver struct{ *cas.Records }
 
 func (mapDriver) Capabilities() abstractions.Capabilities {

@@ -374,7 +374,7 @@ var holdingFlaws = []flaw{
 	},
 }
 
-// scaleTTL makes the server's leases longer or shorter than what is granted.
+// scaleTTL makes the server's leases longer or shorter than granted.
 func (f *fake) scaleTTL(factor float64) {
 	f.changeTTL(func(ttl time.Duration) time.Duration { return time.Duration(float64(ttl) * factor) })
 }

@@ -21,8 +21,8 @@ type Harness struct {
 	// Close anything else in t.Cleanup, which runs when the check ends.
 	New func(t testing.TB) abstractions.Provider
 
-	// Peer opens a second client of the backend behind p, like another
-	// process's. The suite closes the client. Default: p itself.
+	// Peer opens a second client of the backend behind p, as if in another process. The
+	// suite closes the client. Default: p itself.
 	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
 	// Forget makes the backend delete the record of a free name, as it does
@@ -30,7 +30,7 @@ type Harness struct {
 	Forget func(t testing.TB, p abstractions.Provider, name string)
 
 	// Ahead raises the token of a free name by an hour, as if the backend's clock had
-	// been ahead while the name was held and was corrected since.
+	// been ahead while the name was held and had been corrected since.
 	Ahead func(t testing.TB, p abstractions.Provider, name string)
 
 	// Lose makes the backend lose as much of a held name as the provider's
@@ -56,7 +56,7 @@ type Harness struct {
 	Unreachable func(t testing.TB) abstractions.Provider
 
 	// HTTP returns the route from a provider that speaks HTTP to the server of p. If HTTP is set, the
-	// suite puts a proxy between the two, which answers in place of the server. The proxy needs sockets,
+	// suite puts between the two a proxy that answers in place of the server. The proxy needs sockets,
 	// so HTTP must be nil with Virtual.
 	HTTP func(t testing.TB, p abstractions.Provider) Route
 
@@ -81,13 +81,13 @@ type Harness struct {
 	// Then Peer must open separate clients.
 	KnowsTheGone bool
 
-	// Slack is the time that actions that should happen soon may take on a slow
-	// machine, such as the return of a call whose context has ended. Default
-	// 10 s.
+	// Slack is the time that an action that should happen soon, such as the
+	// return of a call whose context has ended, may take on a slow machine.
+	// Default 10 s.
 	Slack time.Duration
 
-	// Except maps the names of checks that this provider can't pass to the
-	// reason. They are reported as skipped.
+	// Except has the checks that this provider can't pass, by name, with the reason. They
+	// are reported as skipped.
 	Except map[string]string
 }
 
@@ -104,18 +104,19 @@ func (h Harness) withDefaults() Harness {
 // Route is the route from a provider that speaks HTTP to its server, for the checks that put a
 // proxy between the two: see Harness.HTTP.
 type Route struct {
-	// URL is the server's, as in http://127.0.0.1:8500. The proxy forwards requests to its scheme
-	// and host, with the path, the query, the Host and the header of the original request.
+	// URL is the URL of the server, as in http://127.0.0.1:8500. The proxy forwards requests to
+	// its scheme and host, with the path, the query, the Host and the header of the original
+	// request.
 	URL string
 	// Transport sends the requests. Default: a plain http.Transport. A client that asks the server for
-	// its address needs a transport that replaces the address in the answer by the request's Host.
+	// its address needs a transport that replaces the address in the answer with the request's Host.
 	Transport http.RoundTripper
 	// Open opens a client that sends all its requests to a URL, http://127.0.0.1:port, with the HTTP
 	// client that the provider has by default. Open may send requests. The suite closes the client.
 	Open func(t testing.TB, url string) abstractions.Provider
 }
 
-// openProxied opens a client behind a proxy, which stands before the server of p.
+// openProxied opens a client behind a proxy in front of the server of p.
 func (h Harness) openProxied(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy) {
 	route := h.HTTP(t, p)
 	before := proxy.New(t, route.URL, route.Transport)

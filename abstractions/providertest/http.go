@@ -10,9 +10,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// A proxy, an ingress or a gateway before the server answers in its place: with a redirect to
-// its own page, with a page, with a refusal, with half of an answer, or not at all. The server
-// may have applied the request. No such answer says anything about a lease.
+// A proxy, an ingress or a gateway in front of the server may answer in its place: with a
+// redirect to its own page, with a page, with a refusal, with half of an answer, or not at
+// all. The server may have applied the request. No such answer says anything about a lease.
 var httpChecks = []suite.Check{
 	{Name: "HTTP_Trap_T109_ARedirectIsNoAnswer", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Redirects()) }},
 	{Name: "HTTP_Trap_T110_ASuccessIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Successes()) }},
@@ -26,8 +26,8 @@ type proxiedClient struct {
 	e *suite.Env
 }
 
-// behindProxies makes each fault answer all requests, writes that the server does not get,
-// and writes that the server gets.
+// behindProxies makes each fault answer, in turn, all requests, only writes that reach the
+// server, and only writes that don't.
 func behindProxies(e *suite.Env, faults []*proxy.Fault) {
 	var all []*proxy.Fault
 	for _, f := range faults {
@@ -102,7 +102,7 @@ func (p *proxiedClient) checkFault(f *proxy.Fault) {
 	}
 
 	done := p.callUnderFault(f, "acquire", func(ctx context.Context) error { return suite.Second(p.Acquire(ctx, req)) })
-	late := f.Silent() && f.Applied // the bound may be over before the write is sent
+	late := f.Silent() && f.Applied // the call may time out before the write is sent
 	if (done || f.Writes) && !late {
 		e.Equal(f.Applied, isHeld(), "%s: the state of the server", what)
 	}
@@ -122,7 +122,7 @@ func (p *proxiedClient) checkFault(f *proxy.Fault) {
 		})
 		lister, ok := abstractions.As[abstractions.Lister](p.Provider)
 		list := abstractions.ListRequest{Prefix: req.Name}
-		if ok && suite.Second(lister.List(e.T.Context(), list)) == nil { // where it is supported
+		if ok && suite.Second(lister.List(e.T.Context(), list)) == nil { // where listing is supported
 			p.callUnderFault(f, "list", func(ctx context.Context) error { return suite.Second(lister.List(ctx, list)) })
 		}
 	}

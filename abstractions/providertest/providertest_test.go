@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSoundProviderPasses runs the suite with every field of Harness set.
+// TestSoundProviderPasses runs the suite on a provider without flaws, with most fields of Harness set.
 func TestSoundProviderPasses(t *testing.T) {
 	Run(t, harness(func(*fake) {}))
 }
@@ -59,7 +59,7 @@ func TestChecksDetectFlaws(t *testing.T) {
 	}
 }
 
-// TestEveryCheckDetectsAFlaw fails for a check that no flaw can fail.
+// TestEveryCheckDetectsAFlaw fails if there is a check that no flaw makes fail.
 func TestEveryCheckDetectsAFlaw(t *testing.T) {
 	// This check tests abstractions.As, and does not depend on the provider.
 	detected := map[string]bool{"Trap_T64_NobodyLooksThroughAWrapper": true}
@@ -131,7 +131,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 	assert.GreaterOrEqual(t, int(opened.Load()), len(checks())-needy)
 }
 
-// TestGuardCleansUpWhateverFails fails in the check and in its clean-up.
+// TestGuardCleansUpWhateverFails shows that all clean-ups run although the check and one of its clean-ups fail.
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
 	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()

@@ -32,8 +32,8 @@ var recordsChecks = []suite.Check{
 		e.Equal(req.Metadata, e.Inspect(name).Metadata)
 		holder.Renew(e.Long)
 	}},
-	// The check makes two deletions arrive late: one when the name is in use again, and one when a later record has
-	// replaced the record.
+	// The check makes two deletions arrive late: one when the name is in use again, and one when a new record has
+	// replaced the deleted record.
 	{Name: "Trap_T28_ADelayedDeletionMeetsNothingNew", Needs: "Records", Run: func(e *suite.Env) {
 		s := newBackingStore(e)
 		idle := e.Take(e.Name())

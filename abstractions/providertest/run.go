@@ -27,11 +27,11 @@ func checks() []suite.Check {
 	)
 }
 
-// Run checks the provider against the contract, one subtest for each sentence. Under -short it leaves out a
-// few checks that take long, and sends fewer random requests to a server. It checks for
-// leaked goroutines first and then calls t.Parallel, so that several suites run
-// concurrently. So the test must not have called t.Parallel or t.Setenv before. When Run
-// returns all checks have ended, and the resources of the harness may be closed.
+// Run checks the provider against the contract, in one subtest for each check. Under -short it leaves out a
+// few checks that take long, and sends fewer random requests to a server. It checks for leaked goroutines
+// first and then calls t.Parallel, so that several suites run concurrently. So the test must not have
+// called t.Parallel or t.Setenv before. When Run returns all checks have ended, and the resources of the
+// harness may be closed.
 func Run(t *testing.T, h Harness) {
 	if h.New == nil {
 		t.Fatal("providertest: Harness.New is nil: it opens the provider")
@@ -51,8 +51,8 @@ func Run(t *testing.T, h Harness) {
 // outcomes counts the checks that ran, were excepted or were skipped.
 type outcomes struct{ run, excepted, skipped atomic.Int64 }
 
-// slots are for the checks of all suites of the process. Half of the processors are left to
-// the servers.
+// slots bounds the number of checks that run at a time, over all suites of the process.
+// Half of the processors are left to the servers.
 var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
 // runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its

@@ -123,7 +123,7 @@ func (r *Request[T]) fail(err error) {
 // hasRoom reports whether a call may begin. Caller holds mu.
 func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
 
-// call makes a call, and records the speed of the server. A panic fails all operations.
+// call makes a call, and records whether the server was slow. A panic fails all operations.
 func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 	began := time.Now()
 	err := providerkit.Guard(func() error {
@@ -150,7 +150,7 @@ func (b *Batcher[T]) addWorker() {
 	b.startWorker(b.epoch)
 }
 
-// startWorker starts a worker whose first call belongs to an epoch.
+// startWorker starts a worker whose first call belongs to the given epoch.
 func (b *Batcher[T]) startWorker(epoch int) {
 	w := &worker[T]{b: b, epoch: epoch}
 	providerkit.Go(w.work, w.end)
@@ -224,7 +224,7 @@ func (b *Batcher[T]) take(batch []*Request[T]) []*Request[T] {
 	return batch
 }
 
-// finishCall ends a call that began in an epoch, and reports whether its worker must make another call.
+// finishCall ends a call that began in the given epoch, and reports whether its worker must make another call.
 func (b *Batcher[T]) finishCall(epoch int) (next int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +247,8 @@ func (b *Batcher[T]) armTimer() {
 	b.overdue.Reset(maxQueueDelay)
 }
 
-// sendOverdue sends the waiting requests beside the calls under way, all of which began before the
-// requests arrived.
+// sendOverdue sends the waiting requests in addition to the calls under way, all of which began
+// before the requests arrived.
 func (b *Batcher[T]) sendOverdue() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -322,7 +322,7 @@ func TestCallEndsWithTheLastOfItsSenders(t *testing.T) {
 		inner := s.answer
 		var last context.Context
 		s.answer = func(ctx context.Context, call int) error {
-			last = ctx //nolint:fatcontext // to look at it, not to go on with
+			last = ctx //nolint:fatcontext // only the test inspects it
 			return inner(ctx, call)
 		}
 		ctx, cancel := context.WithCancel(context.WithValue(within(t, time.Minute), traced{}, "span"))

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// caller is a call that waits: its request, and the channel on which the request is returned.
+// caller is a waiting caller: its request, and the channel on which the request is returned.
 type caller[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
@@ -24,7 +24,7 @@ func newCaller[T Operation](ctx context.Context, size int) *caller[T] {
 }
 
 // await returns when the request is done, or ctx has ended. Most requests are done soon, so it rarely calls Done of the
-// context. Many contexts allocate that channel, and a timer, only on the first call.
+// context. Many contexts allocate the channel of Done, and a timer, only on the first call.
 func (w *caller[T]) await(ctx context.Context, b *Batcher[T]) error {
 	if !b.slow.Load() {
 		w.timer.Reset(min(fastAnswer, time.Until(w.By)))
@@ -97,7 +97,7 @@ func withEarlierOutcome(before, err error) error {
 }
 
 // sendDirectly makes a call on the caller's goroutine, if there is nothing to combine and the server is known to answer
-// at once. It reports false if there was no call, or it took too long.
+// at once. It reports false if there was no call, or the call took too long.
 func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool {
 	b.mu.Lock()
 	if b.closed || b.slow.Load() || len(b.queue) > 0 || !b.hasRoom() {
@@ -129,9 +129,9 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// DoAll runs operations in parallel, in as few calls as possible. of returns the Batcher of an operation. An
-// operation whose error is nil has its reply or has failed. The others may still be under way. ctx needs a
-// deadline.
+// DoAll runs operations in parallel, in as few calls as possible. The function of returns the Batcher of an
+// operation. An operation whose error is nil has ended, with its reply or a failure. The other operations
+// may still be under way. ctx needs a deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)

@@ -5,7 +5,7 @@
 // delayed. Do sends on the caller's own goroutine if there is nothing to combine and the server is known to answer at once. That
 // saves two goroutine switches, which take about as long as a round trip to a nearby server.
 //
-// It promises, whatever the connection does:
+// The package promises, whatever the connection does:
 //   - Do and DoAll return as soon as their context ends, except that they don't check it in the first 10 ms if the server
 //     is fast. An operation that is sent on the caller's goroutine may delay the return by the argument direct of New.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. The outcome of a request
@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// MaxOperations bounds the operations in one call. With this number a call occupies a server for a quarter of a
-	// millisecond, in which the server does no other work.
+	// MaxOperations bounds the operations in one call. A call of this size occupies a server for a quarter of a
+	// millisecond, during which the server does no other work.
 	MaxOperations = 256
-	// MaxCalls bounds the calls in flight, if most of them hang.
+	// MaxCalls bounds the calls in flight even if most of them hang.
 	MaxCalls = 64
 	// UntilItLeaves makes a caller send on its own goroutine, under its own context.
 	UntilItLeaves time.Duration = math.MaxInt64

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // directTime is the bound of direct calls in the Redis provider.
 const directTime = 100 * time.Millisecond
 
-// number is an operation that the server replies to with its own number.
+// number is an operation to which the server replies with the operation's number.
 type number struct {
 	n          int
 	repeatable bool
@@ -50,7 +50,7 @@ func numbers(n int) []*number {
 	return ops
 }
 
-// server is a fake for the server of the calls. Time is virtual.
+// server is a fake server. Time is virtual.
 type server struct {
 	*Batcher[*number]
 	t *testing.T
@@ -58,7 +58,7 @@ type server struct {
 	answer func(ctx context.Context, call int) error
 
 	mu    sync.Mutex
-	calls [][]int // the numbers in each
+	calls [][]int // the numbers in each call
 	last  bool    // the last call was marked as direct
 }
 
@@ -137,7 +137,7 @@ func (s *server) hang(n int) (gate chan struct{}) {
 	return gate
 }
 
-// through makes each call wait for a gate of its own.
+// through returns an answer function that makes each call wait for its own gate.
 func (s *server) through(gates []chan struct{}) func(ctx context.Context, call int) error {
 	return func(_ context.Context, call int) error {
 		<-gates[call-1]
@@ -145,7 +145,7 @@ func (s *server) through(gates []chan struct{}) func(ctx context.Context, call i
 	}
 }
 
-// requireIdle checks that nothing is left over.
+// requireIdle checks that no call and no request is left.
 func (s *server) requireIdle() {
 	s.t.Helper()
 	s.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
-// format is a version of stored records, with the steps from each earlier version. A reader refuses a version that it does not know.
+// format is a version of stored records, with the steps that update records of earlier versions. A reader refuses a version that
+// it does not know.
 type format struct {
 	version int // of the records that are written
 	// steps bring the fields of a record up to date: the first step from version 1 to version 2, and so on. They change
@@ -20,7 +21,7 @@ type format struct {
 	steps []func(fields map[string]json.RawMessage) error
 }
 
-// currentFormat is the format of release 0.1.0. The rules for the next one are in docs/design.md.
+// currentFormat is the format of release 0.1.0. The rules for the next format are in docs/design.md.
 var currentFormat = &format{version: 1}
 
 // stored is the JSON of a record. Times are in microseconds, by the store's clock
@@ -42,8 +43,8 @@ type deadline struct {
 	Write string `json:"write,omitempty"`
 	// Lasts is the time from that write to the end; 0 for an infinite lease.
 	Lasts int64 `json:"lasts_us,omitempty"`
-	// Ends, unless 0, is the end by the service's clock, if the record was written
-	// again since for another reason.
+	// Ends, unless 0, is the end by the service's clock. It is set if the record has been
+	// written again since, for another reason.
 	Ends int64               `json:"ends_us,omitempty"`
 	Host *hostclock.Deadline `json:"host,omitempty"`
 }

@@ -18,24 +18,24 @@ const (
 	watchFloor = 100 * time.Millisecond
 )
 
-// Expiry decides when a lease is over in a store that expires nothing itself. It
-// has two ways, and the first that finds the lease over decides. Neither way uses a
-// client's wall clock.
+// Expiry decides when a lease is over in a store that expires nothing itself.
+// There are two ways, and the first to find the lease over decides. Neither way
+// uses a client's wall clock.
 //
-// By the service's times: the time of the holder's last write, and the time of the
-// reply to a read. The times are truncated to the service's resolution, and may come
-// from two clocks, which disagree by Skew at most. Let a holder write at w and any
-// client read at r. Then written > w - resolution - skew and now <= r, so now -
-// written >= TTL + resolution + skew says that r - w >= TTL: the holder, who counts
-// from before its write was sent, has stopped trusting its lease. The decision is
-// late by resolution + skew, and by as much again if the clocks disagree the other
-// way: see Lateness.
+// By the service's times: written, the time of the holder's last write, and now, the
+// time of the reply to a read. The times are truncated to the service's resolution,
+// and may come from two clocks, which disagree by Skew at most. Let a holder write
+// at w and any client read at r. Then written > w - resolution - skew and now <= r,
+// so now - written >= TTL + resolution + skew says that r - w >= TTL: the holder
+// counts from before its write was sent, so it has stopped trusting its lease. The
+// decision is late by resolution + skew, and by as much again if the clocks disagree
+// the other way: see Lateness.
 //
 // By watching: if this process saw a holder's write a TTL ago, on its monotonic
 // clock, and that write is still the latest when it is replaced under its version,
 // the lease has run out. The replacement shows that the write is the latest, so a
-// stale read does no harm. That clock stands still while the machine is suspended,
-// which only makes the watch last longer.
+// stale read does no harm. The monotonic clock stands still while the machine is
+// suspended, which only makes the watch last longer.
 type Expiry struct {
 	// Resolution is the resolution of the service's times, and Skew the largest
 	// difference between its clocks.
@@ -113,7 +113,7 @@ func (e *Expiry) isWatched(name string) bool {
 	return known
 }
 
-// forget ends the watch over a name whose holder left.
+// forget ends the watch over a name whose holder has left.
 func (e *Expiry) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -32,8 +32,8 @@ func TestALeaseIsOverByTheServicesTimes(t *testing.T) {
 }
 
 // At any moment within a second, and with any allowed disagreement of clocks, a
-// lease is never over before its TTL, and always after Lateness. Left is never less
-// than the time that the lease has left, and at most Slack more.
+// lease is never over before its TTL, and is always over after Lateness. Left is
+// never less than the time that the lease has left, and at most Slack more.
 func TestExpiryIsNeverEarlyNorTooLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		milliseconds := func(name string, least, most int64) time.Duration {

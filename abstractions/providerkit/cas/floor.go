@@ -47,7 +47,7 @@ func (s *Records) floor(ctx context.Context) (Item, int64, error) {
 	return item, stored.Floor, nil
 }
 
-// raise stores a token as the floor, unless the floor is as high already.
+// raise stores a token as the floor, unless the floor is already as high.
 func (s *Records) raise(ctx context.Context, token int64) error {
 	for conflicts := range maxConflicts {
 		if err := pauseAfter(ctx, conflicts); err != nil {

@@ -43,7 +43,7 @@ func (a *clockAheadStore) List(ctx context.Context, query ListQuery) ([]Item, st
 }
 
 // T127: the clock is ahead while names are used and forgotten, and is corrected later. Every later token of any name is greater
-// than all forgotten tokens, although two processes sweep at the same time.
+// than all forgotten tokens, even if two processes sweep at the same time.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}
@@ -91,7 +91,7 @@ func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// T127: no record is deleted before the floor has its token.
+// T127: no record is deleted before the floor includes its token.
 func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{items: map[string]Item{}}
@@ -114,7 +114,8 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	})
 }
 
-// stoppedReaderStore is a Store that stops its reader after the next read of key, and calls while.
+// stoppedReaderStore is a Store that calls the function while after the next read of key, as if the reader were
+// stopped at that point.
 type stoppedReaderStore struct {
 	*memoryStore
 	key   string
@@ -130,7 +131,7 @@ func (s *stoppedReaderStore) Get(ctx context.Context, key string) (Item, error) 
 	return item, err
 }
 
-// A process is stopped between its read and its write, while its name is used and forgotten by others.
+// A process is stopped between its read and its write, while other processes use and forget its name.
 func TestTrap_T285_AProcessThatWasStoppedGivesNoForgottenToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, naming := t.Context(), Naming{Max: 100}

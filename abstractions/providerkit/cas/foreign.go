@@ -19,9 +19,9 @@ type Foreign struct {
 	Now   time.Time // of the reply
 }
 
-// Record returns data, the latest record of a name, changed as if the other library kept records. Without a record data
-// is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well, which no client
-// uses. So a renewal with an earlier token is refused as taken, and the next token is greater.
+// Record returns data, the latest record of a name, changed as if the other library kept records. If there is no
+// record, data is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well,
+// which no client uses. So a renewal with an earlier token is refused as taken, and the next token is greater.
 func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := providerkit.Record{Name: name}
 	if data != nil {

@@ -65,7 +65,7 @@ func refusals(t *testing.T, s *Records, grant abstractions.Grant) map[string]err
 }
 
 // A later release reads a held record of an earlier one, and its first write brings the record up to date. The earlier release
-// refuses the record then, and writes nothing.
+// then refuses the record, and writes nothing.
 func TestTrap_T253_ARecordIsBroughtUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		earlier, newer, store := releases()
@@ -161,7 +161,7 @@ func TestARecordThatNoStepCanReadIsRefused(t *testing.T) {
 	}
 }
 
-// The records of release 0.1.0. A later release must read them, and this release writes exactly these bytes.
+// This release writes exactly the bytes of the records of release 0.1.0, which later releases must read.
 func TestGoldenRecords(t *testing.T) {
 	at := time.UnixMicro(1789000000123456).UTC()
 	free := providerkit.Record{Name: "jobs/daily", Token: 1789000000123456, IdleSince: at, Ended: providerkit.Ended{{ID: "released", At: at.Unix()}, {ID: "broken", Broken: true, At: at.Unix()}}}

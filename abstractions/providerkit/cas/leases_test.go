@@ -14,12 +14,12 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// leaseStore is a memoryStore with a lease of its own for each item.
+// leaseStore is a memoryStore whose service has a lease for each item.
 type leaseStore struct {
 	*memoryStore
-	taken  sync.Mutex // a request sees an item and its lease at one moment
+	taken  sync.Mutex // so that a request sees an item and its lease at the same moment
 	leases map[string]nativeLease
-	// fail, unless nil, is called before a lease follows.
+	// fail, unless nil, is called before a lease is made to follow its record.
 	fail func() error
 }
 

@@ -7,17 +7,17 @@ import (
 )
 
 // Naming turns names of leases into names that a store accepts. Different names never
-// become the same. After Prefix follow
+// become the same. After Prefix, each character becomes
 //
 //	A-Z a-z 0-9 - _ .   as they are
 //	/                   Slash, or as anything else
 //	anything else       ~XX for each byte, in upper-case hexadecimal digits
 //	. first or last     ~2E
 //
-// so "jobs/daily report" is jobs~2Fdaily~20report. A result longer than Max,
-// without Prefix, is cut, and ends in ~~ and the SHA-256 of the name in lower-case
-// hexadecimal digits. So a record must store the name as well. The store must be
-// case-sensitive.
+// so "jobs/daily report" is jobs~2Fdaily~20report. A result longer than Max, not
+// counting Prefix, is cut, and ends in ~~ and the SHA-256 of the name in
+// lower-case hexadecimal digits. So a record must store the name as well. The
+// store must be case-sensitive.
 type Naming struct {
 	Prefix string // as it is
 	Slash  byte   // stands for a slash unless 0; none of the characters above, nor ~

@@ -27,12 +27,13 @@ import (
 //
 // A renewal or release with the state of the latest grant skips the read. If its
 // write succeeds no other client has written since, so the claim had no successor.
-// A renewal does read if the lease has run out by this process's monotonic clock.
+// A renewal does read first if the lease has run out by this process's monotonic
+// clock.
 type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
 	Key func(name string) string
-	// Expiry, by the service's times, or Leases decides when leases are over. If both
+	// Expiry (by the service's times) or Leases decides when a lease is over. If both
 	// are nil the store belongs to one host, whose clock decides, and grants have no
 	// state.
 	Expiry *Expiry
@@ -53,7 +54,8 @@ type Records struct {
 	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
 	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
-	// money, or whose listings can't begin at a key. Otherwise some releases sweep a little.
+	// money, or whose listings can't begin at a key. Otherwise some releases also sweep a few
+	// records.
 	ManualSweep bool
 
 	format   *format // currentFormat unless a test sets another
@@ -101,7 +103,7 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return s.grant(after, req.TTL), nil
 }
 
-// Release gives a claim up: see abstractions.Provider. Some releases sweep a little.
+// Release gives a claim up: see abstractions.Provider. Some releases also sweep a few records.
 func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), s.read, func(r *providerkit.Record) change { return change{Change: r.Release(req)} })
 	if err == nil {
@@ -117,7 +119,7 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	var first providerkit.Record // the lease that the first read found
 	after, err := s.change(ctx, req.Name, nil, s.read, func(r *providerkit.Record) change {
 		if first.ID != "" && !(r.Held() && r.ID == first.ID && r.Token == first.Token) {
-			if s.Lagging && r.Held() { // perhaps since before the call
+			if s.Lagging && r.Held() { // perhaps held since before the call
 				err := fmt.Errorf("%w: the lease with token %d has ended, and the name has a lease with token %d: inspect the name again", abstractions.ErrUnavailable, first.Token, r.Token)
 				return change{Change: providerkit.Change{Err: err}}
 			}
@@ -157,7 +159,7 @@ func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return found.record.Show(), nil
 }
 
-// Ping reads a key that no name has, if Key is of a Naming: see abstractions.Pinger.
+// Ping reads a key that no name has, if Key is Naming.Encode: see abstractions.Pinger.
 func (s *Records) Ping(ctx context.Context) error {
 	_, err := s.Store.Get(ctx, s.Key("")+hashMark+"ping")
 	return err
@@ -193,8 +195,8 @@ func (s *Records) parseListed(item Item) *snapshot {
 	return found
 }
 
-// maxConflicts bounds the attempts of a call that fail because another writer was faster.
-// Each conflict means that another call has made progress.
+// maxConflicts is the number of conflicts with faster writers after which a call gives
+// up. Each conflict means that another call has made progress.
 const maxConflicts = 16
 
 var errContended = fmt.Errorf("%w: other clients changed the record %d times in a row, or a cache before the store returns an old version", abstractions.ErrUnavailable, maxConflicts)
@@ -206,8 +208,8 @@ const (
 	maxConflictPause  = 250 * time.Millisecond
 )
 
-// pauseAfter waits after a number of conflicts in a row: a doubling, jittered time. It returns the error of a context that has
-// ended.
+// pauseAfter waits after a number of consecutive conflicts. The time is jittered, and doubles with each conflict. If ctx ends,
+// pauseAfter returns its error.
 func pauseAfter(ctx context.Context, conflicts int) error {
 	if conflicts <= unpausedConflicts {
 		return nil
@@ -252,7 +254,7 @@ func (s *Records) change(
 			if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, partialIf(begun, err)
 			}
-			if err == nil || found.item.Version != behind { // another call may have made the lease follow, and continued
+			if err == nil || found.item.Version != behind { // another call may have made the lease follow first
 				behind = found.item.Version
 				continue
 			}
@@ -289,7 +291,7 @@ func (s *Records) change(
 // minOutlasting is a lower bound for outlasts, since tests have very short retentions.
 const minOutlasting = 10 * time.Second
 
-// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten, because
+// outlasts reports whether enough time has passed since a read for a name to have been used and forgotten, because
 // the process was stopped or its host suspended. The floor that was read may then be too low.
 func (s *Records) outlasts(read hostclock.Time) bool {
 	now := hostclock.Now()
@@ -304,7 +306,7 @@ func (s *Records) outlasts(read hostclock.Time) bool {
 // Another call may have forgotten the record in between.
 const maxCreations = 3
 
-// errUnreadable ends a loop that would not end by itself: some stores hide an item that
+// errUnreadable ends a loop that would otherwise never end: some stores hide an item that
 // has expired but is not deleted yet.
 var errUnreadable = fmt.Errorf("%w: the record can neither be created nor read", abstractions.ErrUnavailable)
 
@@ -437,7 +439,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	return found, nil
 }
 
-// settle completes a snapshot by the host's clock.
+// settle completes a snapshot with the host's clock.
 func (s *Records) settle(found *snapshot) {
 	found.host = hostclock.Now()
 	r := &found.record

@@ -34,7 +34,7 @@ func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
 	}
 }
 
-// The stored item is read only if the read can show the outcome.
+// After a failed Put, the stored item is read only if the read can show the outcome.
 func TestARefusedPutIsNotReadBack(t *testing.T) {
 	s, store := newMemoryStore(time.Second)
 	throttled := errors.New("429")
@@ -175,8 +175,8 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	})
 }
 
-// T20, T14: a read after a write that changes nothing and whose outcome is ambiguous
-// may lag like the first read. It confirms nothing.
+// T20, T14: if the outcome of a confirming write is ambiguous, the read after it may lag
+// like the first read, and confirms nothing.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := newMemoryStore(time.Second)
@@ -203,8 +203,8 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	require.ErrorIs(t, err, lost, "the lease there is was not met")
 }
 
-// A claim has run out while its reply was in flight. When a break, or any other call,
-// has found the name free, the claim can't be renewed.
+// A claim runs out while its reply is in flight. Once a break, or any other call, has
+// found the name free, the claim can't be renewed.
 func TestALateReplyProlongsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := newMemoryStore(time.Second)

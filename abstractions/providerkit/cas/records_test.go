@@ -29,7 +29,7 @@ type memoryStore struct {
 	undated   bool // it reports no time of a Put
 	// before and after, unless nil, run once, around the next Put.
 	before, after func() error
-	// lag is the number of Gets that show the state from the call of stale.
+	// lag is the number of Gets that return the state at the call of stale.
 	lag int
 	old map[string]Item
 }
@@ -126,7 +126,7 @@ func renewal(grant abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: grant.Name, ID: grant.ID, Token: grant.Token, TTL: grant.TTL, State: grant.State}
 }
 
-// T13, T14: after a Put has lost its reply, a read shows whether the Put was applied.
+// T13, T14: after the reply to a Put was lost, a read shows whether the Put was applied.
 func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := newMemoryStore(time.Second)
@@ -275,8 +275,8 @@ func TestAClaimThatRanOut(t *testing.T) {
 	}
 }
 
-// A write of another client, with a later service time, prolongs no lease, neither by
-// the service's times nor for a watcher without a clock.
+// A write of another client, with a later service time, prolongs a lease neither by the
+// service's times nor for a watcher without a clock.
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -334,8 +334,8 @@ func TestSweepForgetsWhatIsIdle(t *testing.T) {
 	})
 }
 
-// T73: a process sweeps with its first release, both the names after the released
-// one and the first names of the store.
+// T73: on its first release, a process sweeps both the names after the released name and
+// the first names of the store.
 func TestTrap_T73_ShortLivedProcessesSweepToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store := storeOfIdleNames(t, 300)
@@ -372,8 +372,8 @@ func TestAContendedRecordIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
-// T181: without pauses, one attempt on a store that returns an old version, as a cache before the store does, was dozens of
-// requests within milliseconds, and the error blamed other clients.
+// T181: without pauses, one attempt on a store that returns an old version, as a cache in front of the store does, made
+// dozens of requests within milliseconds, and the error blamed other clients.
 func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for conflicts, least := range map[int]time.Duration{1: 0, 2: 0, 3: time.Millisecond, 8: 30 * time.Millisecond, maxConflicts: time.Second} {
@@ -400,7 +400,7 @@ func TestTrap_T181_ConflictsAreFollowedByPauses(t *testing.T) {
 			require.ErrorIs(t, err, abstractions.ErrUnavailable)
 			require.ErrorContains(t, err, "a cache before the store")
 		}
-		s, store := storeOfOneName(t) // a caller leaves in a pause
+		s, store := storeOfOneName(t) // a caller gives up during a pause
 		var again func() error
 		again = func() error { store.before = again; return ErrConflict }
 		store.before = again
@@ -444,7 +444,7 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	require.EqualValues(t, 2, micros(time.Microsecond+1))
 }
 
-// Stored records already have these names (docs/providers/cosmos.md), and records outlive the code.
+// Stored records already have these field names (docs/providers/cosmos.md), and records outlive the code.
 func TestTheFieldsOfAStoredRecord(t *testing.T) {
 	r, d, err := currentFormat.decode([]byte(`{
 		"v": 1, "name": "n", "token": 5, "id": "x", "owner": "o", "ttl_us": 30000000, "metadata": {"k": "v"}, "acquired_us": 7,
@@ -504,7 +504,7 @@ func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
 	require.Empty(t, s.Expiry.seen)
 }
 
-// T21: a name that was deleted and acquired again within a second of the service's clock has a greater token.
+// T21: a name that was deleted and acquired again within a second of the service's clock gets a greater token.
 func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := newMemoryStore(time.Second)
@@ -527,7 +527,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	})
 }
 
-// memoryStoreDriver makes a provider of records over a service with whole seconds.
+// memoryStoreDriver makes a provider from Records over a service whose clock shows whole seconds.
 type memoryStoreDriver struct {
 	*Records
 	undated bool

@@ -35,8 +35,8 @@ type Store interface {
 type ListQuery struct {
 	Prefix string        // of the names of leases
 	Idle   time.Duration // only items whose last Put is at least that long ago
-	After  string        // the place where the previous page ended; also a key, unless Records.ManualSweep is set
-	Limit  int           // of the items in a page
+	After  string        // the place where the previous page ended; it may also be a key, unless Records.ManualSweep is set
+	Limit  int           // the maximum number of items in a page
 }
 
 // Item is a key of a Store with its data.
@@ -50,11 +50,11 @@ type Item struct {
 	State        any // for the store's own use
 }
 
-// Leases are a service's own leases, one for each item. They provide the exclusion,
-// and the record names the holder. The record is written first, and the lease
-// follows the record. If the process dies in between, the next call for the name makes
-// the lease follow. A Put returns ErrConflict if another client has taken the lease
-// since the item was read, because the record would name the wrong holder.
+// Leases are a service's own leases, one for each item. They provide mutual exclusion,
+// and the record names the holder. The record is written first, and the lease follows
+// the record. If the process dies in between, the next call for the name makes the
+// lease follow. A Put returns ErrConflict if another client has taken the lease since
+// the item was read, because the record would name the wrong holder.
 type Leases interface {
 	// Complete sets fields of a record that was just read: Breaking if the service's
 	// lease is broken, Unconfirmed, Slack, and Left, which is the stored TTL before the

@@ -12,10 +12,10 @@ import (
 //
 // The fraction of the second comes from this host: it is the time by which the
 // host's clock is ahead of the service's. That orders the tokens of hosts whose
-// clocks agree to less than a second. If the clocks disagree more, the tokens of
-// different hosts are in no order, which does no harm: a token is at most one
-// second after the second that the service shows. The tokens of one process are in
-// order whatever its clock shows. The zero value is ready.
+// clocks agree to within a second. If the clocks disagree more, the tokens of
+// different hosts are in no particular order, which does no harm: a token is at
+// most one second after the second that the service shows. The tokens of one
+// process are in order whatever its clock shows. The zero value is ready.
 //
 // A backend without a clock needs no tokenClock. Its tokens count from one, so it
 // must keep its records for ever, or, if it deletes records, the highest token of the
@@ -26,7 +26,7 @@ type tokenClock struct {
 }
 
 // Floor returns the Floor of a record that was read when the service's clock showed date,
-// and this host's clock showed local. No two calls within a second return the same token.
+// and this host's clock showed local. No two calls within a second return the same Floor.
 func (c *tokenClock) Floor(date, local time.Time) int64 {
 	ahead := min(max(0, local.Sub(date)), time.Second)
 	at := date.Add(ahead * 9 / 10).UnixMicro() // the last tenth is for hosts that are far ahead

@@ -31,7 +31,7 @@ func LocalFile(path string) error {
 	if err := Local(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := localDisk(path); !errors.Is(err, fs.ErrNotExist) { // the file itself may be a mount
+	if err := localDisk(path); !errors.Is(err, fs.ErrNotExist) { // the file itself may be a mount point
 		return err
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 // local is MNT_LOCAL of sys/mount.h, on both systems: the file system is stored on this host.
 const local = 0x1000
 
-// Local returns nil if path is a folder on a disk of this host. The error gives the
-// reason otherwise, and matches ErrNetwork if other hosts may see the folder.
+// Local returns nil if path is a folder on a disk of this host. Otherwise the error gives
+// the reason, and matches ErrNetwork if other hosts may see the folder.
 func Local(path string) error { return localDisk(path + "/") }
 
 func localDisk(path string) error {

@@ -32,8 +32,8 @@ var devicelessKinds = map[uint32]bool{
 	0x72b6:     true, // JFFS2
 }
 
-// Local returns nil if path is a folder on a disk of this host. The error gives the
-// reason otherwise, and matches ErrNetwork if other hosts may see the folder.
+// Local returns nil if path is a folder on a disk of this host. Otherwise the error gives
+// the reason, and matches ErrNetwork if other hosts may see the folder.
 func Local(path string) error { return localDisk(path + "/") }
 
 func localDisk(path string) error {
@@ -52,7 +52,7 @@ func localDisk(path string) error {
 }
 
 // sharedFileSystem returns the name of a file system that other hosts may see, by its kind and its device, or "".
-// The kernel gives major number 0 to a file system on no block device
+// The kernel gives major number 0 to a file system without a block device
 // (Documentation/admin-guide/devices.txt).
 func sharedFileSystem(kind uint32, device uint64) string {
 	name := networkKinds[kind]

@@ -41,7 +41,7 @@ func TestLocalFileFollowsLinks(t *testing.T) {
 	require.Error(t, LocalFile(filepath.Join(folder, "loop")))
 }
 
-// PC8: a kind that the list of network file systems lacks is refused, since it has no disk.
+// PC8: a kind of file system that no list contains is refused if it has no disk.
 func TestSharedFileSystemsByKindAndDevice(t *testing.T) {
 	const disk, none = 8<<8 | 1, 0x2a
 	for _, c := range []struct {

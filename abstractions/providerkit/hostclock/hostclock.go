@@ -13,7 +13,8 @@ import (
 type Time struct {
 	Wall time.Time // without Go's monotonic reading
 	// Boot identifies the present boot of the host, and the time namespace. SinceBoot
-	// can be compared only within one Boot. Boot is "" on a host without such a clock.
+	// can be compared only within one Boot. Boot is "" on a host without a BOOTTIME
+	// clock.
 	Boot string
 	// SinceBoot is CLOCK_BOOTTIME, which can't be set, and which counts the time
 	// while the host is suspended.
@@ -64,7 +65,7 @@ func (d Deadline) Left(now Time) time.Duration {
 
 // OtherBoot reports whether the deadline was written before the host's present
 // boot, or without a BOOTTIME clock: see providerkit.Record.Unsettled. Another time namespace of
-// the same boot does not count, since two namespaces would rewrite the deadline in turns.
+// the same boot does not count, since two namespaces would take turns in rewriting the deadline.
 func (d Deadline) OtherBoot(now Time) bool {
 	written, _, _ := strings.Cut(d.Boot, " ")
 	present, _, _ := strings.Cut(now.Boot, " ")

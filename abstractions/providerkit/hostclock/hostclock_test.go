@@ -12,7 +12,7 @@ import (
 
 var morning = Time{Wall: time.Date(2026, 3, 1, 8, 0, 0, 123456789, time.UTC), Boot: "boot-1 time:[1]", SinceBoot: 5*time.Hour + 987654321}
 
-// later returns the clocks after some time, in which the wall clock was set.
+// later returns the clocks after some time, during which the wall clock was set forward by step.
 func (t Time) later(passed, step time.Duration) Time {
 	t.Wall, t.SinceBoot = t.Wall.Add(passed+step), t.SinceBoot+passed
 	return t

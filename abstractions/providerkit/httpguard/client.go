@@ -11,14 +11,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Doer sends requests. *http.Client is one, and so are the Transporter of azcore and the
-// HTTPClient of AWS's SDK.
+// Doer sends requests. *http.Client is a Doer, and so are the Transporter of azcore and
+// the HTTPClient of AWS's SDK.
 type Doer interface {
 	Do(req *http.Request) (*http.Response, error)
 }
 
 // Client sends requests and checks that answers are complete and belong to the requests: see
-// the package. It is safe for concurrent use.
+// the package documentation. It is safe for concurrent use.
 type Client struct {
 	send    func(*http.Request) (*http.Response, error)
 	own     *Transport // nil if the client is the application's
@@ -65,8 +65,8 @@ func (c *Client) CloseIdleConnections() {
 // MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
 const MaxBody = 64 << 20
 
-// Do sends a request once and reads the whole answer. The body of the answer is in memory, and
-// its Request is never nil. Closing the body is optional.
+// Do sends a request once and reads the whole answer. The answer's body is in memory, and the
+// answer's Request is never nil. Closing the body is optional.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	response, err := c.send(req)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -135,7 +135,8 @@ func (c *Client) readBody(response *http.Response) ([]byte, error) {
 
 var errRequestChanged = errors.New("the application's HTTP client has followed a redirect or changed the request")
 
-// requestChanged reports whether an answer is to another request than the one that was sent.
+// requestChanged reports whether an answer belongs to a different request than the one that was
+// sent.
 func requestChanged(sent, answered *http.Request) bool {
 	if answered.Response != nil || method(answered) != method(sent) { // Response is set after a redirect
 		return true

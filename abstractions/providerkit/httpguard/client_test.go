@@ -31,7 +31,7 @@ func wrapUntraced(client *http.Client) doer {
 	}
 }
 
-// wrapRewriting returns a client that follows redirects by itself and keeps no track of the
+// wrapRewriting returns a client that follows redirects itself and keeps no record of the
 // redirects.
 func wrapRewriting(client *http.Client) doer {
 	return func(req *http.Request) (*http.Response, error) {
@@ -80,12 +80,12 @@ func do(client *Client, req *http.Request) (answer, error) {
 	return answer{response}, response.Body.Close()
 }
 
-// No client accepts an answer of the page that a redirect names, and only a transporter that
-// hides from the trace can send a request to the page.
+// No client accepts an answer from the page that a redirect names, and only a transporter
+// that hides from the trace can send a request to the page.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for name, client := range clients(t) {
-			var arrived atomic.Int64 // of this client alone: a request that was given up arrives late
+			var arrived atomic.Int64 // of this client alone: a request that was given up may arrive late
 			page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1) }))
 			defer page.Close()
 			gateway := httptest.NewServer(http.RedirectHandler(page.URL+"/page?sig=s3cr3t", status))
@@ -198,7 +198,7 @@ func TestTrap_T112_ABodyThatIsCutOffIsNoAnswer(t *testing.T) {
 			require.False(t, abstractions.NotApplied(err) || providerkit.NotSent(err), "%s, by %s: %v", name, by, err)
 		}
 	}
-	// A transporter without net/http.
+	// The same is true of a transporter that does not use net/http.
 	_, err := do(Wrap(doer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, ContentLength: 3, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 	})), request(t, http.MethodPut, "http://service"))

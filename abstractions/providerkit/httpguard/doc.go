@@ -9,8 +9,8 @@
 //   - It sends a request once. Only net/http may repeat a read, or a request of which it has written no byte.
 //   - A body that is shorter than its Content-Length, that ends in the middle of a chunk, or
 //     that is longer than [MaxBody], is an error.
-//   - The same holds for the application's own client or transporter: see [Wrap]. A client that
-//     follows a redirect or repeats a write is stopped if net/http traces the attempt, and
+//   - The same rules apply to the application's own client or transporter: see [Wrap]. A client
+//     that follows a redirect or repeats a write is stopped if net/http traces the attempt, and
 //     otherwise detected by the answer's Request.
 //   - A request that is ended by its context does not affect other requests: see [Transport].
 //   - Link-local addresses and metadata services are never reached through a proxy: see [Proxy].
@@ -21,10 +21,10 @@
 //
 // # What it does not promise
 //
-// It can't distinguish the service's answer from that of a proxy or gateway before the service. A provider accepts
-// an answer only with the service's own mark, such as an ETag or a resourceVersion, and turns every other answer
-// into an error with [Foreign]. That holds for refusals too: a 404 without the mark does not say that a lease is
-// lost.
+// It can't distinguish the service's answer from that of a proxy or gateway in front of the service. A provider
+// accepts an answer only with the service's own mark, such as an ETag or a resourceVersion, and turns every other
+// answer into an error with [Foreign]. That holds for refusals too: a 404 without the mark does not say that a
+// lease is lost.
 //
 // # How a provider uses it
 //

@@ -80,7 +80,7 @@ func exchange(send sharedClient, conns *sync.Map, req *http.Request) (*http.Resp
 	}
 	trace.GotFirstResponseByte = func() {
 		if !first.CompareAndSwap(0, answered) && first.Load() == ended {
-			<-returned // until the request has returned with its connection closed
+			<-returned // until the request has returned and its connection is closed
 		}
 	}
 	response, err := send(req.WithContext(httptrace.WithClientTrace(own, trace)))
@@ -106,8 +106,8 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// contextError replaces an error that reports the end of a context: by the end of ctx, or,
-// if ctx has not ended, by an error that leaves the outcome unknown.
+// contextError replaces an error that reports the end of a context with ctx.Err() or, if
+// ctx has not ended, with an error that leaves the outcome unknown.
 func contextError(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !abstractions.NotApplied(err) {
 		return err

@@ -30,7 +30,7 @@ func (e *RedirectError) Error() string {
 }
 
 // ForeignError is the error of an answer without the service's mark. The outcome of the request
-// is unknown: a proxy or gateway before the service may have answered in its place.
+// is unknown: a proxy or gateway in front of the service may have answered in its place.
 type ForeignError struct {
 	Service string // such as "Consul"
 	Status  int
@@ -121,7 +121,7 @@ func secrets(req *http.Request) []string {
 	return all
 }
 
-// isSecret reports whether a header or a parameter of that name is a credential.
+// isSecret reports whether a header or a parameter with the given name is a credential.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"authorization", "token", "cookie", "secret", "signature", "password", "api-key"} {

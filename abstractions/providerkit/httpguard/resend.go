@@ -11,9 +11,10 @@ import (
 
 var errSentAgain = errors.New("the application's HTTP client was about to send the request again, or to another host, and was stopped")
 
-// resendGuard ends a request if net/http is asked for another connection after the request was
-// written, for a write or to another host: that is a repetition or a redirect. Before the
-// request, the application's client may send other requests, for example for a credential.
+// resendGuard ends a request if, after it was written, net/http is asked for another
+// connection, and the request is a write or the connection is to another host: that is a
+// repetition or a redirect. Before the request, the application's client may send other
+// requests, for example for a credential.
 type resendGuard struct {
 	at                     string // the host and port of the request
 	read                   bool

@@ -9,8 +9,8 @@ import (
 var (
 	// idSuffix matches the start of the IDs and the time that Azure's services append to a message.
 	idSuffix = regexp.MustCompile(`\s*(RequestId|ActivityId|Time):\s?\S`)
-	// quotesSecret matches a sentence that quotes the signed text, or that may quote a signature, a key or a token, in quotes or by its
-	// form.
+	// quotesSecret matches a sentence that quotes the signed text, or that may contain a signature, a key or a token, judging by
+	// quotation marks or by the form of a word.
 	quotesSecret = regexp.MustCompile(`(?i)to[-_ ]?sign\b|\bsignature\b.*['"]|\b(computed|expected) signature|[\w+/-]{40,}(=|%3d)|\beyJ[\w-]{10,}|\bsig=`)
 )
 

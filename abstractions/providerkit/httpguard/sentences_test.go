@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// T183: a service's message is shown, up to the first sentence that quotes a signature or what was signed.
+// T183: a service's message is shown, up to the first sentence that quotes a signature or the signed text.
 func TestTrap_T183_SentencesQuoteNoSignature(t *testing.T) {
 	const mac = "8Rv0jPUy7Ee1Vv7s7pYvZ4sYkq3VJ4cWb0n2l1xQx9A="
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://h/c?sig=canary", http.NoBody)

@@ -19,8 +19,8 @@ import (
 // it can't be sent again, and the cause may be an error of a lease.
 //
 // So a context that ends before the first byte of the answer closes the connection before Go
-// reads on; one that ends later ends the request when the header has been read. And a
-// request on a connection waits until the one before it has its answer.
+// reads on; a context that ends later ends the request when the header has been read. And a
+// request on a connection waits until the request before it has its answer.
 type Transport struct {
 	http.Transport
 	conns sync.Map
@@ -48,8 +48,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // NewTransport makes a transport for a service at which leases are renewed. Go's
-// default transport keeps two idle connections to a host: the renewals of some
-// hundred leases would open new ones all the time. Without pings a dead HTTP/2
+// default transport keeps two idle connections to a host: the renewals of a few
+// hundred leases would keep opening new ones. Without pings a dead HTTP/2
 // connection would take all requests until TCP times out.
 func NewTransport() *Transport {
 	return &Transport{Transport: http.Transport{

@@ -108,7 +108,8 @@ func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 	<-read
 }
 
-// T66: requests are given up when they are answered, without a body. Nothing is sent twice.
+// T66: requests are given up just as their answers, which have no body, arrive. Nothing is sent
+// twice.
 func TestTrap_T66_RequestsGivenUpHarmNoOthers(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		var served atomic.Int64
@@ -155,8 +156,8 @@ func TestTrap_T66_RequestsGivenUpHarmNoOthers(t *testing.T) {
 	}
 }
 
-// A request is given up before the answer, in the middle of its header, and in the middle of its
-// body.
+// A request that is given up before the answer, in the middle of its header or in the middle of
+// its body returns the error of its context, not the cause.
 func TestOwnEndIsReportedWithoutItsCause(t *testing.T) {
 	for _, text := range []string{"", "HTTP/1.1 200 OK\r\nContent-", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"} {
 		ctx, cancel := context.WithCancelCause(t.Context())

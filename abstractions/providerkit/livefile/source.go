@@ -14,14 +14,14 @@ import (
 // the application's function. The error is a *providerkit.CredentialError.
 type Source func(ctx context.Context) (string, error)
 
-// NewSource makes the Source of the options Secret and SecretFile, of which one is set. check refuses a
-// text that can't be a secret of the service.
+// NewSource makes the Source of the options Secret (ask) and SecretFile (file), one of which is set.
+// check refuses a text that can't be a secret of the service.
 //
-// ask is called for each request, and is not called here. check is called for a text that differs from the last
+// ask is called for each request, but not by NewSource. check is called for a text that differs from the last
 // valid text.
 //
-// file is read here, and again when it changes, as a Value. If the file can't be read now,
-// the error is leasing.ErrNotSetUp.
+// file is read by NewSource, and again when it changes: see Value. If NewSource can't read
+// the file, the error is leasing.ErrNotSetUp.
 func NewSource(ask func(context.Context) (string, error), file string, check func(text string) error) (Source, error) {
 	if ask != nil {
 		return functionSource(ask, check), nil

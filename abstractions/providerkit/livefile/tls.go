@@ -21,9 +21,9 @@ type TLS struct {
 	cert    *tls.Certificate
 }
 
-// NewTLS reads the certificates of the authorities to trust, and the client's certificate and key. An
-// empty name leaves out its part: the system's authorities, or no certificate. For invalid files the
-// error is leasing.ErrInvalid.
+// NewTLS reads the certificates of the authorities to trust, and the client's certificate and key. If
+// caFile is empty, the system's authorities are trusted. If certFile and keyFile are empty, the
+// client has no certificate. For invalid files the error is leasing.ErrInvalid.
 func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 	t := &TLS{roots: New(parseRoots), pair: New(parsePair)}
 	if caFile != "" {
@@ -45,10 +45,10 @@ func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 // configuration is returned until the files change. A caller must clone the configuration before
 // changing it in any way.
 //
-// The configuration verifies servers as crypto/tls does by itself, with the name or the IP address that
+// The configuration verifies servers as crypto/tls does by default, with the name or the IP address that
 // the client sets: a hook for verification would not see an IP address (tls.ConnectionState.ServerName).
 func (t *TLS) Config() *tls.Config {
-	pool, _ := t.roots.Get() // there is a value since NewTLS
+	pool, _ := t.roots.Get() // NewTLS has made sure of a value
 	cert, _ := t.pair.Get()
 	t.mu.Lock()
 	defer t.mu.Unlock()

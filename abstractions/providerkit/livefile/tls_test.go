@@ -25,7 +25,7 @@ func authority(t *testing.T) *servertest.Authority {
 	return a
 }
 
-// mutual is a server that requires a client certificate of the same authority. Its authority may be
+// mutual is a server that requires client certificates from its own authority, which may be
 // replaced.
 type mutual struct {
 	*httptest.Server
@@ -88,7 +88,7 @@ func TestTransportFollowsItsFiles(t *testing.T) {
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "not in use")
 
-		// At first the authority is replaced, and the certificate without its key.
+		// At first the authority is replaced, and the certificate, but not its key.
 		certificate, _, err := second.Issue("client")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(files.CA, second.PEM(), 0o600))
@@ -112,7 +112,7 @@ func TestTheNameIsVerified(t *testing.T) {
 	require.NoError(t, err)
 	live, err := NewTLS(files.CA, files.Cert, files.Key)
 	require.NoError(t, err)
-	require.NoError(t, files.Replace("client", first, first)) // an authority that was replaced
+	require.NoError(t, files.Replace("client", first, first)) // as if the authority were replaced
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	transport := live.Transport(&http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

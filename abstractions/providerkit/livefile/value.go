@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// minDistinctAge is the age from which the time of modification distinguishes two changes on every file
-	// system. FAT counts in steps of two seconds.
+	// minDistinctAge is the age of a change after which, on every file system, a later change has a
+	// different time of modification. FAT counts in steps of two seconds.
 	minDistinctAge = 2 * time.Second
 	// maxSize bounds the size of a file, in bytes.
 	maxSize = 16 << 20
 )
 
 // Value is the result of parsing some files, which are read again when they change. It is safe for
-// concurrent use. Get waits for the file system, and obeys no context.
+// concurrent use. Get waits for the file system, and can't be cancelled.
 type Value[T any] struct {
 	parse func(contents [][]byte) (T, error)
 
@@ -37,12 +37,12 @@ type Value[T any] struct {
 type file struct {
 	name string
 	text []byte
-	info os.FileInfo // its state then; nil if it could not be read
+	info os.FileInfo // the state of the file then; nil if it could not be read
 	racy bool        // a later change may look the same
 }
 
 // New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. If
-// it fails, the last value stays.
+// parse fails, the last value stays.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {
@@ -79,8 +79,8 @@ func (v *Value[T]) Get() (T, error) {
 	return v.value, nil
 }
 
-// Stale returns the reason why the last call of Get returned the value of earlier contents; nil
-// if it returned that of the newest.
+// Stale returns the reason why the last call of Get returned the value of earlier contents, or
+// nil if it returned the value of the newest.
 func (v *Value[T]) Stale() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +105,7 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// read reads the files that have changed, and parses all. Caller holds mu.
+// read reads the files that have changed, and parses the contents of all files. Caller holds mu.
 func (v *Value[T]) read() error {
 	var failed error
 	contents := make([][]byte, len(v.files))
@@ -130,7 +130,7 @@ func (v *Value[T]) read() error {
 	return err
 }
 
-// read reads a file, and refuses one that changes during the read.
+// read reads a file, and fails if the file changes during the read.
 func (f *file) read() error {
 	f.info = nil
 	opened, err := os.Open(f.name)

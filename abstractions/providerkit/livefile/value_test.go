@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// old is a time at which a change shows in the time of modification.
+// old is far enough in the past for every change to show in the time of modification.
 var old = time.Now().Add(-time.Hour)
 
 func write(t *testing.T, path, text string, at time.Time) {
@@ -67,7 +67,8 @@ func TestAChangeThatLooksTheSame(t *testing.T) {
 	}
 }
 
-// Kubernetes swaps the folder behind two symbolic links; a copy may keep the time and the size.
+// Kubernetes swaps the folder behind two symbolic links; the new file may have the same time and
+// size.
 func TestASwapOfSymbolicLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, version := range []string{"v1", "v2"} {

@@ -9,7 +9,8 @@ import (
 // unconfirmed is the time after which a connection fails if its other end has confirmed no byte.
 const unconfirmed = 10 * time.Second
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the name.
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the
+// constant.
 const tcpUserTimeout = 18
 
 // userTimeout sets TCP_USER_TIMEOUT, if the system allows the option.

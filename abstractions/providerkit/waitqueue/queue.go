@@ -3,8 +3,8 @@
 //
 // The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins the queue. When the
 // name becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must
-// then acquire, since a reservation is no grant. A head that is dead or hangs loses its reservation and its place. Other waiters
-// learn in advance the time of their turn, for the case that all waiters before them hang. A [Queue] has the waiting claims of
+// then acquire, since a reservation is not a grant. A head that is dead or hangs loses its reservation and its place. Other
+// waiters learn the time of their turn in advance, in case all waiters ahead of them hang. A [Queue] keeps the waiting claims of
 // this process, and receives their turns.
 package waitqueue
 
@@ -152,8 +152,8 @@ func (q *Queue[K]) startDequeue(key K, id string) {
 }
 
 // Due handles the notification that a claim must send its acquire after the given time, and reports whether it must do so
-// now. If the claim has left and key is set, the turn passes to the next claim: the acquire of the claim was in flight,
-// and put it back into the queue after its removal.
+// now. If the claim has left and key is set, the turn passes to the next claim: an acquire that was still in flight has
+// put the claim back into the queue after its removal.
 func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Bounds of a loop. Nothing depends on them: waiters poll as well.
+// Bounds of a loop. Correctness does not depend on them, since waiters poll as well.
 const (
 	connectTimeout = 10 * time.Second // to connect, and to answer a ping
 	defaultSilence = 15 * time.Second
@@ -30,7 +30,7 @@ type loop struct {
 // after settled is closed.
 type state struct {
 	settled chan struct{}
-	err     error // nil if it listens
+	err     error // nil if the loop listens
 }
 
 func (s *state) isSettled() bool {
@@ -99,7 +99,7 @@ func (l *loop) receive(conn Connection) error {
 	}
 }
 
-// ping detects a connection whose other end is gone without a notice.
+// ping detects a connection whose other end has gone without notice.
 func (l *loop) ping(conn Connection) error {
 	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 )
 
 var batchChecks = []suite.Check{
-	// The check sends a batch larger than the core's usual 256, and an empty
-	// batch.
+	// The check sends a batch that is larger than the usual 256 of package leasing, and
+	// an empty batch.
 	{Name: "Batch_RenewsAll", Run: func(e *suite.Env) {
 		renewBatch(e)
 		prefix := e.Name()

@@ -1,2 +1,3 @@
-// Package abilities has the checks of the optional abilities of a provider. A provider without the ability is left out.
+// Package abilities has the checks of the optional abilities of a provider. The checks of an ability are skipped for a
+// provider without that ability.
 package abilities

@@ -88,7 +88,7 @@ func namesOf(records []abstractions.Record) []string {
 	return names
 }
 
-// takeNames makes n held names with a common prefix.
+// takeNames acquires n names with a common prefix.
 func takeNames(e *suite.Env, n int) (lister abstractions.Lister, prefix string, claims []*suite.Claim) {
 	lister = suite.Ability[abstractions.Lister](e, e.Peer)
 	prefix = e.Name() + "/"

@@ -56,7 +56,7 @@ var waiterChecks = []suite.Check{
 		head := e.Wait(e.Peer, holder.Req.Name)
 		next := e.Wait(e.Peer, holder.Req.Name)
 		head.Leave()
-		if e.Virtual { // in virtual time the waiter has left after Soon
+		if e.Virtual { // in virtual time, wait until the waiter has left
 			e.WaitIdle()
 		}
 		holder.Release()
@@ -75,7 +75,7 @@ var waiterChecks = []suite.Check{
 		holder := e.Take(e.Name())
 		head, next := e.Wait(e.Peer, holder.Req.Name), e.Wait(e.P, holder.Req.Name)
 		holder.Release()
-		if e.Virtual { // in virtual time the wake-up has arrived after Soon
+		if e.Virtual { // in virtual time, wait until the wake-up has arrived
 			e.WaitIdle()
 		}
 		head.Leave()
@@ -154,7 +154,8 @@ var waiterChecks = []suite.Check{
 		}
 	}},
 	// The check sends acquires right after a release. A reservation is short, and may end
-	// before another claim's request, so only one of several rounds must show a reservation.
+	// before another claim's request, so it is enough if one of several rounds shows a
+	// reservation.
 	{Name: "Queue_AFreeNameIsKeptForTheFirst", Run: func(e *suite.Env) {
 		needQueue(e)
 		for range 10 {
@@ -173,7 +174,8 @@ var waiterChecks = []suite.Check{
 		}
 		e.Fail("a name that becomes free is not kept for the first who waits")
 	}},
-	// A waiter may be passed over because its reservation ended early, so one of several rounds has to be in order.
+	// A waiter may be passed over because its reservation ended early, so it is enough if one of several rounds is
+	// in order.
 	{Name: "Queue_WhoComesIsServedInOrder", Run: func(e *suite.Env) {
 		needQueue(e)
 		for range 10 {
@@ -264,7 +266,7 @@ func registerPeer(e *suite.Env, name string, done chan<- struct{}) *suite.Regist
 	return e.Register(e.Peer, e.Request(name))
 }
 
-// needQueue leaves the check out for a provider without a queue.
+// needQueue skips the check for a provider without a queue.
 func needQueue(e *suite.Env) {
 	suite.Ability[abstractions.Waiter](e, e.Peer)
 	if !e.Caps.Queues {

@@ -14,7 +14,7 @@ var waitersChecks = []suite.Check{
 		holder := e.Take(e.Name())
 		owners := []string{"worker 1", `a "b" {c} \ %d`, "Zoë", "worker 1"}
 		var queue []*suite.Registration
-		var joined []time.Time // by the backend's clock, before each, and after the last
+		var joined []time.Time // by the backend's clock, before each waiter joins, and after the last has joined
 		for i, owner := range owners {
 			joined = append(joined, e.Inspect(holder.Req.Name).Now)
 			req := e.Request(holder.Req.Name)
@@ -73,8 +73,8 @@ var waitersChecks = []suite.Check{
 		next.TakeTurn()
 		checkListed(e, holder.Req.Name)
 	}},
-	// A reservation is short, and may end before the list is read, so only one of several rounds must show
-	// the waiter.
+	// A reservation is short, and may end before the list is read, so it is enough if one of several
+	// rounds shows the waiter.
 	{Name: "Waiters_OneWhoseTurnItIsIsListed", Run: func(e *suite.Env) {
 		needQueue(e)
 		for range 10 {

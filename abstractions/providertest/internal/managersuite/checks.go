@@ -18,7 +18,7 @@ var Checks = slices.Concat(
 	inRealTime(false, realSettingChecks, realErrorChecks, realOperatorChecks, realObserverChecks, realClosingChecks),
 )
 
-// computing lists the checks that compute for seconds.
+// computing lists the checks that use the CPU for seconds.
 var computing = []string{
 	"Manager_Trap_T58_AttemptsLeaveTimeForOthers", "Manager_Trap_T66_BatchReportsEachLease", "Manager_Trap_T72_LoopStarvesNobody",
 }

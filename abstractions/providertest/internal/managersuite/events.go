@@ -130,7 +130,7 @@ var eventChecks = []managerCheck{
 		e.NoError(lease.SetMetadata(ctx, two))
 		shows(two)
 
-		// A request that the backend refuses does not cost the lease.
+		// A request that the backend refuses does not end the lease.
 		m.setFault(renews, func(x *exchange) error {
 			if x.req.(abstractions.RenewRequest).Metadata["n"] == "too much" {
 				return abstractions.ErrInvalid
@@ -142,8 +142,8 @@ var eventChecks = []managerCheck{
 		m.isAlive(lease)
 		shows(two)
 
-		// Later renewals carry a change whose reply was lost. A copy of the change that arrives
-		// after the next change is undone.
+		// Later renewals repeat a change whose reply was lost. If a copy of the change arrives
+		// after the next change, a renewal undoes the copy.
 		var late func()
 		m.setFault(renews, func(x *exchange) error {
 			if x.n == 1 {
@@ -170,7 +170,7 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 	return kinds
 }
 
-// countingProvider is a meter that keeps the sums of the manager's counters.
+// countingProvider is a meter provider that keeps the sums of the manager's counters.
 type countingProvider struct {
 	noop.MeterProvider
 	counts sync.Map // from the instrument's name to *count
@@ -208,7 +208,7 @@ func (c *countingProvider) sum(name string) int64 {
 	return n.(*counter).sum.Load()
 }
 
-// expect requires the counts after all immediate work is done.
+// expect requires that the counters have these sums after all immediate work is done.
 func (c *countingProvider) expect(e *suite.Env, active, waiters, cleanups int64) {
 	e.WaitIdle()
 	for name, want := range map[string]int64{"leasing.active.count": active, "leasing.waiters": waiters, "leasing.cleanups": cleanups} {

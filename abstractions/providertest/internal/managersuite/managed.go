@@ -40,13 +40,13 @@ const (
 type exchange struct {
 	ctx   context.Context
 	n     int // the number of the call among those of its verb since the last call of traffic.setFault, from 1
-	req   any // the changed value is sent
-	reply any // the changed value is returned
+	req   any // the request to send; a fault may change it
+	reply any // the reply for the manager; a fault may change it
 	send  func(ctx context.Context, req any) (reply any, err error)
 	sent  error // of the latest send
 }
 
-// pass passes the call on.
+// pass sends req, and records the reply.
 func (x *exchange) pass() error {
 	x.reply, x.sent = x.send(x.ctx, x.req)
 	return x.sent
@@ -72,7 +72,7 @@ func slowReply(by time.Duration) fault {
 	}
 }
 
-// slowRequest has requests arrive late, also after their context has ended.
+// slowRequest makes requests arrive late, even after their context has ended.
 func slowRequest(by time.Duration) fault {
 	return func(x *exchange) error {
 		time.Sleep(by)
@@ -81,10 +81,10 @@ func slowRequest(by time.Duration) fault {
 	}
 }
 
-// refusal answers with an error.
+// refusal returns a fault that answers with err.
 func refusal(err error) fault { return func(*exchange) error { return err } }
 
-// noAnswer lets a call wait for its context.
+// noAnswer makes a call wait until its context ends.
 func noAnswer(x *exchange) error {
 	<-x.ctx.Done()
 	return context.Cause(x.ctx)
@@ -158,7 +158,7 @@ func (t *traffic) handle(ctx context.Context, x *providerkit.Exchange) (reply an
 	return exchanged.reply, err
 }
 
-// faultyProvider is a provider whose calls can have faults. It has the provider's abilities, without Pinger: then a
+// faultyProvider is a provider whose calls can have faults. It has the provider's abilities except Pinger, so a
 // manager's Health inspects a name.
 type faultyProvider struct {
 	*providerkit.Intercepted
@@ -206,7 +206,7 @@ func (l *eventLog) observe(event leasing.Event) {
 	l.seen = append(l.seen, event)
 }
 
-// events returns the events of the kinds, in order, or all events if no kind is given.
+// events returns the events of the given kinds, in order, or all events if no kind is given.
 func (l *eventLog) events(kinds ...leasing.EventKind) (events []leasing.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +248,7 @@ func (m *testManager) events(kinds ...leasing.EventKind) []leasing.Event {
 	return m.eventLog.events(kinds...)
 }
 
-// with returns the manager with the options of an acquire, which may be nil.
+// with returns the manager with the options o of an acquire; o may be nil.
 func (m *testManager) with(o *leasing.AcquireOptions) *leasing.Manager {
 	if o == nil {
 		return m.Manager
@@ -263,7 +263,7 @@ func (m *testManager) get(name string, o *leasing.AcquireOptions) *leasing.Lease
 	return lease
 }
 
-// try is TryAcquire without the lease.
+// try calls TryAcquire, and returns only the error.
 func (m *testManager) try(ctx context.Context, name string) error {
 	_, err := m.TryAcquire(ctx, name)
 	return err
@@ -272,19 +272,19 @@ func (m *testManager) try(ctx context.Context, name string) error {
 // goroutines returns the number of goroutines in this check's bubble, by their traces.
 func goroutines(e *suite.Env) int {
 	traces := make([]byte, 16<<20)
-	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
+	all := string(traces[:runtime.Stack(traces, true)]) // begins with the trace of the calling goroutine
 	first, _, _ := strings.Cut(all, "]:")
 	_, bubble, found := strings.Cut(first, "synctest bubble")
 	e.True(found, first)
 	return strings.Count(all, "synctest bubble"+bubble+"]:")
 }
 
-// window bounds how long a lease of a TTL may be trusted: the default margin is a
-// hundredth of the TTL, and a little more.
+// window bounds how long a lease with the given TTL may be trusted: the default margin is
+// a hundredth of the TTL, and a little more.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
-// isLostBy waits for the loss of a lease. The loss must come when the trust that began
-// at from is over, and hardly sooner.
+// isLostBy waits for the loss of a lease. The loss must come before the end of the trust
+// that began at the time from, but not much earlier.
 func (m *testManager) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)

@@ -26,7 +26,7 @@ var proxyChecks = []suite.Check{
 	}},
 }
 
-// managerOver returns a manager over a provider. The check closes the manager.
+// managerOver returns a manager over a provider. The manager is closed at the end of the check.
 func managerOver(e *suite.Env, p abstractions.Provider, options leasing.Options) *leasing.Manager {
 	m, err := leasing.NewManager(p, options)
 	e.NoError(err)
@@ -38,8 +38,8 @@ func managerOver(e *suite.Env, p abstractions.Provider, options leasing.Options)
 	return m
 }
 
-// lossBehindProxy: a holder behind a proxy that answers in place of the server loses its lease,
-// and learns of the loss before another process has the name.
+// lossBehindProxy checks that a holder behind a proxy that answers in place of the server loses
+// its lease, and learns of the loss before another process has the name.
 func lossBehindProxy(e *suite.Env, f *proxy.Fault) {
 	p := e.OpenProxied()
 	short := leasing.Options{TTL: suite.Grantable(max(2*time.Second, e.Caps.MinTTL), e.Caps)}
@@ -64,7 +64,7 @@ func lossBehindProxy(e *suite.Env, f *proxy.Fault) {
 	e.NoError(next.Release(ctx))
 }
 
-// leaseBehindProxy: a lease is kept while a proxy refuses requests for some time.
+// leaseBehindProxy checks that a lease is kept while a proxy refuses requests for some time.
 func leaseBehindProxy(e *suite.Env, f *proxy.Fault) {
 	p := e.OpenProxied()
 	behind, name := managerOver(e, p, leasing.Options{TTL: e.Long, RenewCadence: 200 * time.Millisecond}), e.Name()
@@ -84,7 +84,8 @@ func leaseBehindProxy(e *suite.Env, f *proxy.Fault) {
 	e.NoError(lease.Release(ctx))
 }
 
-// waitBehindProxy: an Acquire keeps waiting while a proxy refuses requests for some time.
+// waitBehindProxy checks that an Acquire keeps waiting while a proxy refuses requests for some
+// time.
 func waitBehindProxy(e *suite.Env, f *proxy.Fault) {
 	p := e.OpenProxied()
 	behind, req := managerOver(e, p, leasing.Options{TTL: e.Long}), e.Request(e.Name())

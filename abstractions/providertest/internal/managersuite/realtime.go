@@ -11,8 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// The checks Manager_RealTime_... run on every server. Their bounds hold on a machine that stalls: a check
-// compares two readings of one clock in an order that no stall changes, or it runs under retryOnStall.
+// The checks Manager_RealTime_... run on every server. Their bounds hold even on a machine that stalls: a
+// check compares two readings of one clock in an order that no stall changes, or it runs under
+// retryOnStall.
 
 // manageWithoutBatches makes a manager with default options that renews without batches.
 func manageWithoutBatches(e *suite.Env, p abstractions.Provider) *testManager {
@@ -63,8 +64,8 @@ func (m *testManager) awaitReportedLoss(lease *leasing.Lease) {
 }
 
 // retryOnStall runs a scenario that needs the machine to run without long stalls. It repeats a scenario that fails while
-// the process or the backend stalls for a twentieth of the TTL, and fails if the scenario has failed twice
-// without such a stall.
+// the process or the backend stalls for a twentieth of the TTL, and fails if the scenario has failed twice without such
+// a stall, or 20 times in all.
 func retryOnStall(e *suite.Env, scenario func() error) {
 	quiet := 0
 	for try := 1; ; try++ {
@@ -98,7 +99,7 @@ func retryOnStall(e *suite.Env, scenario func() error) {
 	}
 }
 
-// checkTrust checks the trust that is left of a lease whose request was sent between begun and sent.
+// checkTrust checks how much trust is left in a lease whose request was sent between begun and sent.
 func (m *testManager) checkTrust(lease *leasing.Lease, begun, sent time.Time, ttl time.Duration) {
 	e := m.e
 	before := time.Now()
@@ -167,7 +168,7 @@ var realTrustChecks = []managerCheck{
 		e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrLost)
 		m.isLost(lease, abstractions.LostExpired)
 	}},
-	// In this check renewals hang and ignore their contexts, while another client tries to acquire the name all the time.
+	// In this check renewals hang and ignore their contexts, while another client keeps trying to acquire the name.
 	{"LossComesBeforeTheTakeOver", func(_ context.Context, e *suite.Env, _ *testManager) {
 		retryOnStall(e, func() error {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, ignoringContexts, without(batches))
@@ -247,7 +248,7 @@ var realTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// In this check the first attempts end with their contexts.
+	// In this check the first attempts get no answer until their contexts end.
 	{"AHungRenewalLeavesTimeForOthers", func(_ context.Context, e *suite.Env, _ *testManager) {
 		for _, with := range [][]func(*faultyProvider){{without(batches)}, nil} {
 			retryOnStall(e, func() error {
@@ -363,7 +364,7 @@ var realTrustChecks = []managerCheck{
 			return nil
 		})
 	}},
-	// The check renews some leases at once. One of them is broken.
+	// The check renews some leases together. One of them is broken.
 	{"ABatchReportsEachLease", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		retryOnStall(e, func() error {

@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// checkClose checks the error of a Close that gives up: its cause, the claims and the leases that it leaves.
+// checkClose checks the error of a Close that gives up: its cause, and the claims and leases that Close
+// leaves.
 func (m *testManager) checkClose(ctx context.Context, why error, unreleased int, inUse ...string) {
 	var left *leasing.CloseError
 	err := within(m.e, m.e.Short+m.e.Slack, begin(m.e, func() error { return m.Close(ctx) }), "Close")
@@ -136,7 +137,7 @@ var realClosingChecks = []managerCheck{
 		other := manage(e, e.P, leasing.Options{TTL: e.Long})
 		e.NotEqual(other.get(e.Name(), nil).Owner(), m.get(e.Name(), nil).Owner(), "managers of one process have different owners")
 	}},
-	// The first of several callers leaves while the renewal is under way.
+	// In this check the first of several callers leaves while the renewal is under way.
 	{"CallersShareARenewal", func(ctx context.Context, e *suite.Env, m *testManager) {
 		lease, sent, answer := m.get(e.Name(), longOptions(e)), make(chan struct{}), make(chan struct{})
 		m.setFault(renews, onFirst(1, func(x *exchange) error {
@@ -215,7 +216,7 @@ var realClosingChecks = []managerCheck{
 }
 
 var realTrustedCloseChecks = []managerCheck{
-	// The holder does not release its lease, and Close has no deadline.
+	// In this check the holder does not release its lease, and Close has no deadline.
 	{"CloseEndsWithTheTrust", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		log := newLogHandler()
 		request := 1300 * time.Millisecond

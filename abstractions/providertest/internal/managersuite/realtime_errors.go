@@ -21,7 +21,7 @@ func checkError(e *suite.Env, err error, op, name string, causes ...error) {
 	}
 }
 
-// handOver is HandOver without the Handover.
+// handOver calls HandOver, and returns only the error.
 func handOver(ctx context.Context, lease *leasing.Lease) error {
 	return suite.Second(lease.HandOver(ctx))
 }
@@ -61,7 +61,7 @@ var realErrorChecks = []managerCheck{
 			m.setFault(releases, nil)
 		}
 	}},
-	// The check inspects leases that ended in each way.
+	// The check inspects leases that have ended in different ways.
 	{"AnEndedLeaseReportsHowItEnded", func(ctx context.Context, e *suite.Env, m *testManager) {
 		over := func(lease *leasing.Lease, want error) {
 			for _, sentinel := range []error{abstractions.ErrReleased, abstractions.ErrHandedOver, abstractions.ErrClosed, abstractions.ErrLost} {
@@ -151,7 +151,8 @@ var realErrorChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 	}},
-	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each with another lease.
+	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each time with a
+	// different lease.
 	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		cadence := time.Second / 2
@@ -298,7 +299,8 @@ func (m *testManager) getInTime(name string) (lease *leasing.Lease) {
 	return lease
 }
 
-// blockedCalls returns a fault whose calls ignore their contexts. They return when the channel is closed or the check ends.
+// blockedCalls returns a fault whose calls ignore their contexts. The calls return when the channel is closed or the check
+// ends.
 func blockedCalls(e *suite.Env) (f fault, back chan struct{}) {
 	back = make(chan struct{})
 	return func(*exchange) error {

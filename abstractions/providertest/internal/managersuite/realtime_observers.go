@@ -24,7 +24,7 @@ func newLogHandler() *logHandler { return &logHandler{Handler: slog.DiscardHandl
 // Enabled makes the manager log everything.
 func (l *logHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-// WithAttrs drops the attributes of all lines.
+// WithAttrs drops attributes that apply to all lines.
 func (l *logHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // Handle keeps a line.
@@ -40,7 +40,7 @@ func (l *logHandler) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// warnings returns the warnings whose attribute has the value.
+// warnings returns the warnings in which the attribute key has the value.
 func (l *logHandler) warnings(key, value string) (lines []map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -111,7 +111,7 @@ var realPauseChecks = []managerCheck{
 		e.Greater(len(m.requests(acquires)), 2)
 		checkError(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
-		// After any other answer the time begins again at zero.
+		// Any other answer restarts the time.
 		holder := e.Take(name)
 		begun = time.Now()
 		var last time.Time
@@ -168,7 +168,7 @@ var realPauseChecks = []managerCheck{
 		e.NoError(own.Release(ctx))
 		e.NoError(within(e, e.Slack, waiting, "a waiter of the manager that has released").err)
 	}},
-	// In this check two managers poll, and acquire one name many times.
+	// In this check two managers poll, and acquire the same name many times.
 	{"ALoopLetsOthersIn", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		ctx, cancel := context.WithTimeout(ctx, suite.CallTimeout)
 		defer cancel()
@@ -266,8 +266,7 @@ var realPauseChecks = []managerCheck{
 		e.NoError(err, "HandOver needs no renewal that is used up")
 		e.Empty(m.requests(renews))
 	}},
-	// In this check renewals are slow, and there are more than may be sent at a
-	// time.
+	// In this check renewals are slow, and more are due than may be sent at a time.
 	{"RenewalsKeepTheirBounds", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		cadence := 300 * time.Millisecond
 		options := leasing.Options{TTL: e.Long, RenewCadence: cadence, Tuning: leasing.Tuning{RenewConcurrency: 2, RenewBatch: 3}}
@@ -306,7 +305,7 @@ var realPauseChecks = []managerCheck{
 			e.NoError(lease.Release(ctx))
 		}
 	}},
-	// In this check some items of each batch have unexpected answers.
+	// In this check the last item of each of the first batches has an unexpected answer.
 	{"ABatchMayAnswerForSome", func(_ context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, RenewCadence: 300 * time.Millisecond})

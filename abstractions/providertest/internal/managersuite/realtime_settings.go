@@ -217,7 +217,8 @@ var realSettingChecks = []managerCheck{
 	}},
 }
 
-// checkFreshTrust requires that a lease that was just renewed is trusted for most of ttl, and no longer.
+// checkFreshTrust requires that a lease that was just renewed is trusted for more than half of ttl, and for
+// less than the whole.
 func (m *testManager) checkFreshTrust(lease *leasing.Lease, ttl time.Duration) {
 	left := lease.Remaining()
 	m.e.LessOrEqual(left, window(ttl), "trust in a lease of %v", ttl)

@@ -134,14 +134,14 @@ var realWaitingChecks = []managerCheck{
 		}
 		e.Await("an event reports that the backend does not answer", func() bool { return len(m.eventLog.events(leasing.EventAcquireFailed)) > 0 })
 
-		// The manager keeps a pause that the backend asks for.
+		// The manager respects a pause that the backend asks for.
 		pause := 200 * time.Millisecond
 		m.setFault(acquires, onFirst(1, refusal(&abstractions.ThrottledError{RetryAfter: pause})))
 		e.NoError(within(e, 2*e.Slack, m.acquire(ctx, e.Name(), longOptions(e)), "a backend that asked for a pause").err)
 		sent := m.requests(acquires)
 		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), pause)
 	}},
-	// The first waiter leaves in the middle of a request that is applied.
+	// In this check the first waiter leaves in the middle of a request that is applied.
 	{"AHeadThatLeavesBlocksNobody", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		m := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, without(waits))
 		name := e.Name()
@@ -287,7 +287,7 @@ var realReportChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		shows(two)
 
-		// A change that the backend refuses does not cost the lease.
+		// A change that the backend refuses does not end the lease.
 		m.setFault(renews, func(x *exchange) error {
 			if x.req.(abstractions.RenewRequest).Metadata != nil {
 				return abstractions.ErrInvalid
@@ -298,7 +298,7 @@ var realReportChecks = []managerCheck{
 		e.NoError(lease.Renew(ctx))
 		shows(two)
 
-		// Later renewals carry a change whose reply was lost.
+		// A later renewal repeats a change whose request was lost.
 		m.setFault(renews, onFirst(1, lostRequest))
 		changed := map[string]string{"n": "3"}
 		if err := lease.SetMetadata(ctx, changed); err != nil {

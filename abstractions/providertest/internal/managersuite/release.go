@@ -174,7 +174,7 @@ var releaseChecks = []managerCheck{
 		}))
 		e.IsFree(name)
 	}},
-	// The check also tests when the function's context ends.
+	// The check also tests that the function's context ends after a loss, and when the caller leaves.
 	{"Manager_Trap_T36_DoReportsAllThatFailed", func(ctx context.Context, e *suite.Env, m *testManager) {
 		m.setFault(releases, refusal(abstractions.ErrDenied))
 		err := m.Manager.Do(ctx, e.Name(), func(context.Context, *leasing.Lease) error { return errMine })

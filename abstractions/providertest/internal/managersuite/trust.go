@@ -65,7 +65,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 20)
 		e.IsFree(name)
 
-		// The same holds for an acquire that arrives long after the backend has forgotten its release.
+		// An acquire that arrives long after the backend has forgotten its release is cleaned up as well.
 		name = e.Name()
 		m.setFault(acquires, onFirst(1, slowRequest(time.Hour)))
 		begun := time.Now()
@@ -181,7 +181,7 @@ var trustChecks = []managerCheck{
 		e.Len(m.events(leasing.EventRenewed), lease.Renewals())
 
 		short := &leasing.AcquireOptions{TTL: max(e.Caps.MinTTL, 100*time.Millisecond)}
-		brief := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // all of the jitter
+		brief := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{Random: func() float64 { return 0.999 }}}) // the most jitter
 		lease = brief.get(e.Name(), short)
 		e.Pause(time.Second)
 		brief.isAlive(lease)
@@ -216,8 +216,8 @@ var trustChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
 	}},
-	// In this check a renewal succeeds after the loss. The check then tests for
-	// how long the name is taken.
+	// In this check a renewal succeeds after the loss. The check then tests for how long
+	// the name stays taken.
 	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *suite.Env, _ *testManager) {
 		for _, with := range []func(*faultyProvider){ignoringContexts, func(*faultyProvider) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
@@ -250,7 +250,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 10)
 		e.IsFree(name)
 
-		// Close waits for that time as well.
+		// Close waits until then as well.
 		lease = m.get(e.Name(), nil)
 		m.setFault(renews, lostReply)
 		<-lease.Done()
@@ -258,7 +258,7 @@ var trustChecks = []managerCheck{
 		e.Pause(e.Short / 20)
 		isTaken(e, lease.Name(), "who lost it may have noticed only now")
 	}},
-	// In this check renewals end with their contexts.
+	// In this check renewals get no answer until their contexts end.
 	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *suite.Env, _ *testManager) {
 		for _, with := range []func(*faultyProvider){without(batches), func(*faultyProvider) {}} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short}}, with)
@@ -271,7 +271,7 @@ var trustChecks = []managerCheck{
 			m.isLost(lease, abstractions.LostExpired)
 			e.GreaterOrEqual(len(m.requests(renews)), 3, "attempts while trust lasts")
 		}
-		// Hung renewals of some leases cost no other lease, and only a limited number hang at a time.
+		// A few hundred hung renewals do not end other leases, and only a limited number hang at a time.
 		for _, bad := range []int{200, 700} {
 			m := manage(e, e.P, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 10 * e.Short, RenewConcurrency: 2}}, without(batches))
 			hung := map[string]bool{}
@@ -346,7 +346,7 @@ var trustChecks = []managerCheck{
 
 		if len(m.requests(batches)) > 0 {
 			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
-				m.setFault(batches, onFirst(1, refusal(err))) // the error does not say which lease
+				m.setFault(batches, onFirst(1, refusal(err))) // the error does not say for which lease
 				e.Pause(2 * e.Short)
 				alive(7)
 			}

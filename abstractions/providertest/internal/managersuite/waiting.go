@@ -52,8 +52,8 @@ var waitingChecks = []managerCheck{
 		}
 	}},
 	{"Manager_ReleaseWakesAWaiter", func(ctx context.Context, e *suite.Env, _ *testManager) {
-		// A waiter learns of a release by the same manager, whether or not the provider
-		// sends wake-ups.
+		// A release by the same manager wakes a waiter, whether or not the provider sends
+		// wake-ups.
 		m := manage(e, e.P, noPolling, without(waits))
 		lease := m.get(e.Name(), nil)
 		next := m.acquire(ctx, lease.Name(), nil)
@@ -61,7 +61,7 @@ var waitingChecks = []managerCheck{
 		e.NoError(lease.Release(ctx))
 		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
 
-		// A waiter learns of a lease that runs out, if the provider reports the end.
+		// The end of a lease that runs out wakes a waiter, if the provider reports the end.
 		if e.Caps.RemainingKnown {
 			holder := e.TakeShort()
 			got := within(e, 2*e.Short, m.acquire(ctx, holder.Req.Name, nil), "a lease that runs out")
@@ -69,7 +69,7 @@ var waitingChecks = []managerCheck{
 			e.Less(got.at.Sub(holder.LatestEnd()), time.Second, "after the lease has run out")
 		}
 
-		// A waiter learns of another client's release, if the provider sends wake-ups.
+		// A release by another client wakes a waiter, if the provider sends wake-ups.
 		suite.Ability[abstractions.Waiter](e, e.P)
 		m = manage(e, e.P, noPolling)
 		holder := e.Take(e.Name())
@@ -78,7 +78,7 @@ var waitingChecks = []managerCheck{
 		holder.Release()
 		e.NoError(within(e, time.Second, next, "a release").err)
 
-		// A waiter also learns of a release just before its registration.
+		// A release just before the waiter's registration also wakes the waiter.
 		holder = e.Take(e.Name())
 		m.setFault(waits, func(x *exchange) error {
 			holder.Release()
@@ -113,7 +113,7 @@ var waitingChecks = []managerCheck{
 		}
 		e.Len(claims, 3, "each has asked, at least once")
 
-		// A wait ends with its context, also in the middle of a request.
+		// A wait ends with its context, even in the middle of a request.
 		for _, b := range []fault{nil, noAnswer} {
 			m.setFault(acquires, b)
 			caller, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
@@ -130,7 +130,7 @@ var waitingChecks = []managerCheck{
 			cancel()
 		}
 
-		// A wait ends with its context, as the answer comes.
+		// A wait ends with its context, even if the context ends just as the answer comes.
 		ending, end := context.WithCancel(ctx)
 		m.setFault(acquires, func(x *exchange) error {
 			defer end()

@@ -98,7 +98,8 @@ func (m *model) checkRemainingTime(left time.Duration, sent, returned time.Time)
 	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.text())
 }
 
-// compareHistory compares all but times and renewals, if the provider has a history.
+// compareHistory compares all of the history except times and renewals, if the provider has a
+// history.
 func (m *model) compareHistory() {
 	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.P)
 	if !ok {

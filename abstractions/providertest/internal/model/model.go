@@ -38,12 +38,12 @@ var Checks = []suite.Check{
 const (
 	modelNames = 12 // each with a separate story
 	modelSteps = 60 // of a story
-	// modelClaims is the number of the latest claims that take part. The memory of ended
-	// IDs must reach back over all of them: see Provider.Acquire.
+	// modelClaims is the number of the latest claims that take part. A provider must
+	// remember the IDs of all of them that have ended: see Provider.Acquire.
 	modelClaims = 4
 )
 
-// model is the state of one name by the rules.
+// model is the state of one name according to the rules.
 type model struct {
 	e      *suite.Env
 	random *rand.Rand
@@ -220,7 +220,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.record.Token = grant.Token
 	m.granted(c, grant)
 	m.prolong(sent, returned, ttl, !repeated)
-	if !repeated { // the provider chose another token than the rules
+	if !repeated { // the provider chose a different token than the rules
 		m.history[len(m.history)-1].Token = grant.Token
 		m.acquired = time.Time{}
 	}
@@ -259,7 +259,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = verb(ctx, req)
 		return err
 	})
-	if c.token != req.Token && req.Token >= m.record.Token { // the token belongs to no claim, or to another one: the renewal is lost, for any reason
+	if c.token != req.Token && req.Token >= m.record.Token { // the token belongs to no claim, or to another claim: the renewal is lost, whatever the reason
 		m.e.Lost(err)
 		return
 	}

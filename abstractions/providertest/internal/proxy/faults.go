@@ -9,7 +9,7 @@ import (
 // Fault is an answer of a proxy in place of the server's.
 type Fault struct {
 	name       string
-	status     int // of the answer; 0 is none
+	status     int // of the answer; 0: no answer
 	kind, body string
 	Cut        bool // the fault is the server's answer, without its end
 	Writes     bool // only writes get the fault

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy is a proxy before a server.
+// Proxy is a proxy in front of a server.
 type Proxy struct {
 	*httptest.Server
 	transport http.RoundTripper
@@ -25,8 +25,8 @@ type Proxy struct {
 	Followed  atomic.Int64          // requests that have followed a redirect
 }
 
-// New starts a proxy before a server. If transport is nil, it sends requests through a plain
-// http.Transport.
+// New starts a proxy in front of a server. If transport is nil, it sends requests through a
+// plain http.Transport.
 func New(t testing.TB, server string, transport http.RoundTripper) *Proxy {
 	t.Helper()
 	to, err := url.Parse(server)

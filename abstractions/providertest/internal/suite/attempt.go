@@ -10,7 +10,7 @@ import (
 )
 
 // A check in real time tolerates a slow machine to some extent. If the machine has stalled for longer than
-// maxStall during a check that failed, the check gets up to maxAttempts.
+// maxStall during a check that failed, the check is repeated, up to maxAttempts attempts in all.
 const (
 	maxAttempts = 5
 	maxStall    = 50 * time.Millisecond

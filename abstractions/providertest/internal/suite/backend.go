@@ -14,7 +14,7 @@ type Backend struct {
 	New         func(t testing.TB) abstractions.Provider
 	NewPeer     func(t testing.TB, p abstractions.Provider) abstractions.Provider
 	Unreachable func(t testing.TB) abstractions.Provider
-	// Behind opens a client behind a proxy, which stands before the server of p. It is nil if p does not speak HTTP.
+	// Behind opens a client behind a proxy in front of the server of p. It is nil if p does not speak HTTP.
 	Behind                      func(t testing.TB, p abstractions.Provider) (abstractions.Provider, *proxy.Proxy)
 	Forget, Ahead, Lose, Remove func(t testing.TB, p abstractions.Provider, name string)
 	Records                     func(p abstractions.Provider) *cas.Records

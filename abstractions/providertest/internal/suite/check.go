@@ -11,7 +11,7 @@ type Check struct {
 	Needs string
 	// Long says that -short leaves the check out.
 	Long bool
-	// Repeats says that in real time a failure is repeated while the machine stalls.
+	// Repeats says that in real time the check is repeated if it fails while the machine stalls.
 	Repeats bool
 	Run     func(e *Env)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Claim is a name held by the suite.
+// Claim is a claim of the suite to a name.
 type Claim struct {
 	E     *Env
 	P     abstractions.Provider
@@ -29,8 +29,7 @@ func (e *Env) ShortRequest(name string) abstractions.AcquireRequest {
 	return req
 }
 
-// Try makes one attempt. The claim has the times of the attempt, also after a
-// refusal.
+// Try makes one attempt. The claim has the times of the attempt, even after a refusal.
 func (e *Env) Try(p abstractions.Provider, req abstractions.AcquireRequest) (*Claim, error) {
 	c := &Claim{E: e, P: p, Req: req, Ttl: req.TTL, Sent: e.Now()}
 	var err error
@@ -95,7 +94,7 @@ func (c *Claim) RenewWithRetry() error {
 	return c.E.Retry(func(context.Context) error { return c.TryRenew(c.E.Long) })
 }
 
-// Renew must succeed.
+// Renew renews the claim. The call must succeed.
 func (c *Claim) Renew(ttl time.Duration) {
 	c.E.NoError(c.TryRenew(ttl), "renew %q", c.Req.Name)
 }
@@ -109,7 +108,7 @@ func (c *Claim) ReleaseRequest() abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: c.Req.Name, ID: c.Req.ID, Token: c.Grant.Token, State: c.Grant.State}
 }
 
-// Release must succeed, whatever has become of the claim.
+// Release releases the claim. The call must succeed, whatever has become of the claim.
 func (c *Claim) Release() {
 	c.E.Release(c.P, c.ReleaseRequest())
 }

@@ -30,7 +30,8 @@ type Env struct {
 	P     abstractions.Provider
 	Peer  abstractions.Provider
 	Caps  abstractions.Capabilities
-	// Short leases are watched running out, long ones must not run out.
+	// Short is the TTL of leases that checks let run out, Long that of leases that must not run
+	// out.
 	Short, Long time.Duration
 	advanced    atomic.Int64 // by Advance, in nanoseconds
 	Slowest     atomic.Int64 // the longest step that a lease may have waited for, in nanoseconds: see RecordStep
@@ -96,7 +97,7 @@ func Ability[T any](e *Env, p abstractions.Provider) T {
 	return a
 }
 
-// SideBySide runs do n times concurrently.
+// SideBySide calls the function do n times concurrently.
 func SideBySide(n int, do func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -163,7 +164,7 @@ func RenewInBatch(batcher abstractions.BatchRenewer) func(context.Context, abstr
 // Now returns the present time, moved by Advance.
 func (e *Env) Now() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
 
-// SleepUntil lets time pass until Now is at least at.
+// SleepUntil lets time pass until Now has reached the given time.
 func (e *Env) SleepUntil(at time.Time) {
 	for {
 		left := at.Sub(e.Now())
@@ -187,8 +188,8 @@ func (e *Env) Tolerance(d time.Duration) time.Duration {
 	return d/1000 + 2*time.Millisecond
 }
 
-// Retry repeats a call, like package leasing, while the backend is busy or
-// has not answered.
+// Retry repeats a call, as package leasing does, while the backend is busy or has not
+// answered.
 func (e *Env) Retry(call func(ctx context.Context) error) error {
 	var err error
 	for range 100 {
@@ -218,7 +219,7 @@ func (e *Env) Await(what string, is func() bool) {
 // WaitIdle waits until all immediate work is done.
 func (e *Env) WaitIdle() { e.Pause(time.Millisecond) }
 
-// Pause lets virtual time pass.
+// Pause lets real or virtual time pass.
 func (e *Env) Pause(d time.Duration) { time.Sleep(d) }
 
 // ProxiedClient is a client behind a proxy.
@@ -234,7 +235,7 @@ func (e *Env) OpenProxied() *ProxiedClient {
 	return &ProxiedClient{p, before}
 }
 
-// RecordStep records how long a step has taken.
+// RecordStep records how long a step has taken, if no earlier step took longer.
 func (e *Env) RecordStep(from time.Time) {
 	took := int64(time.Since(from))
 	for {

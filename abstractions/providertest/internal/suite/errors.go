@@ -75,7 +75,7 @@ func (e *Env) Unknown(err error, what ...any) {
 	}
 }
 
-// OneOf requires that err is nil, of one of the kinds, or unknown.
+// OneOf requires that err is nil, matches one of the kinds, or leaves the outcome unknown.
 func (e *Env) OneOf(err error, kinds ...error) {
 	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
 		return

@@ -85,8 +85,8 @@ func (c *Claim) RunsOutTo(req abstractions.AcquireRequest) *Claim {
 	return next
 }
 
-// RepeatUntilDone repeats a scenario, which needs a lease to stay alive, until the
-// scenario runs without a stall of the machine.
+// RepeatUntilDone repeats a scenario in which a lease must stay alive, until the scenario
+// runs without a stall of the machine.
 func (e *Env) RepeatUntilDone(scenario func() (done bool)) {
 	for range 20 {
 		if scenario() {

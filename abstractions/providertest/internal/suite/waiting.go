@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Registration is the registration of a waiter.
+// Registration is a waiter that the suite has registered.
 type Registration struct {
 	e       *Env
 	P       abstractions.Provider
@@ -60,7 +60,7 @@ func (w *Registration) TakeTurn() *Claim {
 	return w.Acquire()
 }
 
-// Acquire waits for the name and acquires it like the core, by wake-ups and by
+// Acquire waits for the name and acquires it as package leasing does, by wake-ups and by
 // polling.
 func (w *Registration) Acquire() *Claim {
 	deadline := time.Now().Add(w.e.Slack)
