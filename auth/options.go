@@ -42,21 +42,21 @@ const (
 // Options select the source of tokens. The zero Options name no mode: see IsZero.
 //
 // In JSON the fields have the names in their tags, in upper or lower case. Unknown
-// fields, and settings of a mode other than Mode, are errors. Printing options, logging
-// them and writing them as JSON show no secret.
+// fields, and settings of a mode other than Mode, are errors. Options that are printed, logged or
+// written as JSON show no secret.
 type Options struct {
 	// Mode is required.
 	Mode Mode `json:"mode"`
 
-	// ManagedIdentity is for its mode, and for Auto.
+	// ManagedIdentity has the settings of mode ManagedIdentity, which Auto uses too.
 	ManagedIdentity ManagedIdentityOptions `json:"managed_identity"`
-	// WorkloadIdentity is for its mode, and for Auto.
+	// WorkloadIdentity has the settings of mode WorkloadIdentity, which Auto uses too.
 	WorkloadIdentity WorkloadIdentityOptions `json:"workload_identity"`
-	// ServicePrincipal is for its mode. Auto reads these settings from the environment.
+	// ServicePrincipal has the settings of mode ServicePrincipal. Auto reads these settings from the environment.
 	ServicePrincipal ServicePrincipalOptions `json:"service_principal"`
-	// FederatedCredential is for its mode.
+	// FederatedCredential has the settings of mode FederatedCredential.
 	FederatedCredential FederatedCredentialOptions `json:"federated_credential"`
-	// Development is for its mode, and for Auto.
+	// Development has the settings of mode Development, which Auto uses too.
 	Development DevelopmentOptions `json:"development"`
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
@@ -107,12 +107,12 @@ type WorkloadIdentityOptions struct {
 type ServicePrincipalOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
-	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is the application's client ID. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 	// ClientSecret is one of the application's secrets. Default: AZURE_CLIENT_SECRET.
 	ClientSecret string `json:"client_secret" option:"secret"`
 	// CertificatePath is a file with a certificate and its private key, as PEM
-	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. It is read by New.
+	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. New reads the file.
 	CertificatePath string `json:"certificate_path"`
 	// CertificatePassword is the password of a PKCS#12 file. Default, if
 	// CertificatePath is empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
@@ -127,7 +127,7 @@ type ServicePrincipalOptions struct {
 type FederatedCredentialOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
-	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is the application's client ID. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 	// TokenFilePath is a file with the other issuer's token. It is read for each
 	// request to Entra ID.
@@ -143,7 +143,7 @@ type DevelopmentOptions struct {
 	TenantID string `json:"tenant_id"`
 }
 
-// IsZero reports whether nothing is set: the options name no mode.
+// IsZero reports whether no field is set: the options name no mode.
 func (o Options) IsZero() bool { return reflect.ValueOf(o).IsZero() }
 
 // UnmarshalText reads a mode, in upper or lower case.

@@ -24,8 +24,8 @@ func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// Validate returns the error that New would return for the options. It does not open
-// the files that they name. The error is a *leasing.InvalidError.
+// Validate returns the error that New would return for the options. It does not open the files that
+// the options name. The error is a *leasing.InvalidError.
 func (o Options) Validate() error {
 	_, err := o.complete()
 	return err
@@ -115,7 +115,7 @@ func (s *ServicePrincipalOptions) complete() error {
 }
 
 // fromVariables reads the secret, or else the certificate, from the environment. If
-// both are set, it uses the secret, like azidentity.
+// both are set, it uses the secret, as azidentity does.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
 		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value without a CertificatePath")
