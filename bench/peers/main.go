@@ -133,7 +133,7 @@ type plan struct {
 
 func key(w workload, p lockers.Peer) string { return w.name + ", " + p.Name }
 
-// measure runs all rounds, or until ctx ends.
+// measure runs all rounds, but stops when ctx ends.
 func (p *plan) measure(ctx context.Context, side io.Writer) {
 	for round := range p.size.Rounds {
 		for _, w := range p.workloads {
