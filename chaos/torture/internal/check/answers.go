@@ -141,11 +141,11 @@ func (n *nameHistory) listing() {
 	}
 }
 
-// remembered is the least number of ended claims that a name refuses: see Provider.Acquire.
+// remembered is the minimum number of ended claims that a name refuses: see Provider.Acquire.
 const remembered = 8
 
 // ghosts finds claims that were granted after their release. A provider need remember only
-// the last eight released claims of a name. Each voting server has eight of its own, so with
+// the last eight released claims of a name. Each voting server remembers eight of its own, so with
 // votes a grant is a violation only if no other claim was released since.
 func (n *nameHistory) ghosts() {
 	for _, c := range n.claims {
@@ -159,8 +159,8 @@ func (n *nameHistory) ghosts() {
 	}
 }
 
-// firstRelease returns the first release of a claim, if one of its releases had returned before an acquire of the
-// claim. A claim that is released again may keep its place among the remembered claims.
+// firstRelease returns the first release of a claim, if one of its releases had returned before the given acquire
+// of the claim. A claim that is released again may keep its place among the remembered claims.
 func firstRelease(claim []*history.Operation, acquire *history.Operation) (release *history.Operation) {
 	over := false
 	for _, o := range claim {

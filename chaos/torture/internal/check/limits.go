@@ -60,7 +60,7 @@ func (l *Limits) granted(o *history.Operation) (t term, ok bool) {
 	return t, o.Extends() && t.until > t.answered
 }
 
-// trust returns the latest and the earliest end of a claim's trust, as known at a time.
+// trust returns the latest and the earliest end of a claim's trust, as known at the given time.
 func trust(terms []term, at time.Duration) (most, least time.Duration) {
 	for _, t := range terms {
 		if t.answered <= at {

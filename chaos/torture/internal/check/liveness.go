@@ -43,7 +43,7 @@ func (n *nameHistory) liveness() {
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
 // hand-over if no fault has happened since the first current waiter began to wait, and otherwise the time until a
 // waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
-// because of which it was refused, and noticed the end of other leases within ten polls. The same holds for a
+// because of which it was refused, and notices the end of other leases within ten polls. The same holds for a
 // release whose wake-up went to a waiter that was leaving.
 func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.firstWait(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
@@ -96,8 +96,7 @@ func (n *nameHistory) mayYield(worker int, from, to time.Duration) bool {
 	})
 }
 
-// firstWait returns the time at which the first waiter, of those that wait at the given time, began to
-// wait.
+// firstWait returns when the longest-waiting of the waiters at the given time began to wait.
 func (n *nameHistory) firstWait(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {

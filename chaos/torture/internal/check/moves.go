@@ -37,9 +37,8 @@ func withoutTransientRefusals(seen, operations []history.Operation) []history.Op
 	})
 }
 
-// facts holds the known times of a claim, apart from those of the current operation. They
-// keep the search short, because each irrelevant operation of unknown outcome
-// doubles the number of orders.
+// facts holds the known times of a claim. These facts keep the search short, because each
+// irrelevant operation of unknown outcome doubles the number of orders.
 type facts struct {
 	// released is the time of the last confirmed release; -1 for never.
 	released time.Duration
