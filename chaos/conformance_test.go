@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// never is a plan whose rules decide about every operation and never fire, so that all operations
-// pass through the code of the faults.
+// never returns a plan whose rules decide about every operation and never fire, so that all
+// operations pass through the code of the faults.
 func never() chaos.Plan {
 	kinds := []chaos.FaultKind{
 		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
@@ -68,7 +68,7 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 	}
 }
 
-// unreachable returns a provider whose backend never answers.
+// unreachable returns a function that makes a provider whose backend never answers.
 func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	return func(t testing.TB) leasing.Provider {
 		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}

@@ -13,7 +13,7 @@ type Report struct {
 	Plan string `json:"plan,omitempty"`
 	Seed uint64 `json:"seed"`
 	// Operations counts the calls while the plan was enabled: each item of a batch of renewals
-	// is one, and so is the batch as a whole.
+	// counts as one call, and so does the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same faults.
 	Injected int               `json:"injected"`
