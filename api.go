@@ -41,8 +41,8 @@ type (
 	// BreakResult says whether the name was held when Break was applied, its latest token, and how
 	// long the name stays taken (0: it is free now).
 	BreakResult = abstractions.BreakResult
-	// ListOptions select the names that List returns: those with a Prefix ("": all), or only those
-	// that are held.
+	// ListOptions select the names that List returns: by Prefix ("": all), and with HeldOnly only
+	// held names.
 	ListOptions = abstractions.ListOptions
 	// HistoryOptions choose the order of a History: the oldest change first, or the newest.
 	HistoryOptions = abstractions.HistoryOptions

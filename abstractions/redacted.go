@@ -64,7 +64,7 @@ func redactState(state any) any {
 	return fmt.Sprintf("%T", state)
 }
 
-// format prints a value whose type has no Format method, as package fmt would.
+// format prints a value whose type has no Format method, in the default form of package fmt.
 func format(s fmt.State, verb rune, value any) { fmt.Fprintf(s, fmt.FormatString(s, verb), value) }
 
 func logValue(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }

@@ -18,7 +18,7 @@ const (
 )
 
 // UsesStored checks that a provider reads StoredRecord and continues its lease. put writes the record, without the
-// provider, to the place where release 0.1.0 stored it.
+// provider, to the place that release 0.1.0 used.
 func UsesStored(t *testing.T, p abstractions.Provider, put func()) {
 	t.Helper()
 	ctx := t.Context()
