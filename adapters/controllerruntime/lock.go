@@ -97,8 +97,8 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Update(ctx, record)
 }
 
-// Update renews the lease or, if this candidate does not lead, tries once to acquire it. The lease
-// lasts for the record's LeaseDuration, and the request takes at most 2 s. A record without a
+// Update renews the lease or, if this candidate does not lead, tries once to acquire the lease. The
+// lease lasts for the record's LeaseDuration, and the request takes at most 2 s. A record without a
 // holder releases the lease.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// candidate runs client-go's loop, as controller-runtime does. When the candidate stops leading,
+// candidate runs client-go's loop, as in controller-runtime. When the candidate stops leading,
 // ended receives the time.
 func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, release bool) (leads func() bool, ended <-chan time.Time) {
 	end := make(chan time.Time, 1)
