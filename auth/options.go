@@ -48,15 +48,15 @@ type Options struct {
 	// Mode is required.
 	Mode Mode `json:"mode"`
 
-	// ManagedIdentity has the settings of mode ManagedIdentity, which Auto uses too.
+	// ManagedIdentity configures that mode, and Auto.
 	ManagedIdentity ManagedIdentityOptions `json:"managed_identity"`
-	// WorkloadIdentity has the settings of mode WorkloadIdentity, which Auto uses too.
+	// WorkloadIdentity configures that mode, and Auto.
 	WorkloadIdentity WorkloadIdentityOptions `json:"workload_identity"`
-	// ServicePrincipal has the settings of mode ServicePrincipal. Auto reads these settings from the environment.
+	// ServicePrincipal configures that mode. Auto reads these settings from the environment.
 	ServicePrincipal ServicePrincipalOptions `json:"service_principal"`
-	// FederatedCredential has the settings of mode FederatedCredential.
+	// FederatedCredential configures that mode.
 	FederatedCredential FederatedCredentialOptions `json:"federated_credential"`
-	// Development has the settings of mode Development, which Auto uses too.
+	// Development configures that mode, and Auto.
 	Development DevelopmentOptions `json:"development"`
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.

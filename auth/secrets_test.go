@@ -79,7 +79,7 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// echoRequests copies the request into the body of a failure response, as some proxies do.
+// echoRequests copies the request into the body of a failure response, like some proxies.
 func echoRequests(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		var sent []byte

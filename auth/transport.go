@@ -64,7 +64,7 @@ func (a ownAuthority) includes(to *url.URL) bool {
 		slices.ContainsFunc(aliases, func(hosts []string) bool { return isWithin(authority.Host, hosts) && isWithin(to.Host, hosts) })
 }
 
-// isWithin reports whether host is one of the given hosts, or a subdomain of one.
+// isWithin reports whether host is one of the given hosts, or a subdomain of such a host.
 func isWithin(host string, some []string) bool {
 	return slices.ContainsFunc(some, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
 }

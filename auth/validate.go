@@ -115,7 +115,7 @@ func (s *ServicePrincipalOptions) complete() error {
 }
 
 // fromVariables reads the secret, or else the certificate, from the environment. If
-// both are set, it uses the secret, as azidentity does.
+// both are set, it uses the secret, like azidentity.
 func (s *ServicePrincipalOptions) fromVariables() error {
 	if s.CertificatePassword != "" {
 		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "no value without a CertificatePath")

@@ -140,7 +140,7 @@ func (s *Server) rotatedFile(name string, contents func() string) string {
 	return path
 }
 
-// write replaces a file atomically, as Kubernetes does.
+// write replaces a file atomically, as in Kubernetes.
 func (s *Server) write(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
