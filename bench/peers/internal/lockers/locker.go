@@ -17,8 +17,8 @@ var ErrTaken = errors.New("taken")
 // errGone is the error of a release or a renewal that found the lock gone.
 var errGone = errors.New("gone")
 
-// Locker is one client of one library. A program makes one client and keeps it. It is safe for
-// concurrent use.
+// Locker is one client of one library. A program makes a single client. It is safe for concurrent
+// use.
 type Locker interface {
 	// Try makes one attempt to acquire a name.
 	Try(ctx context.Context, name string) (Lock, error)

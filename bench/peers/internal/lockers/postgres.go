@@ -32,7 +32,7 @@ func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Poo
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// openPostgresProvider lets the provider make its own pool, as most programs do.
+// openPostgresProvider lets the provider make its own pool, as in most programs.
 func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
 	provider, err := postgreslease.Open(ctx, postgreslease.Options{
 		URL: fmt.Sprintf("%s&pool_max_conns=%d", config.URL, poolSize), Schema: postgresSchema, Create: true,
