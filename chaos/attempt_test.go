@@ -93,7 +93,7 @@ func TestTrap_T277_OnlyOnRetry(t *testing.T) {
 	})
 }
 
-// TestTrap_T278_AfterResetTheSeedRepeats: after Reset all counters begin at 0, so the same faults happen again.
+// TestTrap_T278_AfterResetTheSeedRepeats: after Reset all counters begin at 0, so the faults are the same as before.
 func TestTrap_T278_AfterResetTheSeedRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []chaos.Injection

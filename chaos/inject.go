@@ -77,7 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease as an operator does. It ignores an error of Break.
+// breakLease breaks a lease like an operator. It ignores an error of Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -205,7 +205,7 @@ func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(
 }
 
 // applyLate applies an operation after a delay. It returns context.Canceled if the wrapper is
-// closed first.
+// closed during the delay.
 func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
 		return context.Canceled
@@ -216,8 +216,8 @@ func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply fun
 	return apply(ctx)
 }
 
-// Settle waits until no late delivery is pending, or returns the cause of ctx if ctx ends first. A
-// test calls Settle after Disable, before it examines the backend.
+// Settle waits until no late delivery is pending. If ctx ends before that, Settle returns the cause
+// of ctx. A test calls Settle after Disable, before it examines the backend.
 func (p *Provider) Settle(ctx context.Context) error {
 	p.mu.Lock()
 	if p.report.Late.Pending == 0 {

@@ -116,7 +116,7 @@ type Operation struct {
 	// WrongName and WrongClaim are the name and claim of a grant, if they differ from those of the request.
 	WrongName  string `json:"wrong_name"`
 	WrongClaim string `json:"wrong_claim"`
-	// Pause is how long the backend asked, in its refusal, to wait before the next request.
+	// Pause is the time for which a refusal asks the client to wait before the next request.
 	Pause time.Duration `json:"pause"`
 	// Unanswered reports that an item of an answered batch has no answer of its own.
 	Unanswered bool `json:"unanswered"`
@@ -352,7 +352,8 @@ func (h *History) Late(t Hold) (time.Duration, bool) {
 	return max(0, t.Noticed-from), true
 }
 
-// Closing returns the Close, within a period, of a worker's manager that had a lease in use; nil if there was none.
+// Closing returns the Close, within a period, of a worker's manager that had a lease in use; nil without such a
+// Close.
 func (h *History) Closing(worker int, from, to time.Duration) *Answer {
 	i := slices.IndexFunc(h.Answers, func(w Answer) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
 	if i < 0 {
