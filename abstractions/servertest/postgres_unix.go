@@ -21,7 +21,7 @@ import (
 // on a shared server. Make one with NewPostgres.
 type Postgres struct {
 	Server
-	URL string // of its database "postgres", for a superuser
+	URL string // of database "postgres", as a superuser
 }
 
 // NewPostgres makes a cluster in a temporary folder and starts the newest installed

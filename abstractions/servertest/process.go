@@ -16,7 +16,7 @@ import (
 type Process struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
-	err    error       // of the program, once done is closed
+	err    error       // the program's error, once done is closed
 	killed atomic.Bool // Kill was called before the program had ended by itself
 }
 
