@@ -19,10 +19,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Error is a failure to get a token. It matches leasing.ErrDenied if Entra ID, or
-// another source of tokens, refused the identity or has no identity; leasing.ErrThrottled if the
-// source refused temporarily; leasing.ErrUnavailable if the source did not answer. It also matches
-// the error of a context that has ended. No request was sent to the service that the token was for.
+// Error is a failure to get a token. It matches leasing.ErrDenied if a source of tokens, such as
+// Entra ID, refused the identity or found no identity; leasing.ErrThrottled if the source refused
+// temporarily; leasing.ErrUnavailable if the source did not answer. It also matches the error of a
+// context that has ended. No request was sent to the service that the token was for.
 //
 // Its text has no secrets.
 type Error struct {

@@ -48,8 +48,8 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// service returns a client of an Azure service that accepts only valid tokens, and calls used
-// with each accepted token.
+// service returns a client of an Azure service that accepts only valid tokens. used is called with
+// each accepted token.
 func service(server *authtest.Server, credential azcore.TokenCredential, used func(token string)) runtime.Pipeline {
 	return runtime.NewPipeline("test", "", runtime.PipelineOptions{
 		PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(credential, []string{scope}, nil)},

@@ -20,7 +20,7 @@ type Mode string
 // The modes. The table in the package's documentation lists the settings of each mode and their
 // sources.
 const (
-	// Auto tries the sources of tokens that the environment has, in a fixed order: see Explain.
+	// Auto tries the sources of tokens that the environment offers, in a fixed order: see Explain.
 	Auto Mode = "Auto"
 	// ManagedIdentity is the identity that Azure assigns to a machine, an app service,
 	// a function, a container app or a cluster's node.

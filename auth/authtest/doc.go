@@ -43,7 +43,6 @@
 //   - azcore's clients also cache a token. From 5 minutes before the token's end they request a new
 //     one from the credential, at most once in 30 seconds, and keep using the old token if the
 //     request fails. After the token's expiry they call the credential for each request.
-//   - So with a lifetime of 3 seconds a client has a new token every 3 seconds. A
-//     service may receive a token just as it expires, and answer 401; the next request
-//     has a new token.
+//   - So with a lifetime of 3 seconds a client gets a new token every 3 seconds. A service may
+//     receive a token just as it expires, and answer 401; the next request has a new token.
 package authtest
