@@ -25,7 +25,7 @@ type task struct {
 	Workload string
 	Peer     string
 	URL      string // of the peer's servers
-	Prefix   string // of the names it uses
+	Prefix   string // of the names that the task uses
 	Size     size
 	Name     string
 	Hold     bool // hold the name, rather than acquire it repeatedly

@@ -7,9 +7,9 @@
 //	make bench-peers BACKEND=postgres
 //
 // On PostgreSQL and SQLite the peers are the locks that people write themselves: a bare
-// upsert and delete, pg_advisory_lock, flock(2). The first can't wait, and the others store
-// nothing, so each runs only some of the workloads. cirello.io/pglock is not among them,
-// since the proxy of Go modules does not serve that module.
+// upsert and delete, pg_advisory_lock, flock(2). The upsert can't wait, and the others store
+// nothing, so each runs only some of the workloads. cirello.io/pglock is not among them, since the
+// proxy of Go modules does not serve that module.
 //
 // It needs LEASING_TEST_REDIS and, for Redlock on three independent servers,
 // LEASING_TEST_REDLOCK; scripts/with-servers redis redlock starts these servers. It

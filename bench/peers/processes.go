@@ -45,7 +45,7 @@ func (t task) runLocker(ctx context.Context) error {
 type process struct {
 	pid  int
 	had  <-chan string // the times at which it got the name, in nanoseconds since 1970; closed at the end of the process
-	kill func()        // with SIGKILL; returns when the process has ended
+	kill func()        // kills it with SIGKILL; returns when the process has ended
 }
 
 // start starts a process that acquires a name. Its leases have the TTL of b. The process also ends

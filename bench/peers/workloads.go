@@ -42,9 +42,9 @@ type size struct {
 	Handoffs           time.Duration // the window for hand-offs
 	Kills              int
 	Leases             int
-	Processes          int           // that wait for a name
-	TTL                time.Duration // where nothing is meant to expire
-	KillTTL            time.Duration // of a holder that is killed
+	Processes          int           // the number of processes that wait for a name
+	TTL                time.Duration // of leases that are not meant to expire
+	KillTTL            time.Duration // of the lease of a holder that is killed
 }
 
 var (

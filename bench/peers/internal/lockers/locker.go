@@ -47,9 +47,9 @@ type Lock interface {
 
 // Config is the common configuration of all lockers of a measurement.
 type Config struct {
-	URL     string // of one server, or of several that are independent
+	URL     string // of one server, or of several independent servers
 	TTL     time.Duration
-	Counter *wire.Counter // of the commands sent; nil counts nothing
+	Counter *wire.Counter // counts the commands sent; nil counts nothing
 }
 
 // Peer is a library, or the lock in memory that is measured for comparison.

@@ -62,7 +62,7 @@ type batchKeeper struct {
 	renew func(ctx context.Context, names, owners []string) error
 
 	mu      sync.Mutex
-	queue   []renewalDue // the first is due first
+	queue   []renewalDue // ordered by due time
 	running sync.WaitGroup
 	stop    chan struct{}
 }
