@@ -78,8 +78,8 @@ func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	}
 }
 
-// TestOutagesLookReal_memory: a provider whose backend the wrapper makes unreachable meets the
-// contract for an unreachable backend.
+// TestOutagesLookReal_memory: if the wrapper makes the backend unreachable, the provider still
+// meets the contract for an unreachable backend.
 func TestOutagesLookReal_memory(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -51,7 +51,7 @@ type Operation struct {
 	Rule        string
 	Op          Op
 	Name        string                   // "" for OpList, OpPing and OpRenewBatch
-	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Fingerprint abstractions.Fingerprint // identifies the claim of the operation
 	Owner       string                   // "" if not known
 	Nth         int                      // as in Injection
 	Attempt     int                      // as in Injection

@@ -13,8 +13,8 @@ type operation struct {
 	op              Op
 	name, id, owner string
 	read            any // the request of a read; comparable
-	nth             int // of this op, name and owner: set by decide
-	attempt         int // of this request: set by decide
+	nth             int // the number among operations with the same op, name and owner: set by decide
+	attempt         int // the attempt number of the request: set by decide
 }
 
 // identity is the key by which operations are counted.
@@ -231,7 +231,7 @@ func (p *Provider) partition(o operation) *occurrence {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if owner, known := p.owners.get(o.id); known { // possibly known only since the operation began
+	if owner, known := p.owners.get(o.id); known { // the owner may have become known since the operation began
 		o.owner = owner
 	}
 	since := time.Since(p.start)

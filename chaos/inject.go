@@ -174,8 +174,8 @@ const (
 	lateTimeout = 10 * time.Second
 )
 
-// deliver applies an operation later, after its caller has got an answer. Close drops the
-// operation, like the network of a machine that is switched off.
+// deliver applies an operation after a delay, when its caller has already got an answer. Close
+// drops the operation, like the network of a machine that is switched off.
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,7 +47,7 @@ type Decision struct {
 	Kind        FaultKind
 	Op          Op
 	Name        string                   // "" for OpList, OpPing and OpRenewBatch
-	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Fingerprint abstractions.Fingerprint // identifies the claim of the operation
 	Owner       string                   // "" if not known
 	Nth         int                      // as in Injection
 	Attempt     int                      // as in Injection

@@ -73,7 +73,7 @@ func TestEverybodySettles(t *testing.T) {
 	})
 }
 
-// TestLateRequestsAreBounded: at most 4096 are pending. Late wake-ups do not count.
+// TestLateRequestsAreBounded: at most 4096 late requests are pending. Late wake-ups do not count.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})

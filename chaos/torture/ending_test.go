@@ -115,7 +115,7 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 }
 
 // stopsGranting wraps a provider so that it grants the names at the beginning of a run, but not at the
-// end. There it refuses if answers is set, and otherwise does not answer.
+// end. At the end it refuses if answers is set, and otherwise does not answer.
 func stopsGranting(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool

@@ -23,7 +23,7 @@ func (n *nameHistory) tokens() {
 func (n *nameHistory) tokensOf(grants []history.Operation) {
 	slices.SortStableFunc(grants, func(a, b history.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b history.Operation) int { return cmp.Compare(a.Return, b.Return) })
-	var highest history.Operation // of the requests that had returned
+	var highest history.Operation // the grant with the highest token among those that had returned
 	claims := map[int64]string{}
 	for _, o := range grants {
 		for returns[0].Return < o.Call {
@@ -210,8 +210,8 @@ func (n *nameHistory) refusals() {
 	}
 }
 
-// breakResults finds breaks that hit a different lease than the intended one, claims that came back after a break,
-// and renewals of a broken lease whose replies name a different break than the first break of the lease.
+// breakResults finds breaks that hit a different lease from the intended one, and claims that came back after a
+// break. It also finds renewals of a broken lease whose replies do not name the first break of the lease.
 func (n *nameHistory) breakResults() {
 	first, freed := map[int64]*history.Operation{}, map[int64]bool{} // by token: the first break of the lease, and whether an operation has freed the name
 	tokens, ends := map[string]int64{}, map[string]time.Duration{}

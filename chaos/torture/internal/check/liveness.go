@@ -12,8 +12,8 @@ import (
 // span is a period of time.
 type span struct {
 	from, to time.Duration
-	ranOut   string // the claim whose lease ended at from without a release; "" without such a claim
-	token    int64  // of the claim that holds the name
+	ranOut   string // the period began when the lease of this claim ended without a release; "" otherwise
+	token    int64  // the token of the claim that holds the name
 }
 
 // liveness finds periods in which a name was free and had a waiter, and was not granted. It also
@@ -179,7 +179,7 @@ func between(at []time.Duration, from, to time.Duration) int {
 // falseRefusals finds claims that were refused because of a lease that must have run out
 // before the request. It skips leases whose end is unknown.
 func (n *nameHistory) falseRefusals() {
-	ends := map[string]time.Duration{} // of each claim's leases, at the latest
+	ends := map[string]time.Duration{} // the latest end of each claim's leases
 	for id, c := range n.claims {
 		for _, o := range c.backendOps {
 			switch {

@@ -121,8 +121,8 @@ func (all claimFacts) move(o history.Operation) (m move, matters bool) {
 }
 
 // isAmbiguous reports whether an operation's effect is unknown. A claim whose acquire was refused as
-// released may hold the name all the same, while its lease runs out: the request was applied
-// twice, and the lease was broken in between.
+// released may still hold the name while its lease runs out: the request was applied twice, and the
+// lease was broken in between.
 func isAmbiguous(o *history.Operation) bool {
 	return o.Result == history.ResultUnknown || o.Result == history.ResultReleased && o.Verb == "acquire" && o.Layer == history.LayerClient
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// waiting finds waits that ended without a request or without the name of the holder, waiters
-// that were served after a waiter that came later, and requests that were sent during a pause for
+// waiting finds waits that ended without a request or without the name of the holder. It also finds
+// waiters that were served after a later waiter, and requests that were sent during a pause for
 // which the backend had asked.
 func (n *nameHistory) waiting() {
 	requestsOf := map[int]map[int][]*history.Operation{} // by worker and wait

@@ -24,7 +24,7 @@ type History struct {
 	Waits      []Wait        `json:"waits"`
 	Readings   []Reading     `json:"readings"`
 	Answers    []Answer      `json:"answers"`
-	Observed   []Observation `json:"observed"` // of each observer in the order of its calls
+	Observed   []Observation `json:"observed"` // the events of each observer are in the order of its calls
 	Faults     []Fault       `json:"faults"`
 	Stops      []Stop        `json:"stops"`
 	Killed     []int         `json:"killed"` // workers whose processes were killed
@@ -120,7 +120,7 @@ type Operation struct {
 	Pause time.Duration `json:"pause"`
 	// Unanswered reports that an item of an answered batch has no answer of its own.
 	Unanswered bool `json:"unanswered"`
-	// Holder is the claim that a refusal names; "" if it names none for certain.
+	// Holder is the claim that a refusal names; "" if no holder is certain.
 	Holder string `json:"holder"`
 	// Early reports that a release was sent before the lease's context had ended, or while
 	// Do's function was running.
