@@ -7,15 +7,15 @@ import "github.com/distributedleasing/leasing/abstractions"
 
 // Provider is a backend, opened by one of the modules under providers. Pass it to
 // NewManager, and close it after the manager. Applications do not call its
-// methods: each makes a single attempt, and nothing renews what it grants.
+// methods: each method makes a single attempt, and nothing renews a lease that it grants.
 type Provider = abstractions.Provider
 
-// Opener opens a provider by its URL. Each provider package has a function Opener that returns
-// one: see package open.
+// Opener opens a provider by its URL. Each provider package has a function Opener that returns an
+// Opener: see package open.
 type Opener = abstractions.Opener
 
-// Capabilities are facts about a backend: the bounds of a TTL, whose clock decides,
-// whether a lease may be infinite. A bound of 0 means no bound.
+// Capabilities are facts about a backend: the bounds of a TTL, which clock decides, and whether a
+// lease may be infinite. A bound of 0 means no bound.
 type Capabilities = abstractions.Capabilities
 
 // Lateness bounds the delay between the end of a dead holder's TTL and the moment at
@@ -38,11 +38,11 @@ type (
 	// meant (IfToken; 0: the current one), and whether the name is free at once
 	// (Immediate) or when the lease has run out.
 	BreakOptions = abstractions.BreakOptions
-	// BreakResult says whether the name was held when Break came, its latest token,
-	// and how long the name stays taken (0: it is free now).
+	// BreakResult says whether the name was held when Break was applied, its latest token, and how
+	// long the name stays taken (0: it is free now).
 	BreakResult = abstractions.BreakResult
-	// ListOptions choose what List shows: names with a Prefix ("": all), or only those
-	// that are held.
+	// ListOptions select the names that List returns: by Prefix ("": all), and with HeldOnly only
+	// held names.
 	ListOptions = abstractions.ListOptions
 	// HistoryOptions choose the order of a History: the oldest change first, or the newest.
 	HistoryOptions = abstractions.HistoryOptions
@@ -54,15 +54,15 @@ type (
 	// token. It marshals to and from JSON. Any process that has the Handover can renew and
 	// release the lease.
 	Handover = abstractions.Handover
-	// Record is a backend's knowledge of a name at one moment. Its times are the
-	// backend's: compare them with each other, and not with this process's clock. On a
-	// free name only Name, Token and Now are promised.
+	// Record is the state of a name in the backend at one moment. Its times are the backend's:
+	// compare them with each other, and not with this process's clock. For a free name only Name,
+	// Token and Now are guaranteed.
 	Record = abstractions.Record
 	// Waiting is a claim that waits for a name: its fingerprint, its owner, when it began to
 	// wait, and the backend's clock at the read. Its times are the backend's.
 	Waiting = abstractions.Waiting
-	// Fingerprint stands for a claim's ID in everything but the holder's own Lease: in
-	// records, errors, events and history. It marshals to and from JSON.
+	// Fingerprint stands for a claim's ID in records, errors, events and history. It marshals to
+	// and from JSON.
 	Fingerprint = abstractions.Fingerprint
 	// Health is a report on a manager and its backend. It marshals to and from JSON.
 	Health = abstractions.Health
@@ -70,16 +70,16 @@ type (
 	HealthStatus = abstractions.HealthStatus
 )
 
-// Healthy: the backend answers, every renewal is on time. Degraded: renewals or
-// requests fail, leases were lost within the last minute, or an observer is stuck.
-// Unhealthy: the backend does not answer, or the manager is closed.
+// Healthy: the backend answers, and every renewal is on time. Degraded: renewals or requests fail,
+// leases were lost within the last minute, or an observer is stuck. Unhealthy: the backend does not
+// answer, or the manager is closed.
 const (
 	Healthy   = abstractions.Healthy
 	Degraded  = abstractions.Degraded
 	Unhealthy = abstractions.Unhealthy
 )
 
-// The kinds of history. The next change of a name records an expiry, with the time at which
+// The kinds of changes. An expiry is recorded when the name next changes, with the time at which
 // the lease ran out.
 const (
 	HistoryAcquired = abstractions.HistoryAcquired
@@ -87,8 +87,8 @@ const (
 	HistoryExpired  = abstractions.HistoryExpired
 	HistoryReleased = abstractions.HistoryReleased
 	HistoryBroken   = abstractions.HistoryBroken
-	// HistoryLost: the holder stopped trusting its lease, by its own account. Package history
-	// writes this kind. Providers don't.
+	// HistoryLost: the holder reported that it no longer trusts its lease. Package history writes
+	// this kind; providers don't.
 	HistoryLost = abstractions.HistoryLost
 )
 
@@ -190,7 +190,7 @@ type (
 const (
 	// LostExpired: trust ended before a renewal succeeded.
 	LostExpired = abstractions.LostExpired
-	// LostTaken: the backend shows another holder.
+	// LostTaken: the backend reports another holder.
 	LostTaken = abstractions.LostTaken
 	// LostBroken: a Break ended the lease.
 	LostBroken = abstractions.LostBroken
@@ -203,23 +203,23 @@ const (
 	LostClosed = abstractions.LostClosed
 )
 
-// Infinite is the TTL of a lease that never expires by itself. It ends by Release or
-// Break alone, so a holder that crashes blocks the name until a Break.
+// Infinite is the TTL of a lease that never expires by itself. Only Release or Break ends it, so a
+// holder that crashes blocks the name until a Break.
 const Infinite = abstractions.Infinite
 
 // Bounds that hold on every backend, in bytes of UTF-8.
 const (
-	// MaxNameBytes is the longest name of a lease: 512.
+	// MaxNameBytes is the maximum length of a lease's name: 512.
 	MaxNameBytes = abstractions.MaxNameBytes
-	// MaxOwnerBytes is the longest owner, and the longest Actor of a break: 256.
+	// MaxOwnerBytes is the maximum length of an owner, and of the Actor of a break: 256.
 	MaxOwnerBytes = abstractions.MaxOwnerBytes
 	// MaxMetadataBytes bounds the total size of a lease's metadata, keys and values:
 	// 4096.
 	MaxMetadataBytes = abstractions.MaxMetadataBytes
 )
 
-// MaxToken is the largest fencing token, 2^53-1: tokens survive formats that store
-// numbers as floating point.
+// MaxToken is the largest fencing token, 2^53-1: formats that store numbers as floating point
+// represent every token exactly.
 const MaxToken = abstractions.MaxToken
 
 // FingerprintOf returns the fingerprint of a claim's ID. Records and events about a lease

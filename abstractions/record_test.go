@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A time of the last renewal that is a guess would make a dead holder look alive.
+// A guessed time of the last renewal would make a dead holder look alive.
 func TestTrap_T266_TheLastRenewalIsKnownOrNotSaid(t *testing.T) {
 	start := time.Unix(1_000_000_000, 0)
 	after := func(d time.Duration) time.Time { return start.Add(d) }

@@ -5,9 +5,10 @@ import (
 	"log/slog"
 )
 
-// Requests, grants and handovers have a claim's ID, and an application may log these values. Format and
-// LogValue show a fingerprint in its place, with every verb of package fmt and in package slog. JSON
-// includes the ID: a Handover is passed on as JSON, and a provider may send a request as JSON.
+// Requests, grants and handovers contain a claim's ID, and an application may log these values. Format
+// and LogValue print a fingerprint in place of the ID, with every verb of package fmt and in package
+// slog. JSON includes the ID: a Handover is passed on as JSON, and a provider may send a request as
+// JSON.
 
 func (r AcquireRequest) Format(s fmt.State, verb rune) {
 	type shown AcquireRequest
@@ -54,7 +55,7 @@ func (h Handover) LogValue() slog.Value       { return logValue(h) }
 
 func redactID(id string) string { return FingerprintOf(id).String() }
 
-// redactState returns the printed form of a provider's state. It shows only the type, since the state is opaque and may contain
+// redactState returns the printed form of a provider's state. It names only the type, since the state is opaque and may contain
 // the ID.
 func redactState(state any) any {
 	if state == nil {
@@ -63,7 +64,7 @@ func redactState(state any) any {
 	return fmt.Sprintf("%T", state)
 }
 
-// format prints a value that has no Format of its own, in the form of package fmt.
+// format prints a value whose type has no Format method, in the default form of package fmt.
 func format(s fmt.State, verb rune, value any) { fmt.Fprintf(s, fmt.FormatString(s, verb), value) }
 
 func logValue(value fmt.Formatter) slog.Value { return slog.StringValue(fmt.Sprintf("%+v", value)) }

@@ -17,7 +17,7 @@ import (
 // tokenFunc returns another issuer's token, to present to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken returns the newest token of a file for each request to Entra ID. The file is replaced before its token expires:
+// fileToken reads the newest token from a file for each request to Entra ID. The file is replaced before its token expires:
 // Kubernetes does so at 80 percent of the token's lifetime.
 func fileToken(path string) tokenFunc {
 	newest := livefile.NewText(path, nil)
@@ -106,7 +106,7 @@ func (o Options) gitHubToken() tokenFunc {
 	}
 }
 
-// pipeline sends requests for which azidentity has no credential.
+// pipeline returns a pipeline for requests that no credential of azidentity sends.
 func (o Options) pipeline() runtime.Pipeline {
 	client := o.Client
 	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)

@@ -176,8 +176,8 @@ func TestAutoGetsTokens(t *testing.T) {
 	}
 }
 
-// T121: a metadata service that does not answer within a second may be slow. Auto does not hang, and the
-// identity is not refused: the service may answer the next time.
+// T121: a metadata service that does not answer within a second may only be slow. Auto stops waiting,
+// and reports the identity as unavailable, not as denied: the service may answer the next time.
 func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	clearEnvironment(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestAutoAsksTheMetadataService(t *testing.T) {
 	require.EqualValues(t, 3, requests.Load())
 }
 
-// An answer of a proxy at the metadata service's address does not stop the chain.
+// An answer from a proxy at the metadata service's address does not stop the chain.
 func TestAutoGoesOnFromAProxy(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -240,7 +240,7 @@ func TestAutoGoesOnFromAProxy(t *testing.T) {
 	require.NoError(t, server.Check(token.Token, audience))
 }
 
-// An identity that is refused ends the chain: the next link would be another identity.
+// A refused identity ends the chain: the next link would be another identity.
 func TestAutoStopsAtARefusal(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)
@@ -272,7 +272,7 @@ func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	require.Equal(t, "azd-token", token.Token)
 }
 
-// The link that returned a token is used from then on: after its failure, the next link would be
+// The link that returned a token is used from then on, even after a failure: the next link would be
 // another identity.
 func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
 	clearEnvironment(t)
@@ -291,7 +291,7 @@ func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
 	requireDenied(t, err)
 }
 
-// If no tool has a signed-in user, the error asks the developer to sign in.
+// If no tool has a signed-in user, the error tells the developer to sign in.
 func TestDevelopmentWithoutAnybody(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

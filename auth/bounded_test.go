@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// silentCredential is a credential that does not answer, and reports the cause of its context.
+// silentCredential is a credential that blocks until its context ends, and returns the context's cause.
 type silentCredential struct{}
 
 func (silentCredential) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -21,7 +21,7 @@ func (silentCredential) GetToken(ctx context.Context, _ policy.TokenRequestOptio
 	return azcore.AccessToken{}, context.Cause(ctx)
 }
 
-// A request for a token ends with its context, after ten seconds, or with the client.
+// A request for a token ends when its context or the client ends, and after ten seconds at the latest.
 func TestBoundedRequestsForTokensEnd(t *testing.T) {
 	for what, test := range map[string]struct{ caller, client, want time.Duration }{
 		"caller": {3 * time.Second, time.Hour, 2850 * time.Millisecond},

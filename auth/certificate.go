@@ -21,8 +21,8 @@ const (
 	fieldPassword    = "auth.Options.ServicePrincipal.CertificatePassword"
 )
 
-// clientCertificate returns a credential that requests tokens with the newest contents of a file. A new
-// certificate starts without the cached tokens of its predecessor.
+// clientCertificate returns a credential that authenticates with the certificate in the newest contents
+// of a file. A new certificate starts without the cached tokens of its predecessor.
 func (o Options) clientCertificate() (azcore.TokenCredential, error) {
 	client, disableDiscovery := o.clientOptions()
 	s := o.ServicePrincipal

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// T122: the certificate of a service principal was read only once.
+// T122: the certificate of a service principal must be read again when its file changes.
 func TestTrap_T122_ACertificateIsReadAgain(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

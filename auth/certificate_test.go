@@ -119,8 +119,8 @@ func TestSendCertificateChain(t *testing.T) {
 	}
 }
 
-// T48: these certificates would be accepted if the password were ignored. The error names the
-// fault and shows no password.
+// T48: New refuses unusable certificate files and wrong passwords. The error names the fault and
+// shows no password.
 func TestTrap_T48_CertificatesThatCannotBeRead(t *testing.T) {
 	clearEnvironment(t)
 	server := authtest.Start(t)

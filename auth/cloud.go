@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The clouds that Options.Cloud names.
+// The values of Options.Cloud.
 const (
 	AzurePublic     = "AzurePublic"
 	AzureGovernment = "AzureGovernment"
@@ -76,7 +76,7 @@ func (o Options) audience() string {
 // cloud can't reach.
 func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool) {
 	client = o.Client
-	client.Cloud, _ = o.CloudConfiguration() // complete had no error
+	client.Cloud, _ = o.CloudConfiguration() // complete has validated the options
 	client.Retry, client.Transport = retries(client.Retry), withoutRedirects(client.Transport)
 	client.PerRetryPolicies = append(slices.Clip(client.PerRetryPolicies), ownAuthority{client.Cloud.ActiveDirectoryAuthorityHost})
 	disableDiscovery = true
@@ -88,10 +88,10 @@ func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery 
 	return client, disableDiscovery
 }
 
-// retries returns the options that are set, or by default those of a single attempt. A
-// request for a token is part of a request to a service, which package leasing repeats.
-// azcore's three retries would take 9 s of that request, every 30 s while Entra ID is
-// unreachable, although the cached token is still valid.
+// retries returns the given options or, if they are zero, options for a single attempt. A request
+// for a token is part of a request to a service, which package leasing retries. azcore's three
+// retries would take 9 s of that request, every 30 s while Entra ID is unreachable, although the
+// cached token is still valid.
 func retries(set policy.RetryOptions) policy.RetryOptions {
 	if reflect.ValueOf(set).IsZero() {
 		return policy.RetryOptions{MaxRetries: -1}

@@ -89,15 +89,15 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 const tokenTimeout = 10 * time.Second
 
 // ForService returns a credential for the client of one service. Its errors are of type
-// *providerkit.CredentialError. They say nothing about the service, and match ErrDenied if
-// Refused reports true. A panic of the credential becomes such an error.
+// *providerkit.CredentialError. These errors say nothing about the service, and match ErrDenied if
+// Refused reports true. A panic of the credential becomes an error of this type.
 //
-// Unless scope is "", it requests tokens only for that scope, and ignores the scope that the
-// client requests. A client of Azure Storage reads the scope from any 401 answer, so
+// Unless scope is "", the credential requests tokens only for that scope, and ignores the scope
+// that the client requests. A client of Azure Storage reads the scope from any 401 answer, so
 // otherwise a server could obtain a token for another service.
 //
-// A request for a token takes at most 10 seconds, and ends with lifetime. The clients of Azure's
-// services make all callers wait for a single request, whose context may have no end, so a
+// A request for a token takes at most 10 seconds, and ends when lifetime ends. The clients of
+// Azure's services make all callers wait for a single request, whose context may have no end, so a
 // hanging request would block all callers.
 func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
 	return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -124,7 +124,7 @@ func (f credentialFunc) GetToken(ctx context.Context, options policy.TokenReques
 	return f(ctx, options)
 }
 
-// Explanation describes how a mode gets tokens, for a log at the start of a program. It has no
+// Explanation describes how a mode gets tokens, for a log at the start of a program. It contains no
 // secrets.
 type Explanation struct {
 	Mode Mode
@@ -141,7 +141,7 @@ type Link struct {
 	Name string
 	// Used is false for a link that is left out.
 	Used bool
-	// Why is the identity and its proof, or the reason for leaving the link out.
+	// Why describes the identity and its proof, or gives the reason for leaving the link out.
 	Why string
 }
 
@@ -153,7 +153,7 @@ func Explain(o Options) Explanation {
 		return e
 	}
 	if o.Mode != ManagedIdentity && o.Mode != Development {
-		configuration, _ := o.CloudConfiguration() // complete had no error
+		configuration, _ := o.CloudConfiguration() // complete has validated the options
 		e.Authority = configuration.ActiveDirectoryAuthorityHost
 	}
 	var links []link

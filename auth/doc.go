@@ -51,7 +51,7 @@
 //	LEASING_AUTH_MODE                    Mode, for FromEnvironment only; Auto if it is not set
 //	LEASING_AUTH_CLOUD                   Cloud, for FromEnvironment only
 //	AZURE_AUTHORITY_HOST                 AuthorityHost, unless Cloud is set
-//	AZURE_TENANT_ID                      TenantID, but for Development
+//	AZURE_TENANT_ID                      TenantID, except for Development
 //	AZURE_CLIENT_ID                      ClientID; for ManagedIdentity in Auto and FromEnvironment only
 //	AZURE_CLIENT_SECRET                  ClientSecret
 //	AZURE_CLIENT_CERTIFICATE_PATH        CertificatePath, if there is no secret either
@@ -71,8 +71,8 @@
 // Tokens are renewed automatically. A token is valid for an hour or a day. azidentity
 // caches it until 5 minutes before its end. From then on Azure's clients request the
 // next token, at most every 30 s, and use the old token until the new token arrives. So
-// leases survive an outage of Entra ID of less than 5 minutes, or longer if the token
-// is fresh. A token file is read again when it changes.
+// leases survive an outage of Entra ID of less than 5 minutes, and a longer one if the token is
+// fresh. A token file is read again when it changes.
 //
 // # Where secrets go
 //
@@ -80,8 +80,8 @@
 // assertion goes only to hosts of the authority, regardless of its metadata. Requests to the
 // metadata service use no proxy.
 //
-// ForService makes a credential for the client of one service. Its errors say nothing about
-// that service. If the metadata service does not answer within 1 s, the error matches
+// ForService makes a credential for the client of one service. The credential's errors say nothing
+// about that service. If the metadata service does not answer within 1 s, the error matches
 // leasing.ErrUnavailable: the service may be slow.
 //
 // # Certificates

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// recorder is a host that no secret may reach.
+// recorder is a host that must not receive any secret.
 type recorder struct {
 	*httptest.Server
 	credentialtest.Recorder
@@ -30,7 +30,7 @@ func newRecorder(t *testing.T) *recorder {
 	return r
 }
 
-// redirecting answers requests with a redirect, below a client that follows redirects by itself.
+// redirecting is the transport of a client that follows redirects. It answers requests with a redirect.
 type redirecting struct {
 	status int
 	to     string
@@ -77,7 +77,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// transportTo is a transport that also reaches another server.
+// transportTo returns a transport that also reaches another server.
 func transportTo(own http.RoundTripper, other *recorder) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if "https://"+req.URL.Host == other.URL {

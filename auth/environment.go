@@ -8,7 +8,7 @@ import (
 // The variables that azidentity and Azure's own webhooks use
 // (learn.microsoft.com/azure/developer/go/sdk/authentication/authentication-on-premises-apps,
 // azure.github.io/azure-workload-identity/docs), GitHub's
-// (docs.github.com/actions/reference/security/oidc), and two of ours.
+// (docs.github.com/actions/reference/security/oidc), and two of this package.
 const (
 	envMode  = "LEASING_AUTH_MODE"
 	envCloud = "LEASING_AUTH_CLOUD"

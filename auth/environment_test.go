@@ -87,8 +87,8 @@ func TestOptionsComeBeforeVariables(t *testing.T) {
 	}
 }
 
-// Development is refused in production. If Options.Environment is empty, any of the variables
-// decides.
+// Development is refused in production. If Options.Environment is empty, any one of the variables
+// can say that this is production.
 func TestWhereDevelopmentIsRefused(t *testing.T) {
 	type v = map[string]string
 	for _, c := range []struct {

@@ -19,11 +19,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Error is a failure to get a token. It matches leasing.ErrDenied if Entra ID, or
-// another source of tokens, refused the identity or has none; leasing.ErrThrottled if
-// the source refused temporarily; leasing.ErrUnavailable if the source did not answer.
-// It also matches the error of a context that has ended. No request was sent to the
-// service that the token was for.
+// Error is a failure to get a token. It matches leasing.ErrDenied if a source of tokens, such as
+// Entra ID, refused the identity or found no identity; leasing.ErrThrottled if the source refused
+// temporarily; leasing.ErrUnavailable if the source did not answer. It also matches the error of a
+// context that has ended. No request was sent to the service that the token was for.
 //
 // Its text has no secrets.
 type Error struct {
@@ -57,7 +56,7 @@ func kindOf(ctx context.Context, err error, optional bool) error {
 		}
 		switch r.StatusCode {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-			seconds, _ := strconv.Atoi(r.Header.Get("Retry-After")) // Entra ID uses this form
+			seconds, _ := strconv.Atoi(r.Header.Get("Retry-After")) // Entra ID sends seconds, not a date
 			return &leasing.ThrottledError{RetryAfter: time.Duration(max(0, seconds)) * time.Second}
 		}
 	}
@@ -84,7 +83,7 @@ func Refused(err error) bool {
 
 // isRefusal reports whether a source of tokens refuses the identity. A 400 is a refusal only
 // if it has an error code of OAuth (RFC 6749, 5.2) or of a managed identity endpoint, since
-// a proxy may also answer 400. Entra ID's "temporarily_unavailable" is no refusal.
+// a proxy may also answer 400. Entra ID's "temporarily_unavailable" is not a refusal.
 func isRefusal(r *http.Response) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -97,8 +96,8 @@ func isRefusal(r *http.Response) bool {
 	return false
 }
 
-// isUnavailable reports whether the identity does not exist here. azidentity does not export its
-// credentialUnavailableError.
+// isUnavailable reports whether an error means that the identity does not exist here. azidentity
+// does not export its credentialUnavailableError.
 func isUnavailable(err error) bool {
 	var unavailable interface {
 		error

@@ -163,7 +163,7 @@ func TestEndedContext(t *testing.T) {
 	})
 }
 
-// A server that can't be reached is unavailable.
+// An unreachable server is reported as unavailable.
 func TestNoAnswer(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range inMemory {

@@ -17,7 +17,7 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// Options as a section of an application's configuration.
+// Options can be a section of an application's configuration.
 func ExampleOptions_json() {
 	var configuration struct {
 		Auth auth.Options

@@ -21,7 +21,7 @@ type link struct {
 
 func skippedLink(name, why string) link { return link{name: name, why: why} }
 
-// links returns the links of a mode. The options are complete.
+// links returns the links of a mode. The options must be complete.
 func (o Options) links() ([]link, error) {
 	switch o.Mode {
 	case ManagedIdentity:
@@ -36,10 +36,10 @@ func (o Options) links() ([]link, error) {
 	case Development:
 		return o.developerTools(), nil
 	}
-	// azidentity.NewDefaultAzureCredential 1.15.0 can't make Auto's links (default_azure_credential.go): half a service
-	// principal is skipped (line 150), an identity comes from AZURE_CLIENT_ID alone (173), and only AZURE_TOKEN_CREDENTIALS
-	// leaves developer tools out (109). It has no tokens of GitHub jobs, and treats a metadata service that does not answer
-	// as a refusal.
+	// azidentity.NewDefaultAzureCredential 1.15.0 can't make Auto's links (default_azure_credential.go): an incomplete
+	// service principal is skipped (line 150), an identity comes from AZURE_CLIENT_ID alone (173), and only
+	// AZURE_TOKEN_CREDENTIALS leaves developer tools out (109). It does not support GitHub Actions jobs, and treats a
+	// metadata service that does not answer as a refusal.
 	environment, err := o.fromEnvironment()
 	if err != nil {
 		return nil, err
@@ -68,9 +68,8 @@ func (o Options) servicePrincipal(name string) link {
 	return l
 }
 
-// fromEnvironment is a service principal whose secret or certificate is in the
-// environment. A missing tenant is an error: Auto must not continue with another
-// identity.
+// fromEnvironment returns the link of a service principal whose secret or certificate is in the
+// environment. A missing tenant is an error: Auto must not continue with another identity.
 func (o Options) fromEnvironment() (link, error) {
 	const name = "environment"
 	if os.Getenv(envClientSecret) == "" && os.Getenv(envCertificatePath) == "" {
@@ -88,8 +87,8 @@ func (o Options) workloadIdentity() link {
 		"the tokens of a GitHub Actions job for "+o.audience(), o.gitHubToken())
 }
 
-// workloadIfSet is Auto's workload identity, if the options and the environment configure it
-// completely.
+// workloadIfSet returns the link of Auto's workload identity, if the options and the environment
+// configure it completely.
 func (o Options) workloadIfSet() link {
 	const name = "workload identity"
 	if o.WorkloadIdentity == (WorkloadIdentityOptions{}) && os.Getenv(envTokenFile) == "" && os.Getenv(envGitHubURL) == "" {
@@ -101,7 +100,7 @@ func (o Options) workloadIfSet() link {
 	return o.workloadIdentity()
 }
 
-// federation is a link that presents another issuer's token, from a file if path is set.
+// federation returns a link that presents another issuer's token, from a file if path is set.
 func (o Options) federation(name, tenantID, clientID, path, with string, token tokenFunc) link {
 	if path != "" {
 		with, token = "the token in "+path, fileToken(path)

@@ -32,7 +32,7 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// T48: in each mode a token is replaced by a new one when it nears its end.
+// T48: each mode replaces a token that nears its end.
 func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
@@ -48,8 +48,8 @@ func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// service returns a client of an Azure service that accepts only valid tokens, and calls used
-// with each accepted token.
+// service returns a client of an Azure service that accepts only valid tokens. used is called with
+// each accepted token.
 func service(server *authtest.Server, credential azcore.TokenCredential, used func(token string)) runtime.Pipeline {
 	return runtime.NewPipeline("test", "", runtime.PipelineOptions{
 		PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(credential, []string{scope}, nil)},
@@ -145,7 +145,7 @@ func TestAnOutageOfFourMinutesIsNotNoticed(t *testing.T) {
 	})
 }
 
-// T48: Kubernetes replaces the token in the file, and the old token becomes useless.
+// T48: after Kubernetes has replaced the token in the file, the old token is useless and the new one must be read.
 func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	clearEnvironment(t)
 	for name, options := range map[string]func(*authtest.Server) auth.Options{
@@ -166,7 +166,7 @@ func TestTrap_T48_RotatedFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token's file may appear after the start of the program. Until then a request fails as
+// A token file may appear after the start of the program. Until then a request fails as
 // unavailable, not as denied.
 func TestFileThatComesLater(t *testing.T) {
 	clearEnvironment(t)

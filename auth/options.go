@@ -20,7 +20,7 @@ type Mode string
 // The modes. The table in the package's documentation lists the settings of each mode and their
 // sources.
 const (
-	// Auto tries the sources of tokens that the environment has, in a fixed order: see Explain.
+	// Auto tries the sources of tokens that the environment offers, in a fixed order: see Explain.
 	Auto Mode = "Auto"
 	// ManagedIdentity is the identity that Azure assigns to a machine, an app service,
 	// a function, a container app or a cluster's node.
@@ -42,21 +42,21 @@ const (
 // Options select the source of tokens. The zero Options name no mode: see IsZero.
 //
 // In JSON the fields have the names in their tags, in upper or lower case. Unknown
-// fields, and settings of a mode other than Mode, are errors. Printing options, logging
-// them and writing them as JSON show no secret.
+// fields, and settings of a mode other than Mode, are errors. Options that are printed, logged or
+// written as JSON show no secret.
 type Options struct {
 	// Mode is required.
 	Mode Mode `json:"mode"`
 
-	// ManagedIdentity is for its mode, and for Auto.
+	// ManagedIdentity configures that mode, and Auto.
 	ManagedIdentity ManagedIdentityOptions `json:"managed_identity"`
-	// WorkloadIdentity is for its mode, and for Auto.
+	// WorkloadIdentity configures that mode, and Auto.
 	WorkloadIdentity WorkloadIdentityOptions `json:"workload_identity"`
-	// ServicePrincipal is for its mode. Auto reads these settings from the environment.
+	// ServicePrincipal configures that mode. Auto reads these settings from the environment.
 	ServicePrincipal ServicePrincipalOptions `json:"service_principal"`
-	// FederatedCredential is for its mode.
+	// FederatedCredential configures that mode.
 	FederatedCredential FederatedCredentialOptions `json:"federated_credential"`
-	// Development is for its mode, and for Auto.
+	// Development configures that mode, and Auto.
 	Development DevelopmentOptions `json:"development"`
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
@@ -107,12 +107,12 @@ type WorkloadIdentityOptions struct {
 type ServicePrincipalOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
-	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is the application's client ID. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 	// ClientSecret is one of the application's secrets. Default: AZURE_CLIENT_SECRET.
 	ClientSecret string `json:"client_secret" option:"secret"`
 	// CertificatePath is a file with a certificate and its private key, as PEM
-	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. It is read by New.
+	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. New reads the file.
 	CertificatePath string `json:"certificate_path"`
 	// CertificatePassword is the password of a PKCS#12 file. Default, if
 	// CertificatePath is empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
@@ -127,7 +127,7 @@ type ServicePrincipalOptions struct {
 type FederatedCredentialOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"tenant_id"`
-	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is the application's client ID. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"client_id"`
 	// TokenFilePath is a file with the other issuer's token. It is read for each
 	// request to Entra ID.
@@ -143,7 +143,7 @@ type DevelopmentOptions struct {
 	TenantID string `json:"tenant_id"`
 }
 
-// IsZero reports whether nothing is set: the options name no mode.
+// IsZero reports whether no field is set: the options name no mode.
 func (o Options) IsZero() bool { return reflect.ValueOf(o).IsZero() }
 
 // UnmarshalText reads a mode, in upper or lower case.

@@ -18,14 +18,14 @@ const (
 	// metadataAddress is the same on every machine in Azure
 	// (learn.microsoft.com/azure/virtual-machines/instance-metadata-service).
 	metadataAddress = "http://169.254.169.254/metadata/identity/oauth2/token"
-	// probeTimeout is that of azidentity's DefaultAzureCredential.
+	// probeTimeout equals the timeout of azidentity's DefaultAzureCredential.
 	probeTimeout = time.Second
 )
 
-// probedIdentity is the managed identity in Auto. If only the metadata service could
+// probedIdentity returns the link of Auto's managed identity. If only the metadata service could
 // provide the identity, a probe first checks that the service exists: outside of Azure,
-// azidentity's attempts to reach the service take minutes, and only its
-// DefaultAzureCredential probes.
+// azidentity's attempts to reach the service take minutes, and only its DefaultAzureCredential
+// probes.
 func (o Options) probedIdentity() link {
 	defaultToVariable(&o.ManagedIdentity.ClientID, envClientID)
 	l := o.managedIdentity()
@@ -40,8 +40,8 @@ func (o Options) probedIdentity() link {
 		if err != nil {
 			return nil, err
 		}
-		// In a chain azidentity treats an answer that is not the metadata service's, such as a
-		// proxy's, as the absence of the service.
+		// In a chain azidentity treats an answer from another server, such as a proxy, as the
+		// absence of the metadata service.
 		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{made}, nil)
 		if err != nil {
 			return nil, err
@@ -65,8 +65,8 @@ func (o Options) probedIdentity() link {
 // absent, so the error does not end a wait, and the next link is tried.
 var errSilent = azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer")
 
-// probe sends a request that the service refuses for lack of its header. Any
-// answer shows that the service exists.
+// probe sends a request that the service refuses because a header is missing. Any answer shows that
+// the service exists.
 func probe(ctx context.Context, pipeline runtime.Pipeline) error {
 	ctx, cancel := context.WithTimeout(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), probeTimeout)
 	defer cancel()

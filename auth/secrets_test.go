@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown also records azcore's log.
+// shown is a credentialtest.Shown that also records azcore's log.
 type shown struct{ credentialtest.Shown }
 
 func newShown(t *testing.T) *shown {
@@ -44,8 +44,8 @@ func (s *shown) showError(err error) {
 	}
 }
 
-// T49: printed options, explanations, errors and azcore's log show no secret,
-// for any answer of the server.
+// T49: printed options, explanations, errors and azcore's log show no secret, whatever the server
+// answers.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
@@ -79,7 +79,7 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// echoRequests answers failures with the request's own content, like some proxies.
+// echoRequests copies the request into the body of a failure response, like some proxies.
 func echoRequests(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		var sent []byte
@@ -97,7 +97,7 @@ func echoRequests(inner doer) transport {
 	}
 }
 
-// breakAnswers loses the last bytes of answers that have a token.
+// breakAnswers cuts off the last bytes of answers that contain a token.
 func breakAnswers(inner doer) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		response, err := inner.Do(r)
@@ -155,7 +155,7 @@ func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
 	s.Hides(t, "s3cret")
 }
 
-// Options print all fields but the secrets.
+// Printed options have all fields that are set, without the secrets.
 func TestPrinting(t *testing.T) {
 	o := auth.Options{Mode: auth.ServicePrincipal, Cloud: auth.AzureChina, ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: "s"}}
 	const want = `auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: (not shown)}, Cloud: "AzureChina"}`

@@ -35,7 +35,7 @@ var ownClient = sync.OnceValue(func() *http.Client {
 	return &http.Client{Transport: &httpguard.NewTransport().Transport, CheckRedirect: useLastResponse}
 })
 
-// aliases are the hosts of each cloud's Entra ID, whose tenants are the same:
+// aliases lists, for each cloud, the hosts of Entra ID that serve the same tenants:
 // login.microsoftonline.com/common/discovery/instance, "metadata". A region's host is a subdomain of one of
 // these hosts.
 var aliases = [][]string{
@@ -64,7 +64,7 @@ func (a ownAuthority) includes(to *url.URL) bool {
 		slices.ContainsFunc(aliases, func(hosts []string) bool { return isWithin(authority.Host, hosts) && isWithin(to.Host, hosts) })
 }
 
-// isWithin reports whether a host equals one of the hosts in some, or is a subdomain.
+// isWithin reports whether host is one of the given hosts, or a subdomain of such a host.
 func isWithin(host string, some []string) bool {
 	return slices.ContainsFunc(some, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
 }

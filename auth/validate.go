@@ -24,8 +24,8 @@ func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// Validate returns the error that New would return for the options. It does not open
-// the files that they name. The error is a *leasing.InvalidError.
+// Validate returns the error that New would return for the options. It does not open the files that
+// the options name. The error is a *leasing.InvalidError.
 func (o Options) Validate() error {
 	_, err := o.complete()
 	return err

@@ -15,8 +15,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// meters are the telemetry settings to compare: the API's own no-op, and the
-// SDK, collecting into a reader that is not read during the benchmark.
+// meters are the telemetry settings to compare: the API's no-op, and the SDK with a reader that is
+// not read during the benchmark.
 func meters() map[string]metric.MeterProvider {
 	return map[string]metric.MeterProvider{
 		"metrics=off": metricnoop.NewMeterProvider(),
@@ -80,7 +80,7 @@ func cycle(b *testing.B, m *leasing.Manager, name string) {
 	}
 }
 
-// BenchmarkRenew measures one renewal by a call of the application.
+// BenchmarkRenew measures one call of Lease.Renew.
 func BenchmarkRenew(b *testing.B) {
 	for label, meter := range meters() {
 		b.Run(label, func(b *testing.B) {

@@ -28,8 +28,8 @@ const (
 )
 
 // BenchmarkHeld holds 100,000 leases of 30 s for a minute with metrics on and
-// reports the costs: memory per lease (beyond the backend's records where the
-// backend is another process), goroutines, CPU seconds, and leases lost.
+// reports the costs: memory per lease (without the backend's records if the backend is another
+// process), goroutines, CPU seconds, and leases lost.
 func BenchmarkHeld(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		for b.Loop() {
@@ -53,8 +53,8 @@ func BenchmarkHeld(b *testing.B) {
 }
 
 // BenchmarkHeldHour renews each of 10,000 leases every 1.8 s for 6 minutes: as often as a lease of 30 s
-// is renewed in an hour, and at the rate of 100,000 such leases. It reports the size of their tables
-// and indexes at the beginning, half-way and at the end, with unchanged autovacuum settings.
+// is renewed in an hour, and at the rate of 100,000 such leases. It reports the size of the leases'
+// tables and indexes at the beginning, half-way and at the end, with unchanged autovacuum settings.
 func BenchmarkHeldHour(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		path := filepath.Join(b.TempDir(), "leases.db")
@@ -129,7 +129,7 @@ func hold(b *testing.B, provider leasing.Provider) {
 	giveUp(b, m, leases)
 }
 
-// acquireAll acquires the leases.
+// acquireAll acquires n leases.
 func acquireAll(b *testing.B, m *leasing.Manager, n int) []*leasing.Lease {
 	leases := make([]*leasing.Lease, n)
 	if err := meter.ForEach(n, func(i int) (err error) {
@@ -141,7 +141,7 @@ func acquireAll(b *testing.B, m *leasing.Manager, n int) []*leasing.Lease {
 	return leases
 }
 
-// giveUp reports how the leases were held, releases them, and closes the manager.
+// giveUp reports the renewals and losses of the leases, releases the leases, and closes the manager.
 func giveUp(b *testing.B, m *leasing.Manager, leases []*leasing.Lease) {
 	renewals := 0
 	for _, l := range leases {

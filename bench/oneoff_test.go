@@ -21,10 +21,10 @@ const (
 	oneOffRetention = 5 * time.Minute
 )
 
-// BenchmarkOneOff uses a million names once each on Redis, as reply/<message>
-// does, and reports how many keys, and how much of the server's memory, each name
-// leaves behind, and how much of both is left after the retention. It needs a
-// server of its own: LEASING_TEST_REDIS.
+// BenchmarkOneOff uses each of a million names once on Redis, like a service with names of the form
+// reply/<message>. It reports how many keys and how much of the server's memory each name leaves
+// behind, and how much of both is left after the retention. It needs a server of its own:
+// LEASING_TEST_REDIS.
 func BenchmarkOneOff(b *testing.B) {
 	url := servertest.Require(b, "LEASING_TEST_REDIS")
 	for b.Loop() {
@@ -66,7 +66,7 @@ func oneOff(b *testing.B, url string) {
 	b.ReportMetric(time.Since(last).Seconds(), "s-until-then")
 }
 
-// usage is the number of keys and the memory of a server.
+// usage returns the number of keys and the memory of a server.
 func usage(b *testing.B, server *redis.Client) (keys, memory int64) {
 	b.Helper()
 	ctx := context.Background()

@@ -93,7 +93,7 @@ func TestTrap_T277_OnlyOnRetry(t *testing.T) {
 	})
 }
 
-// TestTrap_T278_AfterResetTheSeedRepeats: all counters begin at 0.
+// TestTrap_T278_AfterResetTheSeedRepeats: after Reset all counters begin at 0, so the faults are the same as before.
 func TestTrap_T278_AfterResetTheSeedRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []chaos.Injection
@@ -132,7 +132,7 @@ func TestTrap_T278_AfterResetTheSeedRepeats(t *testing.T) {
 	})
 }
 
-// TestTrap_T278_ResetDuringALateDelivery: Settle still waits for the delivery.
+// TestTrap_T278_ResetDuringALateDelivery: after Reset, Settle still waits for a pending delivery.
 func TestTrap_T278_ResetDuringALateDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// renewBatch makes a RenewBatch: see Provider.
+// renewBatch performs a RenewBatch: see Provider.
 func (p *Provider) renewBatch(ctx context.Context, o operation, reqs []abstractions.RenewRequest, send send) (any, error) {
 	if ctx.Err() != nil {
 		return send(ctx, reqs)
@@ -34,7 +34,7 @@ type item struct {
 	result abstractions.RenewResult
 }
 
-// is reports whether the item's main fault, which is no delay, is of the kind.
+// is reports whether the item's main fault (never a delay) is of the given kind.
 func (i *item) is(kind FaultKind) bool { return i.main != nil && i.main.kind() == kind }
 
 // isSent reports whether the item is sent with the batch.
@@ -109,7 +109,7 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 	var all sync.WaitGroup
 	panics := make(chan any, len(items))
 	for _, i := range items {
-		i.fail(p, errNoAnswer) // unless the fault returns
+		i.fail(p, errNoAnswer) // remains the result if the fault does not return
 		all.Go(func() {
 			defer func() {
 				if value := recover(); value != nil {

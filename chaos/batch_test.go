@@ -83,7 +83,7 @@ func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
 	})
 }
 
-// TestABatchOfWhichNothingArrives: the batch takes as long as its longest wait.
+// TestABatchOfWhichNothingArrives: if no item of a batch arrives, the batch takes as long as the longest wait.
 func TestABatchOfWhichNothingArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, on("a", chaos.Fault{Kind: chaos.FaultHang, Delay: 2 * second}), on("b", chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}))
@@ -105,8 +105,8 @@ func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestAPartitionTakesTheReplyOfAnItemToo: the reply is lost if the partition begins while the batch
-// is in flight.
+// TestAPartitionTakesTheReplyOfAnItemToo: an item's reply is lost if the partition begins while the
+// batch is in flight.
 func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,

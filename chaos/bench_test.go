@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// freeProvider is a provider without cost, so that the benchmark measures the wrapper.
+// freeProvider is a provider that does nothing, so that the benchmark measures the wrapper.
 type freeProvider struct{ leasing.Provider }
 
 func (freeProvider) Capabilities() leasing.Capabilities {

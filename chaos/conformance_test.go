@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// never is a plan whose rules decide about every operation and never fire, so that all operations
-// pass through the code of the faults.
+// never returns a plan whose rules decide about every operation and never fire, so that all
+// operations pass through the code of the faults.
 func never() chaos.Plan {
 	kinds := []chaos.FaultKind{
 		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
@@ -68,7 +68,7 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 	}
 }
 
-// unreachable returns a provider whose backend never answers.
+// unreachable returns a function that makes a provider whose backend never answers.
 func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	return func(t testing.TB) leasing.Provider {
 		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}
@@ -78,8 +78,8 @@ func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	}
 }
 
-// TestOutagesLookReal_memory: a provider whose backend the wrapper makes unreachable meets the
-// contract for an unreachable backend.
+// TestOutagesLookReal_memory: if the wrapper makes the backend unreachable, the provider still
+// meets the contract for an unreachable backend.
 func TestOutagesLookReal_memory(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -23,12 +23,12 @@ type CustomFault interface {
 	//
 	// If Inject returns an error of its own, the caller gets it as an InjectedError. The error
 	// should match the error of package leasing that a backend would return, such as
-	// leasing.ErrThrottled. If it matches none, if ctx has ended, or if it promises that
-	// nothing was applied after next has applied something, then the outcome is unknown:
+	// leasing.ErrThrottled. If it matches none, if ctx has ended, or if it promises that nothing
+	// was applied although next has applied something, then the outcome is unknown:
 	// leasing.ErrUnavailable.
 	//
-	// If Inject returns nil, or the error of the last next, the caller gets the answer of the
-	// last next. If Inject returns nil and has not called next, the operation follows. A panic
+	// If Inject returns nil, or the error of the last call of next, the caller gets the answer of
+	// that call. If Inject returns nil and has not called next, the operation follows. A panic
 	// counts in Report.Panics, and the outcome is unknown.
 	//
 	// The context of next is that of the request. A Wait's registration ends with this context.
@@ -51,7 +51,7 @@ type Operation struct {
 	Rule        string
 	Op          Op
 	Name        string                   // "" for OpList, OpPing and OpRenewBatch
-	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Fingerprint abstractions.Fingerprint // identifies the claim of the operation
 	Owner       string                   // "" if not known
 	Nth         int                      // as in Injection
 	Attempt     int                      // as in Injection
@@ -63,7 +63,7 @@ type Operation struct {
 	Rand *rand.Rand
 }
 
-// forRule describes an operation to the code of a rule.
+// forRule returns the description of an operation for a rule's custom code.
 func (o operation) forRule(r *rule, since time.Duration, seed1, seed2 uint64) Operation {
 	return Operation{
 		Rule: r.Name, Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner,
@@ -108,7 +108,7 @@ func (p *Provider) runCustom(ctx context.Context, o operation, f *occurrence, ap
 	return nil, p.injectedError(o, f, err)
 }
 
-// errNoAnswer is the result of a next that has not returned, or has panicked.
+// errNoAnswer is the result of a call of next that has not returned, or has panicked.
 var errNoAnswer = fmt.Errorf("%w: the fault has returned without the answer", abstractions.ErrUnavailable)
 
 // isSame reports whether two errors are identical, without the panic of == for types that are not
@@ -117,7 +117,7 @@ func isSame(a, b error) bool {
 	return b != nil && reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity, not a match of wrapped errors
 }
 
-// effect is the operation of a CustomFault.
+// effect performs the operation for the next function of a CustomFault, and records the outcome.
 type effect struct {
 	apply request
 
@@ -135,7 +135,7 @@ type outcome struct {
 	panicked any // by the provider
 }
 
-// close ends the effect.
+// close returns the outcome. Later calls of next fail.
 func (e *effect) close() outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -206,8 +206,8 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and
-// the second is refused.
+// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and the
+// second is refused, so the outcome is unknown.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	b := &refuser{Provider: memlease.New(memlease.Options{})}
 	p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{customRule(fault(func(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -235,7 +235,7 @@ func (r *refuser) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	return r.Provider.Acquire(ctx, req)
 }
 
-// TestTrap_T273_AnErrorNamesItsClassOnce: leasing.ErrUnavailable is in the text once.
+// TestTrap_T273_AnErrorNamesItsClassOnce: the text of an error contains that of leasing.ErrUnavailable only once.
 func TestTrap_T273_AnErrorNamesItsClassOnce(t *testing.T) {
 	p, _ := wrapped(t, customRule(fault(func(context.Context, chaos.Operation, func(context.Context) error) error {
 		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, errDiskFull)
@@ -243,7 +243,8 @@ func TestTrap_T273_AnErrorNamesItsClassOnce(t *testing.T) {
 	require.EqualError(t, p.Ping(t.Context()), `leasing: ping (memory): backend unavailable: disk full (injected by chaos: rule "mine", custom)`)
 }
 
-// TestTrap_T273_TheCauseOfAContextIsNoAnswer: the cause may be the error of another lease.
+// TestTrap_T273_TheCauseOfAContextIsNoAnswer: the cause may be the error of another lease, so it does not become the
+// answer.
 func TestTrap_T273_TheCauseOfAContextIsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p, b := wrapped(t, customRule(fault(func(ctx context.Context, _ chaos.Operation, _ func(context.Context) error) error {
@@ -257,7 +258,7 @@ func TestTrap_T273_TheCauseOfAContextIsNoAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, leasing.ErrLost)
 }
 
-// TestTrap_T273_NextEndsWithTheFault: a later call of next has no effect.
+// TestTrap_T273_NextEndsWithTheFault: after the fault has returned, a call of next has no effect.
 func TestTrap_T273_NextEndsWithTheFault(t *testing.T) {
 	var kept func(context.Context) error
 	p, b := wrapped(t, customRule(fault(func(_ context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -277,7 +278,8 @@ func (panicking) Renew(context.Context, abstractions.RenewRequest) (abstractions
 	panic("provider")
 }
 
-// TestTrap_T274_APanicOfTheTestEndsNoProcess: the operation continues.
+// TestTrap_T274_APanicOfTheTestEndsNoProcess: the operation continues after a panic of a policy, an observer or the
+// logger.
 func TestTrap_T274_APanicOfTheTestEndsNoProcess(t *testing.T) {
 	p, _ := wrappedWith(t, chaos.Options{
 		Observer:   func(chaos.Injection) { panic("observer") },
@@ -299,7 +301,7 @@ type handler struct{ slog.Handler }
 
 func (handler) Enabled(context.Context, slog.Level) bool { panic("log") }
 
-// TestTrap_T274_APanicOfTheProviderIsItsOwn: the fault does not stop the panic.
+// TestTrap_T274_APanicOfTheProviderIsItsOwn: a fault does not stop a panic of the provider.
 func TestTrap_T274_APanicOfTheProviderIsItsOwn(t *testing.T) {
 	p, err := chaos.Wrap(panicking{memlease.New(memlease.Options{})}, chaos.Plan{Rules: []chaos.Rule{customRule(passing)}}, chaos.Options{})
 	require.NoError(t, err)
@@ -312,7 +314,8 @@ func TestTrap_T274_APanicOfTheProviderIsItsOwn(t *testing.T) {
 	require.PanicsWithValue(t, "provider", func() { _, _ = p.RenewBatch(t.Context(), batch) }, "on the goroutine of the request")
 }
 
-// TestTrap_T274_AFaultThatEndsItsGoroutine: the item of a batch has an unknown outcome.
+// TestTrap_T274_AFaultThatEndsItsGoroutine: if a fault ends its goroutine, its item of the batch has an unknown
+// outcome.
 func TestTrap_T274_AFaultThatEndsItsGoroutine(t *testing.T) {
 	p, b := wrapped(t, customRule(fault(func(context.Context, chaos.Operation, func(context.Context) error) error {
 		runtime.Goexit()
@@ -374,7 +377,7 @@ func compete(t *testing.T, seed uint64) map[string]string {
 				renewal := abstractions.RenewRequest{Name: name, ID: req.ID, Token: max(grant.Token, 1), TTL: time.Minute}
 				_, _ = p.Renew(t.Context(), renewal)
 				_, _ = p.RenewBatch(t.Context(), []abstractions.RenewRequest{renewal})
-				time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond) // another order in each run
+				time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond) // a different order in each run
 			}
 		})
 	}
@@ -382,8 +385,8 @@ func compete(t *testing.T, seed uint64) map[string]string {
 	return j.lines
 }
 
-// TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn: the order of the goroutines does not
-// matter.
+// TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn: a seed repeats the results, whatever the
+// order of the goroutines.
 func TestTrap_T275_TheSeedRepeatsFaultsAndPoliciesOfOnesOwn(t *testing.T) {
 	first := compete(t, 7)
 	fates := map[string]bool{}
@@ -416,7 +419,8 @@ func TestTrap_T275_FaultAndPolicyHaveChancesOfTheirOwn(t *testing.T) {
 	assert.InDelta(t, picked/2, both, 60)
 }
 
-// TestTrap_T276_CodeInAPlanIsNotLostInJSON: an error names the field and the type.
+// TestTrap_T276_CodeInAPlanIsNotLostInJSON: json.Marshal refuses a plan with code, and the error names the field and
+// the type.
 func TestTrap_T276_CodeInAPlanIsNotLostInJSON(t *testing.T) {
 	for want, rule := range map[string]chaos.Rule{
 		`Fault.Custom "chaos_test.diskFull"`: customRule(diskFull{}),

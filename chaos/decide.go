@@ -13,8 +13,8 @@ type operation struct {
 	op              Op
 	name, id, owner string
 	read            any // the request of a read; comparable
-	nth             int // of this op, name and owner: set by decide
-	attempt         int // of this request: set by decide
+	nth             int // the number among operations with the same op, name and owner: set by decide
+	attempt         int // the attempt number of the request: set by decide
 }
 
 // identity is the key by which operations are counted.
@@ -55,7 +55,7 @@ func (r *rule) concerns(o operation) bool {
 	return fitsAny(r.Match.Names, o.name) && fitsAny(r.Match.Owners, o.owner)
 }
 
-// count counts an operation that matches.
+// count counts an operation that matches, and returns its position.
 func (r *rule) count(name string) int {
 	r.seen++
 	if r.When.PerName {
@@ -112,7 +112,7 @@ func (p *Provider) decide(o *operation) decision {
 	return d
 }
 
-// consult returns the faults that decide returns, and the decisions for its observer.
+// consult does the work of decide under mu, and also returns the decisions for Options.OnDecision.
 func (p *Provider) consult(o *operation) (d decision, all []Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,8 +196,8 @@ func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
-// admit counts a fault that is possible now and within its limits. Otherwise it
-// returns the reason.
+// admit counts a fault that is possible now and within its limits. Otherwise it returns the reason
+// why the fault does not happen.
 func (p *Provider) admit(hit *occurrence, o operation, since time.Duration) Reason {
 	switch hit.kind() {
 	case FaultStaleRead:
@@ -223,7 +223,7 @@ func (p *Provider) admit(hit *occurrence, o operation, since time.Duration) Reas
 	return ""
 }
 
-// partition returns the partition in which an operation currently is, or nil. It only reads the
+// partition returns the partition that currently cuts an operation off, or nil. It only reads the
 // clock, and counts nothing.
 func (p *Provider) partition(o operation) *occurrence {
 	if !p.partitions || p.inactive.Load() {
@@ -231,7 +231,7 @@ func (p *Provider) partition(o operation) *occurrence {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if owner, known := p.owners.get(o.id); known { // possibly known only since the operation began
+	if owner, known := p.owners.get(o.id); known { // the owner may have become known since the operation began
 		o.owner = owner
 	}
 	since := time.Since(p.start)

@@ -68,7 +68,7 @@ func Example_exception() {
 	// 4 unavailable: false injected: false
 }
 
-// Each renewal hangs. The holder loses its lease in time.
+// Each renewal hangs. The holder notices in time that its lease is lost.
 func Example_timeout() {
 	provider := demo(chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHang}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenew}}})
 	defer provider.Close()

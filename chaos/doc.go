@@ -6,10 +6,10 @@
 //	// ... the work under test ...
 //	fmt.Println(faulty.Report())
 //
-// A [Plan] is written in Go or JSON. The ready-made ones are [FlakyNetwork], [SlowBackend], [LostReplies],
+// A [Plan] is written in Go or JSON. The ready-made plans are [FlakyNetwork], [SlowBackend], [LostReplies],
 // [Partition], [StealLease], [ThrottledAccount], [TotalOutage] and [GrayFailure]. Over the memory provider,
 // in a testing/synctest bubble, an hour of faults takes a moment: create the provider and the wrapper
-// inside the bubble. Copy TestMyWorkerSurvives from example_test.go as a start.
+// inside the bubble. Copy TestMyWorkerSurvives from example_test.go as a starting point.
 //
 // # What the faults mean
 //
@@ -19,7 +19,7 @@
 //	FaultThrottle       429 or 503 of an account over its limit             no retry before RetryAfter; no lease is lost
 //	FaultHang           a server that accepts requests and does not answer  the caller's context ends the call; trust ends even if the call hangs
 //	FaultRequestLost    a connection reset before the request arrived       the attempt is repeated
-//	FaultReplyLost      a connection reset, a failover, after the effect    the retry is recognised: no ghost, no false loss
+//	FaultReplyLost      a connection reset, a failover, after the effect    the retry is recognised, and no lease is lost by mistake
 //	FaultDeliveredLate  a packet or a proxy's retry that arrives late       it does not undo what happened since
 //	FaultAppliedTwice   a client library that retries by itself             twice has the effect of once
 //	FaultStaleRead      a replica that lags, a cache                        no decision relies on Inspect or List
@@ -54,21 +54,20 @@
 //
 // # Repeatable runs
 //
-// Chance is a function of the seed, the rule's name, and the operation: its verb,
-// name and owner, and its number among the operations with the same three. It does
-// not depend on how goroutines interleave, as long as each owner's requests for one
-// name come in order. So the same seed and plan inject the same faults into the
-// same operations. Limits that count over several names or owners (Policy.First
-// without PerName, Budget, Rate) depend on the order of the operations, and windows
-// depend on time. In a bubble both are repeatable if the test has a fixed order. A
-// Manager adds its own jitter to the times of renewals, but what happens to the
-// n-th renewal stays the same. [Provider.Reset] repeats a run with one wrapper.
+// Each random choice is a function of the seed, the rule's name, and the operation: its verb, name
+// and owner, and its number among the operations with the same three. It does not depend on how
+// goroutines interleave, as long as each owner's requests for one name come in order. So the same
+// seed and plan inject the same faults into the same operations. Limits that count over several
+// names or owners (Policy.First without PerName, Budget, Rate) depend on the order of the
+// operations, and windows depend on time. In a bubble both are repeatable if the test has a fixed
+// order. A Manager adds its own jitter to the times of renewals, but what happens to the n-th
+// renewal stays the same. [Provider.Reset] repeats a run with one wrapper.
 //
-// A [CustomFault] and a [CustomPolicy] get a source of chance that depends on the same
+// A [CustomFault] and a [CustomPolicy] get a source of random numbers that depends on the same
 // things: see Operation.Rand.
 //
 // To count operations and to look up owners, the wrapper remembers the latest 65,536 names,
-// claims and reads. For older ones counting starts from zero.
+// claims and reads. For older ones, counting restarts at zero.
 //
 // With an empty plan, or while disabled, the wrapper adds some tens of nanoseconds and no
 // allocation per request.

@@ -13,8 +13,8 @@ import (
 // distinguish injected from real errors. The code under test must not test for ErrInjected.
 var ErrInjected = errors.New("injected by chaos")
 
-// InjectedError names the rule that caused an error. A *leasing.Error wraps it, like an error
-// of a backend's client library.
+// InjectedError names the rule that caused an error. A *leasing.Error wraps it, as it wraps an
+// error of a backend's client library.
 type InjectedError struct {
 	Rule string
 	Kind FaultKind
@@ -42,7 +42,7 @@ func (p *Provider) wrap(o operation, err error) error {
 	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err, Fingerprint: abstractions.FingerprintOf(o.id)}
 }
 
-// failure returns the error that the caller of a fault gets after its delay.
+// failure returns the error that the caller gets after the fault's delay.
 func (f Fault) failure() error {
 	switch {
 	case f.Kind == FaultThrottle:

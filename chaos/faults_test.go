@@ -28,7 +28,7 @@ type promise struct {
 	except  []chaos.Op      // operations on which the effect differs: see other tests
 	sent    []time.Duration // when the operation reaches the backend; empty for never
 	returns time.Duration   // when the caller gets its answer
-	is, not []error         // errors that the answer must match, and must not match; without the former, there is no error
+	is, not []error         // errors that the answer must match, and must not match; with none to match, it must be nil
 }
 
 var (
@@ -67,8 +67,8 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
 }
 
-// TestEachFaultOfEachOperation checks when the operation reaches the backend, and when the
-// caller gets which answer.
+// TestEachFaultOfEachOperation checks when the operation reaches the backend, and which answer the
+// caller gets, and when.
 func TestEachFaultOfEachOperation(t *testing.T) {
 	tried := map[chaos.FaultKind]map[chaos.Op]bool{}
 	for _, promise := range promises {
@@ -191,7 +191,7 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 }
 
 // TestABrokenInfiniteLeaseRunsOutToo: an infinite lease has no end for which a Break without
-// Immediate could wait.
+// Immediate could wait, so RunOut adds a grace period.
 func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken, RunOut: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}})
@@ -213,8 +213,8 @@ func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 	})
 }
 
-// TestDelaysAddUpAndOneFaultHappens: of the faults that are not delays, only the first in the plan
-// happens.
+// TestDelaysAddUpAndOneFaultHappens: delays add up, and of the other faults only the first in the
+// plan happens.
 func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,

@@ -13,8 +13,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// A heedless delay outlasts its caller's context, alone and in a batch. Other delays end with the
-// context.
+// A heedless delay outlasts its caller's context, for a single renewal and for a batch. Other
+// delays end with the context.
 func TestHeedlessDelayOutlastsItsContext(t *testing.T) {
 	for _, heedless := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

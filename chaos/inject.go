@@ -26,8 +26,8 @@ func (p *Provider) perform(ctx context.Context, o operation, apply request) (any
 	return answer, err
 }
 
-// withDelays adds the delays before and after an operation, and a partition that begins during the
-// operation.
+// withDelays performs an operation with the delays before and after it, and with a partition that
+// begins during the operation.
 func (p *Provider) withDelays(ctx context.Context, o operation, f decision, do request) (any, error) {
 	if err := p.waitDelays(ctx, o, f, false); err != nil {
 		return nil, err
@@ -77,8 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease like an operator. If Break fails, nothing was broken, and the error is
-// ignored.
+// breakLease breaks a lease like an operator. It ignores an error of Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -90,7 +89,7 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 // grace is the time until the end of an infinite lease that is broken with RunOut.
 const grace = 30 * time.Second
 
-// applyTwice applies an operation two times, like a client that retries by itself.
+// applyTwice applies an operation twice, like a client library that retries by itself.
 func (p *Provider) applyTwice(ctx context.Context, o operation, f *occurrence, apply request) (any, error) {
 	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
@@ -151,7 +150,7 @@ func (f *occurrence) waitContext(ctx context.Context) context.Context {
 	return ctx
 }
 
-// pause waits. It reports false if ctx ended, or the wrapper was closed, during the pause.
+// pause waits for d. It reports false if ctx ended, or the wrapper was closed, during the pause.
 func (p *Provider) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -175,8 +174,8 @@ const (
 	lateTimeout = 10 * time.Second
 )
 
-// deliver applies an operation later, after its caller has got an answer. Close drops the
-// operation, like the network of a machine that is switched off.
+// deliver applies an operation after a delay, when its caller has already got an answer. Close
+// drops the operation, like the network of a machine that is switched off.
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,8 +204,8 @@ func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(
 	})
 }
 
-// applyLate applies an operation after a time. It returns context.Canceled if the wrapper is closed
-// before.
+// applyLate applies an operation after a delay. It returns context.Canceled if the wrapper is
+// closed during the delay.
 func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
 		return context.Canceled
@@ -217,8 +216,8 @@ func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply fun
 	return apply(ctx)
 }
 
-// Settle waits until no late delivery is pending, or returns the cause of ctx. A test calls Settle
-// after Disable, before it examines the backend.
+// Settle waits until no late delivery is pending. If ctx ends before that, Settle returns the cause
+// of ctx. A test calls Settle after Disable, before it examines the backend.
 func (p *Provider) Settle(ctx context.Context) error {
 	p.mu.Lock()
 	if p.report.Late.Pending == 0 {

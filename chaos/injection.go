@@ -34,8 +34,8 @@ type Injection struct {
 	// At is the time of the fault, and Since is the time from Wrap to the fault.
 	At    time.Time     `json:"at"`
 	Since time.Duration `json:"since"` // in nanoseconds
-	// Delay is the duration of the fault, its random part included. 0 means
-	// no delay, or a delay until the caller's context ends.
+	// Delay is the duration of the fault, including its random part. 0 means no delay, or a delay
+	// until the caller's context ends.
 	Delay time.Duration `json:"delay,omitzero"` // in nanoseconds
 	// After says that the operation took effect before the fault.
 	After bool `json:"after,omitempty"`
@@ -47,7 +47,7 @@ type Decision struct {
 	Kind        FaultKind
 	Op          Op
 	Name        string                   // "" for OpList, OpPing and OpRenewBatch
-	Fingerprint abstractions.Fingerprint // of the claim that the operation is for
+	Fingerprint abstractions.Fingerprint // identifies the claim of the operation
 	Owner       string                   // "" if not known
 	Nth         int                      // as in Injection
 	Attempt     int                      // as in Injection
@@ -80,7 +80,7 @@ const (
 	ReasonRate        Reason = "rate"        // Rate of the plan or the rule
 )
 
-// note reports that a fault happens now.
+// note records and reports a fault that happens now.
 func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
 	i := Injection{
 		Rule: f.rule.Name, Kind: f.kind(), Op: o.op, Name: o.name, Fingerprint: abstractions.FingerprintOf(o.id), Owner: o.owner, Nth: o.nth,
@@ -99,7 +99,7 @@ func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
 	}
 }
 
-// describe puts the fault on the caller's span and into the log.
+// describe adds the fault to the caller's span and to the log.
 func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent("chaos.injected", trace.WithAttributes(

@@ -15,7 +15,7 @@ const (
 	// FaultError fails as Fault.Failure says, and nothing is sent. With After the
 	// operation takes effect and then fails as FailureUnavailable.
 	FaultError FaultKind = "error"
-	// FaultThrottle refuses the request with a *leasing.ThrottledError that has RetryAfter.
+	// FaultThrottle refuses the request with a *leasing.ThrottledError that has the fault's RetryAfter.
 	FaultThrottle FaultKind = "throttle"
 	// FaultHang sends nothing and answers only when the caller's context ends, or
 	// after Delay and Jitter if set. With After the request is sent but the reply
@@ -39,8 +39,8 @@ const (
 	// replica that lags. (The request is still sent to the backend, to record answers for later
 	// reads.) Nothing happens if there is no such answer.
 	FaultStaleRead FaultKind = "stale_read"
-	// FaultBroken breaks the lease of the operation's name, for any holder, before the operation
-	// or, with After, after the operation. See Fault.RunOut.
+	// FaultBroken breaks the lease of the operation's name, whichever claim holds it, before the
+	// operation or, with After, after the operation. See Fault.RunOut.
 	FaultBroken FaultKind = "broken"
 	// FaultPartitioned cuts the caller off. Nothing is sent, and the call returns an
 	// unknown outcome when its context ends, or after Delay and Jitter if set. If the

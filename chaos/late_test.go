@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestLateRequestsAreOnTheirWay: late requests are applied after their callers have gone, and
+// TestLateRequestsAreOnTheirWay: late requests are applied after their callers have gone, and are
 // counted.
 func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEverybodySettles(t *testing.T) {
 	})
 }
 
-// TestLateRequestsAreBounded: at most 4096 are pending. Late wake-ups do not count.
+// TestLateRequestsAreBounded: at most 4096 late requests are pending. Late wake-ups do not count.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})
@@ -91,8 +91,8 @@ func TestLateRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault tests whether providers keep
-// this promise.
+// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: FaultDeliveredLate tests whether a provider
+// refuses an acquire that arrives after the release of its claim.
 func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})

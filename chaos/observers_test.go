@@ -179,8 +179,8 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, again, report, "a report does not change")
 }
 
-// TestAReportStaysSmall: a report counts a limited number of names, so that new names do not fill
-// the memory.
+// TestAReportStaysSmall: a report counts only a limited number of names separately, so that new
+// names do not fill the memory.
 func TestAReportStaysSmall(t *testing.T) {
 	p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	for range 3000 {

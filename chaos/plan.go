@@ -17,8 +17,8 @@ type Plan struct {
 	// FaultPartitioned rules come before all others. Delays of several rules
 	// add up; of the other faults only the first in order happens.
 	Rules []Rule `json:"rules"`
-	// Budget and Rate bound the faults of all rules together. Partitions are states and do not
-	// count.
+	// Budget and Rate bound the faults of all rules together. Partitions do not count, since they
+	// are states.
 	Budget Budget `json:"budget,omitzero"`
 	Rate   Rate   `json:"rate,omitzero"`
 }

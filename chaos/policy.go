@@ -36,7 +36,7 @@ func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.
 // random holds the random numbers of one operation and one rule.
 type random struct {
 	happens, jitter float64
-	seed            [2]uint64 // of a CustomFault and a CustomPolicy
+	seed            [2]uint64 // for a CustomFault and a CustomPolicy
 }
 
 // draw derives random numbers only from the seed, the rule and the operation,
@@ -109,7 +109,7 @@ type limiter struct {
 	rate    Rate
 	total   int
 	perName counters[string]
-	times   []time.Duration // of the latest faults, a ring of at most rate.Count
+	times   []time.Duration // the times of the latest faults, in a ring of at most rate.Count
 	next    int
 }
 

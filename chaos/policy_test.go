@@ -77,8 +77,8 @@ func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 	})
 }
 
-// TestDiceAreFair: over many operations that differ in one field only, the shares of the random
-// numbers are as expected.
+// TestDiceAreFair: over many operations that differ in one field only, the random numbers are
+// uniform and independent.
 func TestDiceAreFair(t *testing.T) {
 	const n = 5_000
 	for what, at := range map[string]func(i int) random{

@@ -31,9 +31,9 @@ type Options struct {
 	// call the wrapper.
 	Observer func(Injection)
 	// OnDecision is called with the decision of each rule about each operation, on the
-	// goroutine of the request, before a fault happens. The decision of a rule that
-	// skips the operation has the reason. It must be fast and safe for concurrent use,
-	// and must not call the wrapper. Default: no decisions are reported.
+	// goroutine of the request, before a fault happens. The decision of a rule that skips the
+	// operation has the reason. OnDecision must be fast and safe for concurrent use, and must not
+	// call the wrapper. Default: no decisions are reported.
 	OnDecision func(Decision)
 	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
@@ -82,7 +82,7 @@ type Provider struct {
 	counts   counters[identity]
 	failures counters[identity] // attempts of a request since its last answer
 	report   Report
-	settled  chan struct{} // closed when no late delivery is pending; nil without a waiter
+	settled  chan struct{} // closed when no late delivery is pending; nil if no Settle waits
 	ending   bool          // no further goroutine is started
 	workers  sync.WaitGroup
 }
@@ -98,8 +98,7 @@ var (
 )
 
 // Wrap returns a provider that injects the plan's faults into the requests to
-// provider. The plan's time begins now. Errors are about the plan: see
-// Plan.Validate.
+// provider. The plan's time begins now. An error reports a mistake in the plan: see Plan.Validate.
 func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider, error) {
 	if provider == nil {
 		return nil, invalid("provider", nil, "a provider to wrap")

@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// withExtra is a provider with only the abilities that as returns.
+// withExtra is a provider with only the abilities that its function as reports.
 type withExtra struct {
 	leasing.Provider
 	as func(target any) bool
@@ -42,7 +42,8 @@ func abilities(p leasing.Provider) [7]bool {
 	}
 }
 
-// TestTrap_T53_AbilitiesAreThoseOfTheWrapped: the wrapper neither hides nor adds an ability.
+// TestTrap_T53_AbilitiesAreThoseOfTheWrapped: the wrapper neither hides nor adds an optional ability of package
+// abstractions.
 func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
 	memory := memlease.New(memlease.Options{History: 1})
 	only := func(as func(target any) bool) leasing.Provider { return withExtra{memory, as} }

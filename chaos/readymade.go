@@ -12,8 +12,8 @@ import (
 type FlakyNetworkOptions struct {
 	Seed uint64
 	// Probability is the probability that a request is lost, and that a reply is lost. Default
-	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a
-	// waiter are lost with four times Probability.
+	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a waiter
+	// are lost with four times that probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10
@@ -22,7 +22,7 @@ type FlakyNetworkOptions struct {
 }
 
 // FlakyNetwork loses, delays, duplicates and reorders a few requests: a bad day
-// in a data centre. Leases should survive this plan, by retries.
+// in a data centre. Leases should survive this plan, thanks to retries.
 func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	p, most := cmp.Or(o.Probability, 0.05), cmp.Or(o.MaxDelay, 50*time.Millisecond)
 	return Plan{Name: "flaky-network", Seed: o.Seed, Rules: []Rule{
@@ -130,8 +130,8 @@ type StealLeaseOptions struct {
 	Budget Budget
 }
 
-// StealLease breaks held leases, like an operator. Without RunOut this is the documented
-// exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
+// StealLease breaks held leases, like an operator. Without RunOut this is the documented exception
+// to mutual exclusion: fencing tokens must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -203,8 +203,8 @@ type GrayFailureOptions struct {
 
 // GrayFailure makes parts of the system fail: replies of some owners are slow, some requests
 // hang beyond their context and are answered late, and some clients pause for about the time
-// for which they trust a lease. The leases of such clients should be lost in time, and all
-// others continue.
+// for which they trust a lease. Leases of paused clients should be lost in time, and all others
+// should continue.
 func GrayFailure(o GrayFailureOptions) Plan {
 	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
 	if len(o.Slow) == 0 {

@@ -4,14 +4,13 @@ import (
 	"time"
 )
 
-// minRecent is the least number of names, claims and requests that a wrapper
-// remembers: far more than a test uses at a time, and a bound for a test that
-// creates new names forever.
+// minRecent is the minimum number of names, claims and requests that a wrapper remembers: far more
+// than a test uses at a time, and a bound for a test that creates new names forever.
 const minRecent = 1 << 16
 
-// recent is a map that drops entries that have not been used for long. It keeps
-// at least the last max/2 used entries, in two generations: the old generation
-// is dropped when the young generation is full.
+// recent is a map that drops entries that have not been used for a long time. It keeps at least as
+// many recently used entries as the field half says, in two generations: the old generation is
+// dropped when the young generation is full.
 type recent[K comparable, V any] struct {
 	young, old map[K]V
 	half       int

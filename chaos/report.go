@@ -13,14 +13,14 @@ type Report struct {
 	Plan string `json:"plan,omitempty"`
 	Seed uint64 `json:"seed"`
 	// Operations counts the calls while the plan was enabled: each item of a batch of renewals
-	// is one, and so is the batch as a whole.
+	// counts as one call, and so does the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same faults.
 	Injected int               `json:"injected"`
-	ByRule   map[string]int    `json:"by_rule"` // with 0 for a rule whose fault never happened
+	ByRule   map[string]int    `json:"by_rule"` // 0 for a rule whose fault never happened
 	ByKind   map[FaultKind]int `json:"by_kind"`
 	ByOp     map[Op]int        `json:"by_op"`
-	ByName   map[string]int    `json:"by_name"` // of the first 1024 names, the others under "(others)"
+	ByName   map[string]int    `json:"by_name"` // the first 1024 names, and all others under "(others)"
 	ByOwner  map[string]int    `json:"by_owner"`
 	Late     LateDeliveries    `json:"late"`
 	// Panics counts the panics of CustomFault, CustomPolicy, Options.Observer,

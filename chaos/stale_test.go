@@ -71,7 +71,7 @@ func TestStaleAnswerIsTheCallersOwn(t *testing.T) {
 	})
 }
 
-// A replica that lags catches up.
+// Stale reads return newer answers after a while, like a replica that catches up.
 func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
@@ -158,7 +158,7 @@ func (f *failingInspector) Inspect(ctx context.Context, req abstractions.Inspect
 	return f.backend.Inspect(ctx, req)
 }
 
-// TestAFailedReadIsNotServedAgain: a failed read has no answer that could be served.
+// TestAFailedReadIsNotServedAgain: a failed read leaves no answer for a later stale read.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	inner := &failingInspector{backend: newBackend()}
 	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})

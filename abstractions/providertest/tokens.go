@@ -23,7 +23,8 @@ var tokenChecks = []suite.Check{
 			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
 		})
 	}},
-	// The check makes the backend forget names while another name is held whose last request may be older.
+	// The check makes the backend forget names while another name is held, although the last request for that name
+	// may be older.
 	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *suite.Env) {
 		ttl := e.Long
 		if e.Caps.Infinite {
@@ -39,7 +40,7 @@ var tokenChecks = []suite.Check{
 			idle[len(idle)-1].Release()
 		}
 		for _, c := range idle {
-			if e.Inspect(c.Req.Name).Token != 0 { // it may have been forgotten with another
+			if e.Inspect(c.Req.Name).Token != 0 { // an earlier call of Forget may have forgotten it
 				e.Forget(e.T, e.P, c.Req.Name)
 			}
 			e.Zero(e.Inspect(c.Req.Name).Token)
@@ -49,7 +50,7 @@ var tokenChecks = []suite.Check{
 		holder.Release()
 	}},
 	// The check makes the backend forget some names repeatedly while others are used. The others are free
-	// for a moment between two holders, so that a sweep finds a name idle that is in use a moment later.
+	// for a moment between two holders, so a sweep may find a name idle just before it is acquired.
 	{Name: "Trap_T28_ForgettingMeetsNoHolder", Needs: "Forget", Run: func(e *suite.Env) {
 		if e.Virtual || e.Advance != nil {
 			e.LeaveOut("the time that has to pass before a name is forgotten ends leases too")

@@ -1,3 +1,3 @@
-// Package recordstest has checks of providers that store their leases as cas.Records, in addition to those of package
-// providertest.
+// Package recordstest has checks for providers that store their leases as cas.Records, in addition to the checks of
+// package providertest.
 package recordstest

@@ -15,8 +15,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// Floor checks that a provider of Records keeps the highest token that it forgets, and that names without a token get a greater
-// token (T127). No other test may use the provider's data: the check writes a floor that is ahead of the clock.
+// Floor checks that a provider of Records stores, as a floor, the highest token that it has forgotten, and that a name without
+// a token gets a token above the floor (T127). No other test may use the provider's data: the check writes a floor that is
+// ahead of the clock.
 func Floor(t *testing.T, p abstractions.Provider, r *cas.Records) {
 	t.Helper()
 	ctx := t.Context()

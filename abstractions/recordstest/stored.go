@@ -9,16 +9,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A lease in the form in which cas.Records of release 0.1.0 stored leases: the testdata of package cas has the same
-// line. The lease is held for half a minute.
+// StoredRecord is a lease as cas.Records of release 0.1.0 stored it; the testdata of package cas has the same line.
+// The lease is held for half a minute.
 const (
 	StoredName   = "jobs/daily"
 	StoredID     = "0123456789abcdef"
 	StoredRecord = `{"v":1,"name":"jobs/daily","token":1789000000123456,"id":"0123456789abcdef","owner":"host-1","metadata":{"\u003c\u0026\u003e":"ü🔒","region":"north"},"ended":"broken!@1789000000 released@1789000000","ttl_us":30000000,"acquired_us":1789000000123456,"idle_us":1789000000123456,"write":"1f2e3d4c5b6a7988","lasts_us":30000000}`
 )
 
-// UsesStored checks that a provider uses StoredRecord. put writes the record to the place that release 0.1.0 used, without
-// the provider.
+// UsesStored checks that a provider reads StoredRecord and continues its lease. put writes the record, without the
+// provider, to the place that release 0.1.0 used.
 func UsesStored(t *testing.T, p abstractions.Provider, put func()) {
 	t.Helper()
 	ctx := t.Context()

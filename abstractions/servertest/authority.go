@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Authority issues certificates of servers on loopback addresses and of their clients. Each call makes
-// a new certificate and a new key.
+// Authority issues certificates for servers on loopback addresses and for their clients. Each call
+// makes a new certificate and a new key.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -39,8 +39,8 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{certificate, key}, err
 }
 
-// newTemplate returns the template of a certificate that is valid for an hour. Its number is also part
-// of the subject's name, since authorities with equal names would be confused.
+// newTemplate returns the template of a certificate that is valid for an hour. The serial number is
+// also part of the subject's name, since a client would confuse authorities with equal names.
 func newTemplate(subject string) *x509.Certificate {
 	number, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // never fails: see crypto/rand.Read
 	return &x509.Certificate{
@@ -55,7 +55,7 @@ func (a *Authority) PEM() []byte {
 }
 
 // Issue makes a certificate and its key, in PEM. The subject is the common name, which databases use as
-// the user.
+// the user name.
 func (a *Authority) Issue(subject string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *Authority) Issue(subject string) (certificate, key []byte, err error) {
 
 // Pair holds the names of the PEM files of one side of a connection.
 type Pair struct {
-	CA, Cert, Key string // paths: the trusted authority, the own certificate and its key
+	CA, Cert, Key string // paths: the trusted authority, this side's certificate, and its key
 }
 
 // NewPair chooses file names in a folder and writes the files with Replace.

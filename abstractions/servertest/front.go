@@ -10,11 +10,12 @@ import (
 )
 
 // Front is a TLS listener in front of a server without TLS. It admits only clients with a
-// certificate of the authority that issued the front's own certificate.
+// certificate of the authority that issued the front's own certificate. A front of NewPublicFront
+// admits every client.
 type Front struct {
 	t        testing.TB
 	listener net.Listener
-	protocol string // of ALPN
+	protocol string // for ALPN
 	public   bool   // clients need no certificate
 
 	mu     sync.Mutex
@@ -22,8 +23,8 @@ type Front struct {
 	open   map[net.Conn]struct{}
 }
 
-// NewFront starts a front for the server at an address. protocol is the protocol of the front by
-// ALPN, "h2" or "http/1.1".
+// NewFront starts a front for the server at an address. protocol is the front's ALPN protocol, "h2"
+// or "http/1.1".
 func NewFront(t testing.TB, server, protocol string, a *Authority) *Front {
 	t.Helper()
 	return newFront(t, server, protocol, a, false)
@@ -56,8 +57,8 @@ func newFront(t testing.TB, server, protocol string, a *Authority, public bool) 
 // Addr returns the address of the front, "127.0.0.1:port".
 func (f *Front) Addr() string { return f.listener.Addr().String() }
 
-// Replace gives the front a new certificate of an authority, admits only clients of that authority
-// from then on, and closes all connections.
+// Replace gives the front a new certificate from an authority and closes all connections. From then
+// on the front, unless it is public, admits only clients of that authority.
 func (f *Front) Replace(a *Authority) {
 	f.t.Helper()
 	certificate, key, err := a.Issue("server")

@@ -8,16 +8,17 @@ import (
 	"testing"
 )
 
-// Gateway is a proxy for a server that can silently lose the state of its connections. Make one with NewGateway.
+// Gateway is a proxy in front of a server. The proxy can silently lose the state of its connections. Make one with
+// NewGateway.
 type Gateway struct {
 	listener net.Listener
-	epoch    atomic.Int64 // of the connections that forward data
+	epoch    atomic.Int64 // connections of an earlier epoch no longer forward data
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// NewGateway starts a gateway to a server. It is closed when the test ends.
+// NewGateway starts a gateway to a server. The gateway closes when the test ends.
 func NewGateway(t testing.TB, server string) *Gateway {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
@@ -63,7 +64,7 @@ func NewGateway(t testing.TB, server string) *Gateway {
 // Addr returns the address for clients.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
-// Forget loses the existing connections: they stay open, but their data no longer arrive. New connections work.
+// Forget loses the existing connections: they stay open, but their data no longer arrives. New connections work.
 func (g *Gateway) Forget() { g.epoch.Add(1) }
 
 type gatewayWriter struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Long skips a test under -short, which `make test` passes: the test takes long and finds little
-// that similar tests do not find. `make test-all` runs the test.
+// Long skips a test under -short, which `make test` passes. It is for a test that takes a long time
+// and finds little that similar tests do not find. `make test-all` runs the test.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -8,14 +8,13 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server of a single test. Only a Unix system starts the
-// server.
+// Postgres is a PostgreSQL server for a single test. This package starts it on Unix systems only.
 type Postgres struct {
 	Server
 	URL string
 }
 
-// NewPostgres skips the test, since it starts servers on Unix systems only.
+// NewPostgres skips the test: this package starts PostgreSQL on Unix systems only.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	t.Skip("PostgreSQL is started on Unix systems only")

@@ -17,11 +17,11 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server of a single test, for operations that would disturb other
-// tests on a shared server. Make one with NewPostgres.
+// Postgres is a PostgreSQL server for a single test, for operations that would disturb other tests
+// on a shared server. Make one with NewPostgres.
 type Postgres struct {
 	Server
-	URL string // of its database "postgres", for a superuser
+	URL string // of database "postgres", as a superuser
 }
 
 // NewPostgres makes a cluster in a temporary folder and starts the newest installed
@@ -34,13 +34,13 @@ func NewPostgres(t testing.TB) *Postgres {
 	return startPostgres(t, "initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C")
 }
 
-// Standby starts a hot standby of the server, which reads from a copy and can be promoted.
+// Standby starts a hot standby of the server. The standby has its own copy of the data and can be promoted.
 func (p *Postgres) Standby() *Postgres {
 	p.T.Helper()
 	return startPostgres(p.T, "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname="+p.URL)
 }
 
-// startPostgres starts a server on the data folder that the program maker creates.
+// startPostgres runs maker, a program of PostgreSQL that creates a data folder, and starts a server on that folder.
 func startPostgres(t testing.TB, maker string, args ...string) *Postgres {
 	t.Helper()
 	Require(t, "LEASING_TEST_POSTGRES")
@@ -94,7 +94,7 @@ func (p *Postgres) Resume() {
 	p.Server.Resume()
 }
 
-// signalOthers signals the processes that the server has started. Each has a group of its own.
+// signalOthers signals the processes that the server has started. Each has its own process group.
 func (p *Postgres) signalOthers(sig syscall.Signal) {
 	p.T.Helper()
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID()))

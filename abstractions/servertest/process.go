@@ -16,8 +16,8 @@ import (
 type Process struct {
 	cmd    *exec.Cmd
 	done   chan struct{}
-	err    error       // of the program, once done is closed
-	killed atomic.Bool // before the program had ended by itself
+	err    error       // the program's error, once done is closed
+	killed atomic.Bool // Kill was called before the program had ended by itself
 }
 
 // StartProcess starts a command, which must not have been started yet. On Linux the process gets no
@@ -47,8 +47,8 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Pause stops the process, with all its threads, until Resume. The process gets no
-// notice, and can detect the pause only by its clock. Pause returns when the process has
-// stopped, or without /proc when the signal was sent. Only Unix supports Pause.
+// notice, and can detect the pause only by its clock. Pause returns when the process has stopped
+// or, on systems other than Linux, when the signal was sent. Only Unix supports Pause.
 func (p *Process) Pause() error {
 	err := pause(p.cmd)
 	if err == nil && runtime.GOOS == "linux" {
@@ -69,8 +69,8 @@ func (p *Process) describe(err error) error {
 	return err
 }
 
-// stopped returns nil when all threads of the process have stopped, which is a moment after the signal. The state
-// follows the name in parentheses (proc_pid_stat(5)).
+// stopped returns nil when all threads of the process have stopped, which takes a moment after the signal. In a
+// stat file the state follows the name, which is in parentheses (proc_pid_stat(5)).
 func (p *Process) stopped(context.Context) error {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
 	for _, file := range stats {

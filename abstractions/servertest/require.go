@@ -10,9 +10,9 @@ import (
 const required = "LEASING_TEST_REQUIRED"
 
 // Require returns the value of an environment variable that names a server, or a program, that a test needs:
-// LEASING_TEST_REDIS, for example. Without the value the test skips, and the text gives the command that starts the server.
-// In scripts/with-servers, which sets LEASING_TEST_REQUIRED, the test fails. Consul and Kubernetes take minutes to build, and no script
-// starts SQL Server: their tests skip in either case.
+// LEASING_TEST_REDIS, for example. Without the value the test skips, and the skip message gives the command that starts the server.
+// Under scripts/with-servers, which sets LEASING_TEST_REQUIRED, the test fails. Consul and Kubernetes take minutes to build, and no
+// script starts SQL Server: their tests skip in either case.
 func Require(t testing.TB, variable string) string {
 	t.Helper()
 	value := strings.TrimSpace(os.Getenv(variable))

@@ -19,18 +19,18 @@ var ErrPortTaken = errors.New("another process has the port")
 // the exported fields before it starts.
 type Server struct {
 	T   testing.TB
-	Dir string // the folder of the files with its output
+	Dir string // the folder for the files with the server's output
 	// Prepare, unless nil, is called when a port has been chosen, before the first start
 	// on that port.
 	Prepare func() error
-	// Command returns the program for a start.
+	// Command returns the command for one start of the server.
 	Command func() (*exec.Cmd, error)
 	// Answers returns nil when the server is ready.
 	Answers func(context.Context) error
 
 	mu      sync.Mutex // guards the fields below while the server starts or ends
 	port    int
-	process *Process // the last one, or nil
+	process *Process // the latest process, or nil
 	runs    int
 }
 

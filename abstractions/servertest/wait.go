@@ -11,14 +11,14 @@ import (
 // Timeout bounds a step on a busy machine. A step usually takes milliseconds.
 const Timeout = time.Minute
 
-// Bounded returns a context for one step of a test or its clean-up, which ends after
+// Bounded returns a context for one step of a test or of its clean-up. The context ends after
 // Timeout.
 func Bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), Timeout)
 }
 
-// Eventually waits until check returns nil, for at most Timeout. A failure
-// message contains what.
+// Eventually waits until check returns nil, for at most Timeout. The failure message begins with
+// the text what.
 func Eventually(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := Bounded(t)

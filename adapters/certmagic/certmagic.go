@@ -7,9 +7,8 @@
 //
 // One process at a time has a certmagic lock: the backend of the leases decides, not timestamps
 // in files. The lease is renewed until certmagic unlocks it, and runs out if the process
-// dies. Before each attempt to get a certificate certmagic asks to renew the lock
-// ([Storage.RenewLockLease]): if the lease is lost and another process has the lock, the
-// attempt does not begin.
+// dies. Certmagic renews the lock ([Storage.RenewLockLease]) before each attempt to get a
+// certificate: if the lease is lost and another process has the lock, the attempt does not begin.
 //
 // # What it can't promise
 //
@@ -31,8 +30,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Storage is a certmagic.Storage whose locks are leases; all else is the storage that it
-// embeds. It is safe for concurrent use.
+// Storage is a certmagic.Storage whose locks are leases; the embedded storage does everything else.
+// It is safe for concurrent use.
 type Storage struct {
 	certmagic.Storage
 	manager *leasing.Manager
@@ -48,13 +47,13 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// New returns a storage whose locks are leases called prefix and the lock's name.
+// New returns a storage whose locks are leases. The name of a lease is prefix followed by the lock's name.
 func New(storage certmagic.Storage, manager *leasing.Manager, prefix string) *Storage {
 	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]*leasing.Lease{}}
 }
 
 // Lock waits for the lock's lease, like Manager.Acquire. The error matches leasing.ErrHeld if this
-// storage has lost the lock's lease, and the lock is not unlocked yet.
+// storage has lost the lock's lease and Unlock has not been called yet.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lease, err := s.manager.Acquire(ctx, s.prefix+name)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return s.store(ctx, name, lease)
 }
 
-// TryLock tries once. It returns false and no error if another holder has the lock.
+// TryLock tries once to acquire the lock's lease. It returns false and no error if another holder has the lock.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.manager.TryAcquire(ctx, s.prefix+name)
 	if err == nil {
@@ -88,10 +87,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return lease.Release(ctx)
 }
 
-// RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
-// duration. If the lease is lost, and the lock has no other holder, the lock gets
-// another lease: certmagic tries for 30 days under one lock, and calls RenewLockLease
-// between two attempts.
+// RenewLockLease renews the lease now. The lease lasts until Unlock, whatever duration is passed.
+// If the lease is lost, and the lock has no other holder, the lock gets another lease: certmagic
+// tries for 30 days under one lock, and calls RenewLockLease between two attempts.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.leases[name]
@@ -119,8 +117,8 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// store stores a lease. If the lock already has a lease, that lease is lost, but its work continues,
-// and the Unlock of that work would release the new lease.
+// store stores a new lease. It fails if the lock still has an earlier lease: that lease is lost, but
+// its work continues, and the Unlock of that work would release the new lease.
 func (s *Storage) store(ctx context.Context, name string, lease *leasing.Lease) error {
 	s.mu.Lock()
 	existing := s.leases[name]

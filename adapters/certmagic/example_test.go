@@ -11,7 +11,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Certificates stay in files that all processes share, and locks are leases.
+// Certificates stay in files that all processes share, while the locks are leases.
 func Example() {
 	ctx := context.Background()
 	provider := memlease.New(memlease.Options{}) // in production: a backend that all processes share

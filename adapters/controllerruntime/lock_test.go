@@ -14,8 +14,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// candidate runs client-go's loop, like controller-runtime. At the end of the loop it sends the
-// time.
+// candidate runs client-go's loop, as in controller-runtime. When the candidate stops leading,
+// ended receives the time.
 func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, release bool) (leads func() bool, ended <-chan time.Time) {
 	end := make(chan time.Time, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -73,7 +73,7 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 		began := time.Now()
 		require.LessOrEqual(t, (<-ended).Sub(began), 12*time.Second)
 
-		leads, again := candidate(context.Background(), t, lock, false) // in a new term it may be acquired
+		leads, again := candidate(context.Background(), t, lock, false) // a new term may acquire it
 		<-time.After(time.Second)
 		require.True(t, leads())
 		_, err = manager.Break(t.Context(), "app/controllers", leasing.BreakOptions{Immediate: true})
@@ -82,7 +82,8 @@ func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
 	})
 }
 
-// The loop counts from a reply, and the lease from its request: a reply that is late renews nothing.
+// Client-go's loop counts from the reply, and the lease from the request: after a late reply the leader must still
+// stop before its lease ends.
 func TestTrap_T108_LeaderStopsInTimeAfterALateReply(t *testing.T) {
 	for _, late := range []time.Duration{time.Second, 1900 * time.Millisecond, 4 * time.Second, 9 * time.Second} {
 		for _, op := range []leasingtest.Op{leasingtest.Acquire, leasingtest.Renew} {
@@ -104,7 +105,8 @@ func TestTrap_T108_LeaderStopsInTimeAfterALateReply(t *testing.T) {
 	}
 }
 
-// T234: two processes with one identity, such as two of one host: the loop treats a record with its identity as its own.
+// T234: two processes on one host pass the same identity, and client-go's loop treats a record with its own identity as
+// its own.
 func TestTrap_T234_OneIdentityTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := leasingtest.NewProvider()

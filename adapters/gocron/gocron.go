@@ -10,18 +10,18 @@
 // # What it promises
 //
 // With a Locker two processes do not run a job at the same time. With Locker.AtLeast, a
-// process whose clock is behind does not repeat a short job for the same tick; AtLeast
-// should be longer than the difference of the processes' clocks, and shorter than the
-// job's period. With an Elector jobs start only in the process that leads at that moment.
+// process whose clock is behind does not repeat a short job for the same tick; AtLeast should be
+// longer than the difference between the processes' clocks, and shorter than the job's period. With
+// an Elector jobs start only in the process that leads at that moment.
 //
 // # What it can't promise
 //
 // Gocron gives Locker and Elector no way to cancel a job. A job that can be interrupted
 // uses the context of its lease ([Locker.Lease]) or of the leader's term (package
 // election). A leader that has lost its term starts no further job, but a running job
-// continues, perhaps beside the next leader's. The same holds for a Locker's job that
-// ignores its context. If a job must run once per tick, also when a process dies in it,
-// use package schedule instead of gocron.
+// continues, perhaps at the same time as the next leader's job. The same holds for a Locker's job
+// that ignores its context. If a job must run once per tick, even when a process dies during the
+// job, use package schedule instead of gocron.
 package gocronlease
 
 import (
@@ -58,14 +58,14 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, runs := l.leases.LoadOrStore(key, lease); runs { // Lease returns the lease of that run, which it has lost
+	if _, runs := l.leases.LoadOrStore(key, lease); runs { // Lease keeps returning the lease of that run, although it is lost
 		return nil, errors.Join(fmt.Errorf("gocronlease: %q lost its lease and still runs: %w", key, leasing.ErrHeld), lease.Release(ctx))
 	}
 	return &lock{l, key, lease}, nil
 }
 
-// Lease returns the lease under which a job of this process runs, or nil: for its
-// context, which ends before another process can run the job, and its fencing token.
+// Lease returns the lease under which this process runs the job, or nil. The lease's context ends
+// before another process can run the job; its fencing token protects the job's writes.
 func (l *Locker) Lease(key string) *leasing.Lease {
 	lease, _ := l.leases.Load(key)
 	held, _ := lease.(*leasing.Lease)
@@ -84,7 +84,7 @@ func (k *lock) Unlock(ctx context.Context) error {
 	return k.lease.Release(ctx)
 }
 
-// ErrNotLeader says that this process does not lead.
+// ErrNotLeader means that this process does not lead.
 var ErrNotLeader = errors.New("gocronlease: this process does not lead")
 
 // Elector is a gocron.Elector, and a candidate of package election: call Run, and call Resign
@@ -108,7 +108,7 @@ func NewElector(manager *leasing.Manager, name string) (*Elector, error) {
 	return &Elector{candidate}, nil
 }
 
-// IsLeader returns nil if this process currently leads. Nothing is sent.
+// IsLeader returns nil if this process currently leads. It sends no request.
 func (e *Elector) IsLeader(context.Context) error {
 	if e.Candidate.IsLeader() {
 		return nil

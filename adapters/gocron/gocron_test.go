@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// The scheduler stops or its process dies, and another process whose clock is behind finds the job's name taken.
+// When the scheduler stops or its process dies, another process whose clock is behind still finds the job's name
+// taken.
 func TestTrap_T212_LockIsKeptForAtLeastAlsoWhenTheSchedulerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})

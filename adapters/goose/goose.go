@@ -1,5 +1,5 @@
 // Package gooselease runs the migrations of github.com/pressly/goose/v3 under a
-// lease, so that of many processes that start together only one migrates.
+// lease, so that only one of many processes that start together migrates.
 //
 //	locker := gooselease.New(manager, "orders/migrate")
 //	ctx, stop := locker.Context(ctx)
@@ -11,14 +11,14 @@
 // # What it promises
 //
 // Goose calls Lock before it checks which migrations are pending, and Unlock after the
-// last migration. In between the lease is renewed, regardless of the length of a
-// migration. If the lease is lost, the context of [Locker.Context] ends, before another
-// process can have the name, and the error of Up matches leasing.ErrLost.
+// last migration. In between the lease is renewed, however long a migration takes. If the lease is
+// lost, the context of [Locker.Context] ends, before another process can have the name, and the
+// error of Up matches leasing.ErrLost.
 //
 // # What it can't promise
 //
 // Goose gives a locker no way to cancel migrations: pass the context of Locker.Context
-// to Up, or only the error afterwards reports the loss. A statement that is already
+// to Up; otherwise only the error that Up returns reports the loss. A statement that is already
 // running may still finish.
 package gooselease
 
@@ -55,8 +55,8 @@ func New(manager *leasing.Manager, name string) *Locker {
 	return &Locker{manager: manager, name: name, cancels: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
 }
 
-// Context returns a context that ends with ctx, or if a lease of the locker is lost, with
-// that *leasing.LostError as its cause. Call stop when it is no longer needed.
+// Context returns a context that ends when ctx ends, or when a lease of the locker is lost. After a
+// loss its cause is the *leasing.LostError. Call stop when the context is no longer needed.
 func (l *Locker) Context(ctx context.Context) (leaseCtx context.Context, stop func()) {
 	leaseCtx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -79,7 +79,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lease != nil { // it is lost, but its migrations continue, and their Unlock would release the new lease
+	if l.lease != nil { // l.lease is lost, but its migrations continue, and their Unlock would release the new lease
 		return errors.Join(fmt.Errorf("gooselease: %q lost its lease and is not unlocked yet: %w", l.name, leasing.ErrHeld), lease.Release(ctx))
 	}
 	l.lease = lease

@@ -15,8 +15,8 @@ import (
 //go:embed az.sh
 var az string
 
-// Development returns options of that mode, with a program az at the head of PATH. It sets
-// variables.
+// Development returns options of mode Development, and puts a program named az at the head of PATH.
+// It sets environment variables of the test.
 func (s *Server) Development() auth.Options {
 	s.t.Helper()
 	dir := s.t.TempDir()

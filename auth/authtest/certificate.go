@@ -41,7 +41,7 @@ func newPair() (keyPair, error) {
 	return keyPair{key, file}, err
 }
 
-// certificate returns the file of the client's pair. Caller holds mu.
+// certificate returns the content of the client's file. Caller holds mu.
 func (s *Server) certificate() string {
 	own, err := s.pair()
 	if err != nil {

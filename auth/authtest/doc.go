@@ -22,8 +22,8 @@
 //     ACTIONS_ID_TOKEN_REQUEST_URL and ACTIONS_ID_TOKEN_REQUEST_TOKEN describe.
 //   - For developers' tools: a program az at the head of PATH (a script for sh).
 //
-// Methods that set variables do so for the test (testing.TB.Setenv), which then
-// can't be parallel.
+// Methods that set environment variables do so for the test (testing.TB.Setenv), which then can't
+// be parallel.
 //
 // # Its tokens
 //
@@ -34,17 +34,15 @@
 //
 // # When a token is renewed
 //
-// Measured with azcore 1.24 and azidentity 1.15, also in virtual time, with
+// The following was measured with azcore 1.24 and azidentity 1.15, also in virtual time, with
 // StartInMemory in a synctest bubble:
 //
 //   - azidentity caches a token until 5 minutes before it expires: per credential, and
 //     for a managed identity per process, client ID and resource. So the user-assigned
-//     identity of each Server has a client ID of its own. az is called for each token.
-//   - azcore's clients also cache a token. From 5 minutes before its end they request a
-//     new one from the credential, at most once in 30 seconds, and keep using the old
-//     token if the request fails. After the token's expiry they call the credential for
-//     each request.
-//   - So with a lifetime of 3 seconds a client has a new token every 3 seconds. A
-//     service may receive a token just as it expires, and answer 401; the next request
-//     has a new token.
+//     identity of each Server has a client ID of its own. azidentity runs az for each token.
+//   - azcore's clients also cache a token. From 5 minutes before the token's end they request a new
+//     one from the credential, at most once in 30 seconds, and keep using the old token if the
+//     request fails. After the token's expiry they call the credential for each request.
+//   - So with a lifetime of 3 seconds a client gets a new token every 3 seconds. A service may
+//     receive a token just as it expires, and answer 401; the next request has a new token.
 package authtest

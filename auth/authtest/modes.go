@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Each runs a test in each mode of package auth, each with its own server on loopback.
-// It sets variables, so neither the test nor a parent test can be parallel.
+// Each runs a test in each mode of package auth, each with its own server on loopback. It sets
+// environment variables, so neither the test nor a parent test can be parallel.
 func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
 	t.Helper()
 	for _, mode := range []struct {
@@ -46,14 +46,14 @@ func EachFile(t *testing.T, run func(t *testing.T, server *Server, options auth.
 	}
 }
 
-// ClientSecret is mode ServicePrincipal with a secret.
+// ClientSecret returns options of mode ServicePrincipal with a secret.
 func (s *Server) ClientSecret() auth.Options {
 	o := s.options(auth.ServicePrincipal)
 	o.ServicePrincipal = auth.ServicePrincipalOptions{TenantID: TenantID, ClientID: ClientID, ClientSecret: s.secret}
 	return o
 }
 
-// Certificate is mode ServicePrincipal with a certificate in a PKCS#12 file that
+// Certificate returns options of mode ServicePrincipal with a certificate in a PKCS#12 file that
 // has a password.
 func (s *Server) Certificate() auth.Options {
 	s.t.Helper()
@@ -64,21 +64,21 @@ func (s *Server) Certificate() auth.Options {
 	return o
 }
 
-// ManagedIdentity is the mode of that name, with a user-assigned identity of an app
-// service. It sets variables.
+// ManagedIdentity returns options of that mode, with a user-assigned identity of an app service. It
+// sets environment variables.
 func (s *Server) ManagedIdentity() auth.Options {
 	s.t.Helper()
 	s.t.Setenv("IDENTITY_ENDPOINT", s.base+"/identity")
 	s.t.Setenv("IDENTITY_HEADER", s.header)
 	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // otherwise azidentity assumes Service Fabric
 	o := s.options(auth.ManagedIdentity)
-	o.AuthorityHost = "" // the mode sends it no request
+	o.AuthorityHost = "" // the mode sends the authority no request
 	o.ManagedIdentity.ClientID = s.identity
 	return o
 }
 
-// WorkloadIdentity is the mode of that name, with a token in a file as in Kubernetes:
-// see Rotate.
+// WorkloadIdentity returns options of that mode, with a token in a file as in Kubernetes: see
+// Rotate.
 func (s *Server) WorkloadIdentity() auth.Options {
 	s.t.Helper()
 	o := s.options(auth.WorkloadIdentity)
@@ -86,7 +86,7 @@ func (s *Server) WorkloadIdentity() auth.Options {
 	return o
 }
 
-// GitHubActions is mode WorkloadIdentity as in a job. It sets variables.
+// GitHubActions returns options of mode WorkloadIdentity, as in a job. It sets environment variables.
 func (s *Server) GitHubActions() auth.Options {
 	s.t.Helper()
 	s.t.Setenv("AZURE_FEDERATED_TOKEN_FILE", "")
@@ -97,14 +97,14 @@ func (s *Server) GitHubActions() auth.Options {
 	return o
 }
 
-// Federated is mode FederatedCredential with a function.
+// Federated returns options of mode FederatedCredential with a function.
 func (s *Server) Federated() auth.Options {
 	o := s.options(auth.FederatedCredential)
 	o.FederatedCredential = auth.FederatedCredentialOptions{TenantID: TenantID, ClientID: ClientID, Token: s.subject}
 	return o
 }
 
-// FederatedFile is mode FederatedCredential with a file: see Rotate.
+// FederatedFile returns options of mode FederatedCredential with a file: see Rotate.
 func (s *Server) FederatedFile() auth.Options {
 	s.t.Helper()
 	o := s.options(auth.FederatedCredential)
@@ -129,7 +129,7 @@ func (s *Server) subjectFile() string {
 	return s.rotatedFile("token", func() string { return s.newSubject() + "\n" })
 }
 
-// rotatedFile writes a file that Rotate renews.
+// rotatedFile writes a file that Rotate replaces.
 func (s *Server) rotatedFile(name string, contents func() string) string {
 	s.t.Helper()
 	path := filepath.Join(s.t.TempDir(), name)
@@ -140,7 +140,7 @@ func (s *Server) rotatedFile(name string, contents func() string) string {
 	return path
 }
 
-// write replaces a file atomically, like Kubernetes.
+// write replaces a file atomically, as in Kubernetes.
 func (s *Server) write(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The identity of all tokens.
+// The tenant and the client of all tokens.
 const (
 	TenantID = "11111111-1111-4111-8111-111111111111"
 	ClientID = "22222222-2222-4222-8222-222222222222"
@@ -23,11 +23,11 @@ const (
 // DefaultLifetime is the lifetime of tokens before SetLifetime.
 const DefaultLifetime = time.Hour
 
-// Server issues tokens. Its methods may be called at any time by several
-// goroutines, except for the methods that set variables.
+// Server issues tokens. Its methods may be called concurrently, except for the methods that set
+// environment variables.
 type Server struct {
 	t         testing.TB
-	base      string // the common part of all addresses
+	base      string // the common prefix of all addresses
 	transport policy.Transporter
 	secret    string // of the client
 	header    string // of the managed identity
@@ -43,7 +43,7 @@ type Server struct {
 	issued   []string
 	subjects map[string]bool          // tokens of another issuer that are trusted
 	pair     func() (keyPair, error)  // of the client
-	files    map[string]func() string // the contents of the files with such a token or with the pair
+	files    map[string]func() string // by path; each makes the content of a file with such a token or the pair
 }
 
 // Start starts a server on loopback, which stops when the test ends.
@@ -98,7 +98,7 @@ func (s *Server) SetLifetime(lifetime time.Duration) {
 }
 
 // Fail makes the server answer requests for tokens with the given status from now on; 0 restores
-// normal answers. The program az fails in its own way.
+// normal answers. The program az then prints an error and fails.
 func (s *Server) Fail(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,11 +106,11 @@ func (s *Server) Fail(status int) {
 	s.configureAz()
 }
 
-// ObjectID returns the claim "oid" of the tokens: the name of the identity as a user of Redis. Each
-// server has its own.
+// ObjectID returns the claim "oid" of the tokens: the identity's user name in Redis. Each server
+// has its own.
 func (s *Server) ObjectID() string { return s.object }
 
-// Requests counts the requests for tokens, including those that failed.
+// Requests returns the number of requests for tokens, including those that failed.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,9 +135,9 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// Rotate replaces the other issuer's tokens, in the files (like Kubernetes) and in the
-// function. The first call also replaces the client's certificate. Entra ID then refuses the
-// old tokens and the old certificate.
+// Rotate replaces the other issuer's tokens, in the files (as Kubernetes does) and in the token
+// function. The first call also replaces the client's certificate. Entra ID then refuses the old
+// tokens and the old certificate.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.mu.Lock()

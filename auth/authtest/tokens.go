@@ -11,7 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// sign makes a token without a key: no service in a test checks signatures. Caller holds mu.
+// sign makes an unsigned token: no service in a test checks signatures. Caller holds mu.
 func (s *Server) sign(audience string) (token string, expires time.Time) {
 	now := time.Now()
 	expires = now.Add(s.lifetime)
@@ -33,8 +33,8 @@ func (s *Server) newSubject() string {
 	return token
 }
 
-// Check reports whether a token is now valid for a fake service: issued by this server, for the
-// given audience, and not expired.
+// Check returns nil if a fake service may accept a token: this server issued it for the given
+// audience, and it has not expired.
 func (s *Server) Check(token, audience string) error {
 	if !slices.Contains(s.Issued(), token) {
 		return errors.New("authtest: the token was not issued here")

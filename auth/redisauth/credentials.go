@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// firstRetry is the pause after the first failure in a row. The pause doubles with
-	// each failure, up to lastRetry. Entra ID requires clients to wait longer each time
+	// firstRetry is the pause after one failure. The pause doubles with each further failure in a
+	// row, up to lastRetry. Entra ID requires clients to wait longer each time
 	// (learn.microsoft.com/entra/identity-platform/reference-error-codes).
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	// minPause is the least pause before a token is replaced, even if the token expires at once.
+	// minPause is the shortest pause before a token is replaced, even if the token expires at once.
 	minPause = 10 * time.Millisecond
 )
 
@@ -33,7 +33,7 @@ const (
 // manager/entraid_manager.go). If the first request after a time without connections fails, all later requests block
 // forever (Subscribe in credentials_provider.go).
 
-// Credentials sign connections in. They are safe for concurrent use.
+// Credentials authenticate connections. They are safe for concurrent use.
 type Credentials struct {
 	options Options
 	ctx     context.Context // ends with Close
@@ -71,7 +71,7 @@ func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Cre
 
 // Close stops the replacement of tokens and waits for it to end. Close the clients
 // first: their connections stay signed in only until their token expires, and they get
-// no new tokens. It returns nil. A second Close does nothing.
+// no new tokens. Close returns nil. A second Close does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
 	c.stop() // under mu: subscribe starts nothing afterwards
@@ -196,7 +196,7 @@ func (c *Credentials) renew() error {
 		if pause, _ = c.left(); pause > 0 { // the listeners have gone, or a connection has replaced the token
 			continue
 		}
-		failures++ // reset by changed: a credential may return its old token once more
+		failures++ // only a new token resets it (changed): the credential may return the old token again
 		if err := c.replace(); err != nil && c.ctx.Err() == nil {
 			_, valid := c.left()
 			c.options.Logger.Warn("redisauth: the token could not be replaced", "left", valid, "error", err)

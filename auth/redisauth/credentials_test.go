@@ -140,7 +140,7 @@ func TestNobodyListens(t *testing.T) {
 		_, unsubscribe := subscribe(t, c, l)
 		synctest.Wait() // the next request is planned
 		unsubscribe()
-		unsubscribe()                  // once more does nothing
+		unsubscribe()                  // a second call does nothing
 		time.Sleep(10_000 * time.Hour) // would take forever if a loop polled every 10 ms
 		require.Equal(t, 1, s.requests())
 		token, _ := subscribe(t, c, l)
@@ -151,8 +151,8 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// A connection that comes when the token is due for replacement gets that token at once, and the
-// next token soon.
+// A connection that opens when the token is due for replacement gets the current token at once, and
+// the next one soon after.
 func TestConnectionAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour}

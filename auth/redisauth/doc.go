@@ -32,10 +32,10 @@
 //     token. The user name is the token's claim "oid": the object ID of the identity,
 //     by which Azure names its users
 //     (learn.microsoft.com/azure/redis/entra-for-authentication).
-//   - A token is replaced when Entra ID suggests it (refresh_in), or else 5 minutes
-//     before its end, or when a quarter of its lifetime is left if that is less.
-//     Failures are retried, at first after a second, then at most half a minute apart,
-//     until Close. The old token is used until it expires.
+//   - A token is replaced when Entra ID suggests it (refresh_in), but at the latest when 5 minutes
+//     of its lifetime are left, or a quarter of its lifetime if that is less. Failures are retried,
+//     at first after a second, then at most half a minute apart, until Close. The old token is used
+//     until it expires.
 //   - go-redis sends AUTH with the new token on each pooled connection when it is
 //     next idle. Subscription connections are not pooled: Azure closes them when
 //     their token expires, and go-redis reconnects.

@@ -22,7 +22,7 @@ const (
 // Options select the identity that signs in. Exactly one of Auth and Credential is required. In
 // JSON the fields have the names in their tags. Printing options shows no secret.
 type Options struct {
-	// Auth is a mode of package auth.
+	// Auth selects a mode of package auth.
 	Auth auth.Options `json:"auth"`
 	// Credential is a credential made elsewhere.
 	Credential azcore.TokenCredential `json:"-"`
@@ -31,9 +31,8 @@ type Options struct {
 	Scope string `json:"scope" option:"default=https://redis.azure.com/.default"`
 	// User is the user's name in Redis. Default: the token's claim "oid".
 	User string `json:"user"`
-	// Timeout bounds a request for a token: go-redis passes no context. It is 1 ms to
-	// 10 min, which is more than a managed identity's attempts take. Default
-	// DefaultTimeout.
+	// Timeout bounds a request for a token, since go-redis passes no context. The bounds are 1 ms
+	// and 10 min; a managed identity's attempts take less than 10 min. Default DefaultTimeout.
 	Timeout time.Duration `json:"-" option:"default=10s,min=1ms,max=10m"`
 	// Logger logs a warning when a token can't be replaced. nil logs nothing.
 	Logger *slog.Logger `json:"-"`

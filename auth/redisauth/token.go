@@ -32,7 +32,7 @@ func (s *signIn) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
 }
 
-// renewBefore is the remaining lifetime at which a token is replaced at the latest. Before that,
+// renewBefore is the remaining lifetime at which, at the latest, a token is replaced. Before that,
 // azidentity returns the same token.
 const renewBefore = 5 * time.Minute
 

@@ -22,7 +22,7 @@ type bench struct {
 	counter   wire.Counter
 	store     lockers.Store
 	opened    []lockers.Locker
-	measuring atomic.Bool // within the window of during
+	measuring atomic.Bool // during is within its window
 }
 
 func newBench(t task) (*bench, error) {
@@ -54,7 +54,7 @@ func (b *bench) open(ctx context.Context, counter *wire.Counter) (lockers.Locker
 	return locker, nil
 }
 
-// clients returns the counted clients of n users: separate ones, or one for all.
+// clients returns counted clients for n users: separate clients, or the same client for all.
 func (b *bench) clients(ctx context.Context, n int, separate bool) ([]lockers.Locker, error) {
 	first, err := b.open(ctx, &b.counter)
 	clients := slices.Repeat([]lockers.Locker{first}, n)

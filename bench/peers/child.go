@@ -19,14 +19,13 @@ import (
 // childVariable holds the task of a child process.
 const childVariable = "LEASING_PEERS_CHILD"
 
-// task is the job of a child process: a measurement or, if Name is set, a call of
-// live with that name.
+// task is the job of a child process: a measurement or, if Name is set, a call of runLocker.
 type task struct {
 	Backend  string
 	Workload string
 	Peer     string
 	URL      string // of the peer's servers
-	Prefix   string // of the names it uses
+	Prefix   string // of the names that the task uses
 	Size     size
 	Name     string
 	Hold     bool // hold the name, rather than acquire it repeatedly
@@ -42,7 +41,7 @@ type outcome struct {
 	Error   string
 }
 
-// command returns this program as the command of a child for a task. Its standard
+// command returns a command that runs this program as a child process with the task. Its standard
 // input is a pipe without data, so that the child ends with its parent.
 func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	program, err := os.Executable()
@@ -133,7 +132,7 @@ func (t task) run(ctx context.Context) (m metrics, err error) {
 		}
 	}
 	for key, value := range m {
-		if math.IsNaN(value) || math.IsInf(value, 0) { // which JSON can't hold
+		if math.IsNaN(value) || math.IsInf(value, 0) { // JSON has no such numbers
 			delete(m, key)
 		}
 	}

@@ -56,7 +56,7 @@ type contest struct {
 	mu       sync.Mutex
 	held     bool
 	last     int           // the number of the last holder, plus one
-	released time.Time     // when the last holder called its release
+	released time.Time     // when the last holder called Release
 	handedOn chan struct{} // closed when another gets the name
 	handoffs []time.Duration
 	sections []int64 // how often each had the name
@@ -76,7 +76,7 @@ func (c *contest) compete(running context.Context, client lockers.Locker, who in
 	for running.Err() == nil {
 		lock, err := client.Acquire(running, c.bench.name("name"))
 		if err != nil {
-			return err // which may be the end of the measurement
+			return err // perhaps because the measurement has ended
 		}
 		if err := c.enter(who); err != nil {
 			return err

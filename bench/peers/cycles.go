@@ -16,8 +16,8 @@ const (
 	maxFailures = 100
 )
 
-// cycles measures the acquire and release of names that no other goroutine wants, from
-// several goroutines with one client.
+// cycles measures acquiring and releasing names that no other goroutine uses, from several
+// goroutines with one client.
 func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
 		clients, err := b.clients(ctx, goroutines, false)
@@ -56,7 +56,7 @@ func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
 	}
 }
 
-// count adds 1 within the window.
+// count adds 1 to n if the measurement is within its window.
 func (b *bench) count(n *atomic.Int64) {
 	if b.measuring.Load() {
 		n.Add(1)

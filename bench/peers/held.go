@@ -47,8 +47,8 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 	return m, err
 }
 
-// keepMany acquires the leases evenly over lockers.RenewAt of the TTL, or as fast as it can if
-// that is too fast, so that their renewals are spread as evenly.
+// keepMany acquires the leases evenly over lockers.RenewAt of the TTL, or as fast as possible if
+// that rate is too high. Their renewals are then spread as evenly.
 func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
 	locks := make([]lockers.Lock, b.Size.Leases)
 	start, spread := time.Now(), time.Duration(lockers.RenewAt*float64(b.ttl))
@@ -69,7 +69,7 @@ func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.
 }
 
 // acquireOne tries another name after a failure: rueidislock gives a server 20 ms to
-// answer, which is too short on a busy machine, and then the name may be taken.
+// answer, which is too short on a busy machine, and afterwards the name may be taken.
 func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (lock lockers.Lock, err error) {
 	for attempt := range 20 {
 		if lock, err = client.Try(ctx, b.name(i, attempt)); err == nil {
@@ -82,8 +82,8 @@ func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (l
 	return nil, err
 }
 
-// releaseAll returns how many leases were lost, as far as their library knows or
-// finds at the release.
+// releaseAll releases the leases and returns how many were lost, as far as their library knows or
+// notices at the release.
 func releaseAll(ctx context.Context, locks []lockers.Lock) (float64, error) {
 	var lost atomic.Int64
 	err := meter.ForEach(len(locks), func(i int) error {

@@ -31,7 +31,7 @@ func idle(ctx context.Context, b *bench) (metrics, error) {
 			_ = second.Release(context.WithoutCancel(waiting))
 			return errTwo
 		}
-		return err // which may be the end of the measurement
+		return err // perhaps because the measurement has ended
 	})
 	if err != nil {
 		return nil, err

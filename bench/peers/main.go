@@ -123,7 +123,7 @@ func names[T any](all []T, name func(T) string) string {
 // plan lists the workloads and peers to measure, and collects the results.
 type plan struct {
 	backend   string
-	url       string // of the backend, or a folder for its files
+	url       string // the backend's URL, or a folder for its files
 	workloads []workload
 	peers     []lockers.Peer
 	size      size
@@ -133,7 +133,7 @@ type plan struct {
 
 func key(w workload, p lockers.Peer) string { return w.name + ", " + p.Name }
 
-// measure runs all rounds, or until ctx ends.
+// measure runs all rounds, but stops when ctx ends.
 func (p *plan) measure(ctx context.Context, side io.Writer) {
 	for round := range p.size.Rounds {
 		for _, w := range p.workloads {
@@ -157,8 +157,8 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 	}
 }
 
-// roundOrder orders the peers of a round. Each round begins with another peer, and
-// every other round goes backwards, so no peer always comes after the same peer.
+// roundOrder orders the peers of a round. Each round begins with a different peer, and every second
+// round goes backwards, so no peer always comes after the same peer.
 func roundOrder(peers []lockers.Peer, round int) []lockers.Peer {
 	first := round % max(len(peers), 1)
 	turned := slices.Concat(peers[first:], peers[:first])

@@ -20,12 +20,12 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// TestMain also runs the child processes, which are this program with another task.
+// TestMain is also the main function of the child processes, which run this program with a task.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(childVariable); text != "" {
 		os.Exit(childMain(text))
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // of the children: go.dev/doc/articles/race_detector
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // for the children: go.dev/doc/articles/race_detector
 	os.Exit(m.Run())
 }
 
@@ -99,7 +99,7 @@ func TestFailureIsReportedRedis(t *testing.T) {
 	assert.Contains(t, out.String(), `FAILED none, leasing, round 1: there is no workload "none"`)
 }
 
-// contestOf is a contest without a server.
+// contestOf runs a contest without a server.
 func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
 	t.Helper()
 	c := &contest{bench: &bench{task: task{Size: tiny}, peer: peer, store: lockers.Servers{}}, yields: yields, hold: func() time.Duration { return time.Millisecond }}
@@ -107,7 +107,7 @@ func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
 	return c, err
 }
 
-// TestContestSeesTwoInside: a lock that admits two holders gives no result.
+// TestContestSeesTwoInside: the measurement of a lock that admits two holders fails.
 func TestContestSeesTwoInside(t *testing.T) {
 	for _, yields := range []bool{true, false} {
 		_, err := contestOf(t, lockers.Peer{Name: "open", Open: newOpenLocker}, yields)
@@ -135,14 +135,14 @@ func TestContestCounts(t *testing.T) {
 	}
 }
 
-// TestIdleSeesTwoInside: as in TestContestSeesTwoInside.
+// TestIdleSeesTwoInside: the idle workload also fails for a lock that admits two holders.
 func TestIdleSeesTwoInside(t *testing.T) {
 	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: newOpenLocker}, store: lockers.Servers{}}
 	_, err := idle(t.Context(), b)
 	assert.ErrorIs(t, err, errTwo)
 }
 
-// newOpenLocker opens a lock that excludes no other client.
+// newOpenLocker opens a lock that admits every client.
 func newOpenLocker(context.Context, lockers.Config) (lockers.Locker, error) { return openLocker{}, nil }
 
 type openLocker struct{ lockers.Locker }

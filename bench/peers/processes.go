@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// runLocker runs a process that acquires a name and prints the time: once, to hold the name until
-// the process is killed, or in a loop. It returns only if it fails.
+// runLocker acquires a name and prints the time. With Hold it does so once, and holds the name
+// until the process is killed; otherwise it does so in a loop. It returns only if it fails.
 func (t task) runLocker(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {
@@ -44,8 +44,8 @@ func (t task) runLocker(ctx context.Context) error {
 // process is a process that acquires a name.
 type process struct {
 	pid  int
-	had  <-chan string // when it got the name, in nanoseconds since 1970; closed at the end of the process
-	kill func()        // with SIGKILL; returns when the process has ended
+	had  <-chan string // the times at which it got the name, in nanoseconds since 1970; closed at the end of the process
+	kill func()        // kills it with SIGKILL; returns when the process has ended
 }
 
 // start starts a process that acquires a name. Its leases have the TTL of b. The process also ends
@@ -76,11 +76,11 @@ func (b *bench) start(ctx context.Context, name string, hold bool) (*process, er
 	}()
 	return &process{cmd.Process.Pid, had, sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // returns that it was killed
+		_ = cmd.Wait() // the error only says that it was killed
 	})}, nil
 }
 
-// handoffProcesses measures the time from a release until another process that waits has the lock.
+// handoffProcesses measures the time from a release until a waiting process has the lock.
 func handoffProcesses(ctx context.Context, b *bench) (metrics, error) {
 	client, err := b.open(ctx, nil)
 	if err != nil {
@@ -142,7 +142,7 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 		defer other.kill()
 		pids = append(pids, other.pid)
 	}
-	defer stop() // all of them at once
+	defer stop() // kills all of them at once
 	used := func() (all time.Duration) {
 		for _, pid := range pids {
 			_, cpu, _ := lockers.ProcessTimes(pid)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// median is the middle of the values, or the mean of the two in the middle. It is NaN
-// for no values.
+// median returns the middle value, or the mean of the two middle values. It returns NaN if there
+// are no values.
 func median[T ~int64 | ~float64](values []T) float64 {
 	if len(values) == 0 {
 		return math.NaN()

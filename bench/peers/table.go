@@ -48,7 +48,7 @@ func (p *plan) writeTable(out io.Writer, version string, took time.Duration) err
 	return err
 }
 
-// value is a peer's figure over the rounds, or NaN if no round has a figure.
+// value returns a peer's figure over the rounds, or NaN if no round has a figure.
 func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	var values []float64
 	for _, m := range p.results[key(w, peer)] {
@@ -62,8 +62,8 @@ func (p *plan) value(w workload, r row, peer lockers.Peer) float64 {
 	return median(values)
 }
 
-// ratio is this library's figure divided by the best peer's, and NaN if one of them is
-// missing or the divisor is 0.
+// ratio returns this library's figure divided by the best peer's, or a value that is not finite if
+// one of them is missing or the divisor is 0.
 func (p *plan) ratio(w workload, r row) float64 {
 	ours := math.NaN()
 	var others []float64

@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	// errStuck: a waiter has not got a name that has long been free.
+	// errStuck means that a waiter did not get a name that had long been free.
 	errStuck = errors.New("the next one never got the name")
-	// errTooLate: this kill measures nothing. The machine stood still for so long
-	// that the lock ran out before its holder was killed.
+	// errTooLate means that a kill measured nothing: the machine stalled for so long that the lock
+	// ran out before its holder was killed.
 	errTooLate = errors.New("the lock had ended before its holder was killed")
 )
 
@@ -88,7 +88,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 	}
 	holder.kill()
 	end, unclear := b.endOf(ctx, client, name)
-	got := <-next // comes at the latest when waiting ends
+	got := <-next // arrives at the latest when waiting ends
 	if got.err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return 0, errStuck
 	}
@@ -99,7 +99,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 		return 0, err
 	}
 	delay := got.at.Sub(end)
-	if delay < -b.ttl/10 { // then end is the end of the next holder's lock
+	if delay < -b.ttl/10 { // end is then the end of the next holder's lock
 		return 0, errTooLate
 	}
 	return delay, nil

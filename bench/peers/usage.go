@@ -62,15 +62,15 @@ func (u usage) perMinute() metrics {
 	}
 }
 
-// mallocs is the number of objects that were ever allocated.
+// mallocs returns the number of objects that were ever allocated.
 func mallocs() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.Mallocs)
 }
 
-// rss is the resident memory of this process in bytes: the second field of
-// /proc/self/statm, in pages. It is 0 where the system has no such file.
+// rss returns the resident memory of this process in bytes. It is the second field of
+// /proc/self/statm, in pages. rss returns 0 on systems without this file.
 func rss() float64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

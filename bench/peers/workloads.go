@@ -13,8 +13,8 @@ import (
 type workload struct {
 	name    string
 	redlock bool   // on three independent servers
-	on      string // the prefix of its backends' names
-	waits   bool   // for names that others have
+	on      string // the prefix of the names of its backends
+	waits   bool   // clients wait for names that others hold
 	expires bool   // peers whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
 	local   bool   // a lock in memory is measured beside the libraries
@@ -42,9 +42,9 @@ type size struct {
 	Handoffs           time.Duration // the window for hand-offs
 	Kills              int
 	Leases             int
-	Processes          int           // that wait
-	TTL                time.Duration // where nothing is meant to expire
-	KillTTL            time.Duration // of a holder that is killed
+	Processes          int           // the number of processes that wait for a name
+	TTL                time.Duration // of leases that are not meant to expire
+	KillTTL            time.Duration // of the lease of a holder that is killed
 }
 
 var (
@@ -109,7 +109,7 @@ var workloads = []workload{
 	}},
 }
 
-// perCycle are the rows of cycles: their rate, and the costs of each cycle.
+// perCycle returns the rows of cycles: their rate, and the costs of each cycle.
 func perCycle(title string) []row {
 	return []row{
 		{title: title, metric: "rate"},

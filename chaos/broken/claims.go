@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Defects that concern the ownership of claims.
+// This file has the defects that concern the ownership of claims.
 
 // releasesAnyLease releases the current lease of a name for any claim.
 func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
@@ -28,7 +28,7 @@ func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// refusesRepetitions refuses the repetition of an acquire that it has granted.
+// refusesRepetitions refuses a repeated acquire whose first attempt it has granted.
 func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
 	return withHandler(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		if req, ok := x.Request.(abstractions.AcquireRequest); ok {
@@ -99,8 +99,7 @@ func (a *aliases[T]) lookup(one T) T {
 }
 
 // grantsReleasedClaims grants a name to a claim that was released, as if a late
-// request were the claim's first request. At the wrapped provider such a claim has
-// another ID.
+// request were the claim's first request. In the wrapped provider such a claim has another ID.
 func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	var below, above aliases[string]
 	var shown aliases[abstractions.Fingerprint]
@@ -143,8 +142,8 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// mixesBatches returns the answers of a batch for the wrong items. A provider that does not
-// renew in batches is not broken.
+// mixesBatches returns each answer of a batch for the wrong item. A provider that does not renew in
+// batches is not broken.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	return batchOnly{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		reply, err := x.Send(ctx, x.Request)

@@ -43,7 +43,7 @@ type withoutAbilities struct{ abstractions.Provider }
 
 func (withoutAbilities) As(any) bool { return false }
 
-// withHandler is a plain provider with defective verbs.
+// withHandler returns a provider without optional abilities that sends each request through handle.
 func withHandler(p abstractions.Provider, handle providerkit.Handler) abstractions.Provider {
 	return withoutAbilities{providerkit.Intercept(p, handle)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Defects that concern the holder of a name, and the time for which the name is held.
+// This file has the defects that concern the holder of a name, and the time for which the name is held.
 
 // takesAfterLooking checks whether a name is free, and then takes it without a second check.
 // Another claim may take the name in between.

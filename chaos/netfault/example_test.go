@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/netfault"
 )
 
-// A server, a proxy before it, and a client that thinks the proxy is the server.
+// A client connects to a server through a proxy, which then resets the connection.
 func Example() {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

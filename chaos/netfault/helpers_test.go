@@ -130,7 +130,7 @@ func (c *client) send(line string) {
 	require.NoError(c.t, err)
 }
 
-// receive returns the next line, or an error if no line comes within a time.
+// receive returns the next line, or an error if no line comes within the given time.
 func (c *client) receive(within time.Duration) (string, error) {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(within)))

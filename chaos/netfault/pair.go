@@ -62,7 +62,7 @@ func (p *pair) read(from net.Conn, chunks chan<- chunk) {
 	}
 }
 
-// write passes chunks on, and closes both connections after the last. After HalfOpen neither
+// write passes chunks on, and closes both connections after the last chunk. After HalfOpen neither
 // direction closes the client's connection.
 func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 	defer p.closeBoth()
@@ -136,7 +136,7 @@ func abort(c net.Conn) error {
 	return c.Close()
 }
 
-// halfOpen closes the server's end alone.
+// halfOpen closes only the server's end.
 func (p *pair) halfOpen() {
 	p.halfOpened.Store(true)
 	_ = p.server.Close()

@@ -16,7 +16,7 @@ import (
 const dialTimeout = 5 * time.Second
 
 // Proxy forwards connections to a server, under conditions that can be changed at any time.
-// Start creates a Proxy. It is safe for concurrent use.
+// Start creates a Proxy. A Proxy is safe for concurrent use.
 type Proxy struct {
 	target, addr string
 
@@ -152,7 +152,7 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-// connect connects a client with the server, and returns when the connection ends.
+// connect connects a client to the server, and returns when the connection ends.
 func (p *Proxy) connect(client net.Conn) {
 	p.mu.Lock()
 	resets := p.resets

@@ -85,7 +85,8 @@ func TestLostRequestWasNotApplied(t *testing.T) {
 	require.NotContains(t, e.applied, "write")
 }
 
-// After a gap in the stream, the client would take an answer for the reply to another request.
+// If the connection continued after a gap in the stream, the client could mistake an answer for the reply to another
+// request.
 func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
 	for _, lost := range []netfault.Conditions{{RequestsLost: true}, {RepliesLost: true}} {
 		e, p := start(t)

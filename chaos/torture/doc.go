@@ -23,7 +23,7 @@
 //
 //	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, reading, answer
 //	manager      package leasing, with observers                                             observation
-//	checker      numbers the states of grants; one of four grants less than the requested TTL
+//	checker      numbers the states of grants, and in every fourth client shortens the granted TTL
 //	recorder     the manager's requests and their replies                                    operation (client)
 //	chaos        the faults of Options.Plan                                                  fault
 //	recorder     the backend's requests and its replies                                      operation (backend)

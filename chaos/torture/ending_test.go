@@ -52,7 +52,7 @@ func (c alteredProvider) Close() error {
 
 func (alteredProvider) As(any) bool { return false }
 
-// lastOwner is the owner that acquires the names at the end.
+// lastOwner is the owner that acquires the names at the end of a run.
 const lastOwner = "torture"
 
 // Names must be free within the sum of the TTL, the margin, the provider's Lateness and the
@@ -114,8 +114,8 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 	require.Equal(t, opened, closed)
 }
 
-// stopsGranting grants names at the beginning of a run, but not at the end. There it does not answer, or
-// refuses.
+// stopsGranting wraps a provider so that it grants the names at the beginning of a run, but not at the
+// end. At the end it refuses if answers is set, and otherwise does not answer.
 func stopsGranting(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
@@ -246,7 +246,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 	require.Contains(t, report.String(), "seed 9")
 }
 
-// An unfinished search is no violation, but the verdict must show the search.
+// An unfinished search is no violation, but the verdict must mention the search.
 func TestVerdict(t *testing.T) {
 	one := torture.Violation{Check: history.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{

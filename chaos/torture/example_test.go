@@ -12,8 +12,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// A provider under lost replies, for two seconds. Open your own provider in place of the memory
-// provider; each worker opens a client of its own.
+// The example tests a provider under lost replies for two seconds. Open your own provider in place
+// of the memory provider; each worker opens a client of its own.
 func ExampleRun() {
 	report, err := torture.Run(context.Background(), torture.Options{
 		Open: torture.Share(memlease.New(memlease.Options{})),

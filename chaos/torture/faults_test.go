@@ -194,7 +194,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, err, "no provider")
 }
 
-// refuser refuses every acquire once on is set.
+// refuser refuses every acquire while its flag is on.
 type refuser struct {
 	leasing.Provider
 	on atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// CPU is the user and system time of all threads of this process.
+// CPU returns the user and system time of all threads of this process.
 func CPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -19,8 +19,8 @@ func CPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// Heap is the bytes of live objects and of goroutines' stacks. It collects garbage
-// twice, to free the objects that finalizers have kept alive.
+// Heap returns the bytes of live objects and of goroutines' stacks. It collects garbage twice, to
+// free the objects that finalizers have kept alive.
 func Heap() float64 {
 	runtime.GC()
 	runtime.GC()
@@ -29,7 +29,7 @@ func Heap() float64 {
 	return float64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// ForEach calls do n times, from 64 goroutines, and returns the first error.
+// ForEach calls do(0) to do(n-1) from 64 goroutines, and returns the first error.
 func ForEach(n int, do func(i int) error) error {
 	var next atomic.Int64
 	var all errgroup.Group

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RenewAt is the part of the TTL after which a lock is renewed: this library's
-// default, used for the others as well.
+// RenewAt is the fraction of the TTL after which a lock is renewed: this library's default, used
+// for the others as well.
 const RenewAt = 0.6
 
 // keeper is the loop that users of a library without auto-renewal write for
@@ -47,7 +47,7 @@ func renewWithin(ttl time.Duration, renew func(context.Context) error) error {
 // Kept implements Lock.Kept.
 func (k *keeper) Kept() bool { return !k.lost.Load() }
 
-// end stops the loop. It does not wait for a renewal under way.
+// end stops the loop. It does not wait for a renewal in flight.
 func (k *keeper) end() {
 	if k.stop != nil {
 		close(k.stop)

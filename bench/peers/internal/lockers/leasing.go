@@ -35,7 +35,7 @@ func openLeasing(open func(context.Context, Config) (leasing.Provider, func() er
 }
 
 // openProvider opens the provider over the benchmark's own clients, so that their
-// commands are counted. They are set up as redislease.Options.Client requires.
+// commands are counted. The clients are set up as redislease.Options.Client requires.
 func openProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
 	clients, err := clients(config.URL, config.Counter, func(o *redis.Options) {
 		o.DialerRetries, o.MaxRetries = 1, -1
@@ -77,7 +77,7 @@ func newLeasingLock(lease *leasing.Lease, err error) (Lock, error) {
 	if err == nil {
 		return leasingLock{lease}, nil
 	}
-	// An Acquire that ran out of time matches ErrHeld as well.
+	// The error of an Acquire that ran out of time matches ErrHeld as well.
 	if errors.Is(err, leasing.ErrHeld) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, ErrTaken
 	}
@@ -104,7 +104,7 @@ func (l *leasingLocker) Close() error {
 
 type leasingLock struct{ *leasing.Lease }
 
-// Keep has nothing to do: the manager renews.
+// Keep does nothing: the manager renews.
 func (leasingLock) Keep() {}
 
 func (l leasingLock) Kept() bool { return l.Err() == nil }

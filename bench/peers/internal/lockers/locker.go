@@ -17,8 +17,8 @@ var ErrTaken = errors.New("taken")
 // errGone is the error of a release or a renewal that found the lock gone.
 var errGone = errors.New("gone")
 
-// Locker is one client of one library. A program makes its client once. It is safe
-// for concurrent use.
+// Locker is one client of one library. A program makes a single client. It is safe for concurrent
+// use.
 type Locker interface {
 	// Try makes one attempt to acquire a name.
 	Try(ctx context.Context, name string) (Lock, error)
@@ -28,14 +28,14 @@ type Locker interface {
 	Close() error
 }
 
-// Expiring is a Locker whose locks expire. FreeIn asks the servers how long it
-// takes until a name is free if its holder makes no more requests: 0 if the name is
-// free.
+// Expiring is implemented by a Locker whose locks expire. FreeIn returns how long it takes,
+// according to the servers, until a name is free if its holder makes no more requests: 0 if the
+// name is free.
 type Expiring interface {
 	FreeIn(ctx context.Context, name string) (time.Duration, error)
 }
 
-// Lock is a name held, for one goroutine.
+// Lock is a held name. Only one goroutine uses it at a time.
 type Lock interface {
 	// Keep renews the lock until its release. It is called at most once.
 	Keep()
@@ -47,9 +47,9 @@ type Lock interface {
 
 // Config is the common configuration of all lockers of a measurement.
 type Config struct {
-	URL     string // of one server, or of several that are independent
+	URL     string // of one server, or of several independent servers
 	TTL     time.Duration
-	Counter *wire.Counter // of the commands sent; nil counts nothing
+	Counter *wire.Counter // counts the commands sent; nil counts nothing
 }
 
 // Peer is a library, or the lock in memory that is measured for comparison.
@@ -64,7 +64,7 @@ type Peer struct {
 
 // Backend is a kind of server or file that keeps locks.
 type Backend struct {
-	Variable string // of the environment, with its URL; "" if a file will do
+	Variable string // environment variable with its URL; "" if a file suffices
 	Peers    []Peer // in the order of the table's columns; the first is this library
 	Open     func(url string) (Store, error)
 }
@@ -74,11 +74,11 @@ type Backend struct {
 type Store interface {
 	Version(ctx context.Context) (string, error)
 	CPU(ctx context.Context) (time.Duration, error)
-	// Memory is the bytes that are stored in memory, or in tables with their indexes.
+	// Memory returns the number of bytes stored in memory, or in tables with their indexes.
 	Memory(ctx context.Context) (float64, error)
-	// Log is the bytes that were ever written to the log for crash recovery.
+	// Log returns the number of bytes ever written to the log for crash recovery.
 	Log(ctx context.Context) (int64, error)
-	// Sweep deletes the records of names that contain a text.
+	// Sweep deletes the records of names that contain the given text.
 	Sweep(ctx context.Context, text string) error
 	Close() error
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
-// timeout bounds operations that take no time on an idle machine.
+// timeout bounds operations that take almost no time on an idle machine.
 const timeout = 20 * time.Second
 
 func open(t *testing.T, p Peer, config Config) Locker {
@@ -133,7 +133,7 @@ func TestAdaptersWaitRedis(t *testing.T) {
 
 // acquire repeats its request at intervals. rueidislock gives up and undoes an attempt
 // that takes longer than 20 ms, as happens on a busy machine. With NOLOOP it is not
-// notified of its own change, so it may wait for ever for a free name.
+// notified of its own change, so it may wait forever for a free name.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, timeout/10)

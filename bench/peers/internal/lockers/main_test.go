@@ -16,7 +16,7 @@ const (
 	threeServers = "LEASING_TEST_REDLOCK"
 )
 
-// run is in all names of this run, whose keys are deleted at its end.
+// run is part of all names of this test run. The run's keys are deleted at its end.
 var run = "bench-test:" + rand.Text()
 
 func unique() string { return run + "/" + rand.Text() }
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		for _, variable := range []string{oneServer, threeServers} {
 			if servers, err := clients(os.Getenv(variable), nil); err == nil {
-				_ = servers.Sweep(context.Background(), run) // otherwise they expire within the hour
+				_ = servers.Sweep(context.Background(), run) // otherwise this run's keys remain for up to an hour
 				_ = servers.Close()
 			}
 		}

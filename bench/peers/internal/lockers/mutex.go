@@ -7,7 +7,7 @@ import (
 
 func openMutex(context.Context, Config) (Locker, error) { return &mutexLocker{}, nil }
 
-// mutexLocker is a sync.Mutex for each name.
+// mutexLocker has a sync.Mutex for each name.
 type mutexLocker struct {
 	names sync.Map // of string to *sync.Mutex
 }

@@ -32,7 +32,7 @@ func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Poo
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// openPostgresProvider lets the provider make its own pool, like most programs.
+// openPostgresProvider lets the provider make its own pool, as in most programs.
 func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
 	provider, err := postgreslease.Open(ctx, postgreslease.Options{
 		URL: fmt.Sprintf("%s&pool_max_conns=%d", config.URL, poolSize), Schema: postgresSchema, Create: true,
@@ -59,8 +59,8 @@ func (s postgresStore) Version(ctx context.Context) (version string, err error) 
 	return version, err
 }
 
-// CPU is the CPU time of all processes of a server on this machine: the children of one
-// parent.
+// CPU returns the CPU time of all processes of a server on this machine: one parent and its
+// children.
 func (s postgresStore) CPU(ctx context.Context) (used time.Duration, err error) {
 	var backend int
 	if err := s.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
@@ -117,8 +117,8 @@ func (s postgresStore) Close() error {
 	return nil
 }
 
-// openPostgresUpsert opens the lock that most people write first: a row that is
-// inserted, or taken over once it has expired, and deleted.
+// openPostgresUpsert opens the lock that most people write first: a row that is inserted, or taken
+// over once it has expired, and deleted at the release.
 func openPostgresUpsert(ctx context.Context, config Config) (Locker, error) {
 	pool, err := openPostgresPool(ctx, config.URL, poolSize)
 	if err != nil {
@@ -150,7 +150,7 @@ ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.e
 	}, nil
 }
 
-// openAdvisory locks with pg_advisory_lock, a connection for each lock and waiter.
+// openAdvisory opens a locker that uses pg_advisory_lock, with a connection for each lock and each waiter.
 func openAdvisory(ctx context.Context, config Config) (Locker, error) {
 	pool, err := openPostgresPool(ctx, config.URL, 128)
 	return advisoryLocker{pool}, err
@@ -192,7 +192,7 @@ type advisoryLock struct {
 	name string
 }
 
-// Keep has nothing to do: the lock lasts as long as its connection.
+// Keep does nothing: the lock lasts as long as its connection.
 func (advisoryLock) Keep() {}
 
 func (l advisoryLock) Kept() bool { return !l.conn.Conn().IsClosed() }

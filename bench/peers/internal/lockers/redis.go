@@ -71,7 +71,7 @@ func (s Servers) Close() (err error) {
 func (s Servers) FreeIn(ctx context.Context, key string) (time.Duration, error) {
 	var left []time.Duration
 	for _, server := range s {
-		ttl, err := server.PTTL(ctx, key).Result() // negative: no key, or one without expiry
+		ttl, err := server.PTTL(ctx, key).Result() // negative: no key, or a key without expiry
 		if err != nil {
 			return 0, err
 		}
@@ -81,8 +81,8 @@ func (s Servers) FreeIn(ctx context.Context, key string) (time.Duration, error) 
 	return left[len(left)/2], nil
 }
 
-// CPU is the user and system time that all servers have used, without their
-// children, which save snapshots.
+// CPU returns the user and system time that all servers have used, without their children, which
+// save snapshots.
 func (s Servers) CPU(ctx context.Context) (time.Duration, error) {
 	seconds, err := s.sum(ctx, "cpu", "used_cpu_user", "used_cpu_sys")
 	return time.Duration(seconds * float64(time.Second)), err
@@ -91,12 +91,12 @@ func (s Servers) CPU(ctx context.Context) (time.Duration, error) {
 // Log returns 0: the figure is not known.
 func (Servers) Log(context.Context) (int64, error) { return 0, nil }
 
-// Memory is the bytes that all servers have allocated.
+// Memory returns the number of bytes that all servers have allocated.
 func (s Servers) Memory(ctx context.Context) (float64, error) {
 	return s.sum(ctx, "memory", "used_memory")
 }
 
-// Version is that of the first server.
+// Version returns the version of the first server.
 func (s Servers) Version(ctx context.Context) (string, error) {
 	info, err := s[0].Info(ctx, "server").Result()
 	return "Redis " + infoField(info, "redis_version"), err

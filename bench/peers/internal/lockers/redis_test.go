@@ -56,7 +56,7 @@ func TestFreeInTakesTheMajority(t *testing.T) {
 	assert.Zero(t, left)
 }
 
-// TestSweepDeletesNothingElse: the keys of a run are gone, and no others.
+// TestSweepDeletesNothingElse: Sweep deletes the keys of a run, and no others.
 func TestSweepDeletesNothingElse(t *testing.T) {
 	servers := openServers(t, server(t, oneServer))
 	mine, other := unique(), unique()

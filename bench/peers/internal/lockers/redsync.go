@@ -57,9 +57,8 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (Lock, error) 
 	}
 }
 
-// isTaken distinguishes a lock that others have from a failure. If each of three
-// nodes was won by another client, or answered late, the error is ErrFailed or
-// ErrNodeTaken.
+// isTaken reports whether an error means that another client has the lock. If each of three nodes
+// was won by another client, or answered late, the error is ErrFailed or ErrNodeTaken.
 func isTaken(err error) bool {
 	var all *redsync.ErrTaken
 	var one *redsync.ErrNodeTaken

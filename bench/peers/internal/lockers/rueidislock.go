@@ -11,10 +11,10 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// openRueidislock turns on NoLoopTracking, which its README advises for Redis 7.0.5
-// and newer. It is off by default, and then v1.0.79 extends a lock again each time it
-// is notified of its own extension: 33,000 commands per second for one lock that
-// no other client wants, from its first renewal on.
+// openRueidislock turns on NoLoopTracking, which rueidislock's README advises for Redis 7.0.5 and
+// newer. The option is off by default, and then v1.0.79 extends a lock again each time it is
+// notified of its own extension: 33,000 commands per second for one lock that no other client
+// wants, from its first renewal on.
 func openRueidislock(_ context.Context, config Config) (Locker, error) {
 	nodes, err := nodes(config.URL)
 	if err != nil {
@@ -80,7 +80,7 @@ type rueidisLock struct {
 	release context.CancelFunc
 }
 
-// Keep has nothing to do: rueidislock renews by itself, at half the TTL.
+// Keep does nothing: rueidislock renews by itself, at half the TTL.
 func (l *rueidisLock) Keep() {}
 
 func (l *rueidisLock) Kept() bool { return l.held.Err() == nil }

@@ -19,7 +19,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// sqlitePeers write to files in the folder that the URL names.
+// sqlitePeers returns the peers on SQLite. They write to files in the folder that the URL names.
 func sqlitePeers(synchronous string) []Peer {
 	return []Peer{
 		{Name: "leasing", Open: openLeasing(func(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
@@ -56,7 +56,7 @@ func (sqliteStore) Version(ctx context.Context) (version string, err error) {
 
 func (sqliteStore) CPU(context.Context) (time.Duration, error) { return 0, nil }
 
-// Memory is the size of the files.
+// Memory returns the size of the files.
 func (s sqliteStore) Memory(context.Context) (bytes float64, err error) {
 	files, err := filepath.Glob(filepath.Join(s.folder, "*"))
 	for _, file := range files {
@@ -67,7 +67,7 @@ func (s sqliteStore) Memory(context.Context) (bytes float64, err error) {
 	return bytes, err
 }
 
-// Log is all that this process has written, to the log for the most part: see proc_pid_io(5).
+// Log returns the number of bytes that this process has written, mostly to the log: see proc_pid_io(5).
 func (sqliteStore) Log(context.Context) (bytes int64, err error) {
 	text, err := os.ReadFile("/proc/self/io")
 	for line := range strings.Lines(string(text)) {
@@ -88,7 +88,7 @@ func (s sqliteStore) Sweep(context.Context, string) error {
 	return err
 }
 
-// openSqliteUpsert is openPostgresUpsert on a file, with one connection: several
+// openSqliteUpsert is like openPostgresUpsert, but on a file and with one connection: several
 // connections would sleep while they wait for each other's locks.
 func openSqliteUpsert(ctx context.Context, config Config, synchronous string) (Locker, error) {
 	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(" + synchronous + ")"}, "_txlock": {"immediate"}}

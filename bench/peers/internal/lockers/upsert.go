@@ -62,7 +62,7 @@ type batchKeeper struct {
 	renew func(ctx context.Context, names, owners []string) error
 
 	mu      sync.Mutex
-	queue   []renewalDue // the first is due first
+	queue   []renewalDue // ordered by due time
 	running sync.WaitGroup
 	stop    chan struct{}
 }
@@ -72,7 +72,7 @@ type renewalDue struct {
 	due  time.Time
 }
 
-// maxPerStatement is the most locks that one statement renews: as many as in this library.
+// maxPerStatement is the maximum number of locks that one statement renews, the same as in this library.
 const maxPerStatement = 256
 
 func newBatchKeeper(ttl time.Duration, renew func(ctx context.Context, names, owners []string) error) *batchKeeper {
@@ -102,7 +102,7 @@ func (k *batchKeeper) keep(locks ...*upsertLock) {
 	}
 }
 
-// renewDue makes one statement. It reports false if nothing is due.
+// renewDue executes one statement. It reports false if nothing is due.
 func (k *batchKeeper) renewDue() bool {
 	now := time.Now()
 	var locks []*upsertLock

@@ -1,6 +1,6 @@
 // Package wire counts the commands that a Redis client sends, below the client:
-// on its connections. That is the same count for every client library. The server
-// can't give this count, because INFO also counts the calls of scripts.
+// on its connections. So the count is the same for every client library. The server can't give this
+// count, because INFO also counts the calls of scripts.
 package wire
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// accept listens on loopback and discards its input.
+// accept starts a listener on loopback, which discards its input, and returns its address.
 func accept(t *testing.T) string {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,9 +1,9 @@
 package wire
 
-// parser finds commands in the bytes that a client writes, however these are cut into pieces.
-// A command is an array of bulk strings: "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n". See
-// redis.io/docs/latest/develop/reference/protocol-spec, "Sending commands to a
-// Redis server". The zero parser is at the beginning of a stream.
+// parser finds commands in the bytes that a client writes, however the bytes are split. A command
+// is an array of bulk strings: "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n". See
+// redis.io/docs/latest/develop/reference/protocol-spec, "Sending commands to a Redis server". The
+// zero parser is at the beginning of a stream.
 type parser struct {
 	kind   byte // of the header being read: '*' begins a command, '$' an argument
 	number int  // in that header

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// command encodes a command like a client.
+// command encodes a command for the wire, like a client.
 func command(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -50,7 +50,7 @@ func TestParserCounts(t *testing.T) {
 // is cut, whatever is in it, and that no stream has more commands than lines.
 func FuzzParserCutsAnywhere(f *testing.F) {
 	f.Add([]byte(command("SET", "k", "v", "NX", "PX", "30000")+"PING\r\n"), uint8(3))
-	f.Add([]byte("*2\r\n$-1\r\n$18446744073709551616\r\n*0\r\n"), uint8(1)) // which no client sends
+	f.Add([]byte("*2\r\n$-1\r\n$18446744073709551616\r\n*0\r\n"), uint8(1)) // no client sends this
 	f.Fuzz(func(t *testing.T, stream []byte, piece uint8) {
 		var whole, cut parser
 		want := whole.feed(stream)

@@ -23,7 +23,7 @@ func (n *nameHistory) tokens() {
 func (n *nameHistory) tokensOf(grants []history.Operation) {
 	slices.SortStableFunc(grants, func(a, b history.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b history.Operation) int { return cmp.Compare(a.Return, b.Return) })
-	var highest history.Operation // of the requests that had returned
+	var highest history.Operation // the grant with the highest token among those that had returned
 	claims := map[int64]string{}
 	for _, o := range grants {
 		for returns[0].Return < o.Call {
@@ -141,11 +141,11 @@ func (n *nameHistory) listing() {
 	}
 }
 
-// remembered is the least number of ended claims that a name refuses: see Provider.Acquire.
+// remembered is the minimum number of ended claims that a name refuses: see Provider.Acquire.
 const remembered = 8
 
 // ghosts finds claims that were granted after their release. A provider need remember only
-// the last eight released claims of a name. Each voting server has eight of its own, so with
+// the last eight released claims of a name. Each voting server remembers eight of its own, so with
 // votes a grant is a violation only if no other claim was released since.
 func (n *nameHistory) ghosts() {
 	for _, c := range n.claims {
@@ -159,8 +159,8 @@ func (n *nameHistory) ghosts() {
 	}
 }
 
-// firstRelease returns the first release of a claim, if one of its releases had returned before an acquire of the
-// claim. A claim that is released again may keep its place among the remembered claims.
+// firstRelease returns the first release of a claim, if one of its releases had returned before the given acquire
+// of the claim. A claim that is released again may keep its place among the remembered claims.
 func firstRelease(claim []*history.Operation, acquire *history.Operation) (release *history.Operation) {
 	over := false
 	for _, o := range claim {
@@ -210,8 +210,8 @@ func (n *nameHistory) refusals() {
 	}
 }
 
-// breakResults finds breaks that hit a different lease than the intended one, claims that came back after a break,
-// and renewals of a broken lease whose replies name a different break than the first break of the lease.
+// breakResults finds breaks that hit a different lease from the intended one, and claims that came back after a
+// break. It also finds renewals of a broken lease whose replies do not name the first break of the lease.
 func (n *nameHistory) breakResults() {
 	first, freed := map[int64]*history.Operation{}, map[int64]bool{} // by token: the first break of the lease, and whether an operation has freed the name
 	tokens, ends := map[string]int64{}, map[string]time.Duration{}

@@ -246,7 +246,7 @@ func TestLeakAndHang(t *testing.T) {
 	require.Empty(t, checks(history.History{Operations: []history.Operation{call}, Closed: 100 * ms, Killed: []int{3}}, options), "its process was killed")
 }
 
-// The longest trust counts, not the latest.
+// A grant is compared with the earlier hold whose trust lasts longest, not with the latest hold.
 func TestOverlapIsFoundBehindAShortHold(t *testing.T) {
 	h := history.History{Holds: []history.Hold{
 		hold("a", 0, 900*ms, 800*ms, history.EndingGivenUp), hold("b", 100*ms, 200*ms, 200*ms, history.EndingGivenUp), hold("c", 300*ms, 400*ms, 400*ms, history.EndingGivenUp),

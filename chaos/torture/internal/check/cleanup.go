@@ -9,10 +9,10 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// cleanups finds claims without a user, and claims whose grant was never reported, that a
-// manager leaves to run out at the backend. The manager must release each of these claims, and
-// repeat the release until it is answered, for a TTL after its latest request. The manager is
-// not responsible for a request that is delivered later.
+// cleanups finds claims that a manager left to run out at the backend, although they had no user,
+// or their grant was never reported. The manager must release each of these claims, and repeat the
+// release until it is answered, for a TTL after its latest request. The manager is not responsible
+// for a request that is delivered later.
 func (n *nameHistory) cleanups() {
 	givenUp := map[string]bool{}
 	for _, t := range n.holds {
@@ -26,8 +26,8 @@ func (n *nameHistory) cleanups() {
 			continue
 		}
 		var sent *history.Operation // the latest request for the lease
-		// The calls of the latest release, of the latest grant whose reply the manager got, and
-		// of its latest request without an answer.
+		// released, granted and unanswered are the calls of the latest release, of the latest grant
+		// whose reply the manager got, and of the latest request without an answer.
 		released, granted, unanswered := time.Duration(math.MinInt64), time.Duration(-1), time.Duration(-1)
 		for _, o := range c.clientOps {
 			if o.Verb != "release" {
@@ -54,7 +54,7 @@ func (n *nameHistory) cleanups() {
 }
 
 // droppedReleases finds a release that was not answered, and was not repeated within half of the time
-// after which the backend frees the name on its own. A missing repeat is allowed if other requests of
+// after which the backend frees the name on its own. The repeat may be missing if other requests of
 // the worker hang, or if its manager is closed.
 func (n *nameHistory) droppedReleases(id string, c *claim) {
 	var sent, release *history.Operation

@@ -10,16 +10,16 @@ import (
 
 // Limits are the facts about a run, besides its history, that the checks need.
 type Limits struct {
-	Workers        int           // that compete for the names
+	Workers        int           // the number of workers that compete for the names
 	Patience       time.Duration // the tolerance for actions that should happen at once
 	RequestTimeout time.Duration
 	MaxPoll        time.Duration
-	RenewFraction  float64       // of a TTL, after which a lease is renewed; 0 if the fraction varies
-	DriftFactor    float64       // of a TTL: see Margin
+	RenewFraction  float64       // the fraction of a TTL after which a lease is renewed; 0 if it varies
+	DriftFactor    float64       // a fraction of a TTL: see Margin
 	DriftFloor     time.Duration // see Margin
-	SearchSteps    int           // of the search for an order, for each name and layer
+	SearchSteps    int           // bounds the search for an order, for each name and layer
 	Lateness       leasing.Lateness
-	Reach          time.Duration // for how long a fault may have consequences
+	Reach          time.Duration // the longest time for which a fault may have consequences
 	Heedless       bool          // faults outlast the contexts of requests
 	Pushes         bool          // the backend wakes waiters
 	Votes          bool          // the backend consists of voting servers: see run.Options.Votes
@@ -60,7 +60,7 @@ func (l *Limits) granted(o *history.Operation) (t term, ok bool) {
 	return t, o.Extends() && t.until > t.answered
 }
 
-// trust returns the latest and the earliest end of a claim's trust, as known at a time.
+// trust returns the latest and the earliest end of a claim's trust, as known at the given time.
 func trust(terms []term, at time.Duration) (most, least time.Duration) {
 	for _, t := range terms {
 		if t.answered <= at {

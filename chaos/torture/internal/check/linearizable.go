@@ -31,10 +31,10 @@ func (n *nameHistory) orders() {
 }
 
 // linearizable looks for an order of the operations of one layer, in which each answer is the
-// answer of the model. It goes through the calls and returns in their order in time, and keeps all
-// possible states of the name. An operation that returns must have taken effect, after
-// any of the operations in flight. (Lowe's just-in-time linearization. The effort grows with
-// the number of operations in flight at a time, and not with the length of the history.)
+// answer of the model. It goes through the calls and returns in chronological order, and keeps all
+// possible states of the name. An operation that returns must have taken effect, possibly after
+// other operations in flight. (Lowe's just-in-time linearization. The effort grows with the number
+// of operations in flight at a time, and not with the length of the history.)
 func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation) {
 	s := search{nameHistory: n, steps: n.SearchSteps, states: []state{{leaseState: leaseState{votes: n.Votes}}}}
 	all := moves(withoutTransientRefusals(seen, n.operations))
@@ -65,7 +65,8 @@ type event struct {
 	move  int
 }
 
-// events returns the calls and returns of moves in order of time. An optional move without an end has no return.
+// events returns the calls and returns of moves in chronological order. An optional move without an end has no
+// return.
 func events(all []move) (events []event) {
 	for i := range all {
 		m := &all[i]
@@ -92,7 +93,7 @@ const (
 	forgotten
 )
 
-// maxInFlight is the highest number of moves in flight at a time.
+// maxInFlight is the maximum number of moves in flight at a time.
 const maxInFlight = 256
 
 // slots is a set of slots of moves in flight.

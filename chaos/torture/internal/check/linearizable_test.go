@@ -171,7 +171,7 @@ func TestOrder(t *testing.T) {
 		"a true loss": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1),
 		}},
-		// Where clients watch leases, each client finds the end of a lease on its own.
+		// Where clients watch leases, each client notices the end of a lease on its own.
 		"lost, and another is refused because of it": {yes, []history.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), heldBy("a", "b", 1020*ms, 1030*ms), op("acquire", "b", 1040*ms, 1050*ms, done, 2),
 		}},
@@ -315,7 +315,7 @@ func TestOrderOfABreakWithoutAHolder(t *testing.T) {
 	violates(t, "of none", history.CheckLinearizable, false, h, options)
 }
 
-// The violation of a history without an order shows the end of the longest partial order.
+// If no order explains a history, the violation shows the end of the longest partial order.
 func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 	h := history.History{Operations: []history.Operation{
 		op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("release", "a", 20*ms, 30*ms, history.ResultDone, 0), op("acquire", "b", 40*ms, 50*ms, history.ResultDone, 2),
@@ -382,7 +382,7 @@ func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	require.Contains(t, checks(h, votes), history.CheckLinearizable, "before the first may have ended")
 }
 
-// Redlock takes back votes that came too late, after other clients have seen these votes. A lease
+// Redlock takes back votes that came too late, even if other clients have seen these votes. A lease
 // whose grant was answered stays.
 func TestVotesMayBeTakenBack(t *testing.T) {
 	observed := []history.Operation{

@@ -12,8 +12,8 @@ import (
 // span is a period of time.
 type span struct {
 	from, to time.Duration
-	ranOut   string // the claim whose lease ended at from without a release; "" without such a claim
-	token    int64  // of the claim that holds the name
+	ranOut   string // the period began when the lease of this claim ended without a release; "" otherwise
+	token    int64  // the token of the claim that holds the name
 }
 
 // liveness finds periods in which a name was free and had a waiter, and was not granted. It also
@@ -43,7 +43,7 @@ func (n *nameHistory) liveness() {
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
 // hand-over if no fault has happened since the first current waiter began to wait, and otherwise the time until a
 // waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
-// because of which it was refused, and noticed the end of other leases within ten polls. The same holds for a
+// because of which it was refused, and notices the end of other leases within ten polls. The same holds for a
 // release whose wake-up went to a waiter that was leaving.
 func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.firstWait(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
@@ -96,8 +96,7 @@ func (n *nameHistory) mayYield(worker int, from, to time.Duration) bool {
 	})
 }
 
-// firstWait returns the time at which the first waiter, of those that wait at the given time, began to
-// wait.
+// firstWait returns when the longest-waiting of the waiters at the given time began to wait.
 func (n *nameHistory) firstWait(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {
@@ -180,7 +179,7 @@ func between(at []time.Duration, from, to time.Duration) int {
 // falseRefusals finds claims that were refused because of a lease that must have run out
 // before the request. It skips leases whose end is unknown.
 func (n *nameHistory) falseRefusals() {
-	ends := map[string]time.Duration{} // of each claim's leases, at the latest
+	ends := map[string]time.Duration{} // the latest end of each claim's leases
 	for id, c := range n.claims {
 		for _, o := range c.backendOps {
 			switch {

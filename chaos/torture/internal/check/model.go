@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// leaseState is the possible record of a name in one order of events.
+// leaseState is a possible record of a name, in one order of events.
 type leaseState struct {
 	claim string // the holder's; "" if the name is free
 	token int64  // the holder's; 0 if no answer showed its grant
@@ -101,7 +101,8 @@ func (l leaseState) blocks(latest time.Duration) bool {
 func (l leaseState) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l leaseState) renew(o *move, margin time.Duration) (bool, leaseState) {
-	// This excludes an earlier lease of a claim with a second grant. The holder may not have received the later token of a repeated acquire.
+	// If the claim was granted a second lease, this excludes its earlier lease. The holder may not have received the later token of
+	// a repeated acquire.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == history.ResultUnknown && (!mine || l.breaking) {
 		return l.withoutEffect(o)

@@ -37,9 +37,8 @@ func withoutTransientRefusals(seen, operations []history.Operation) []history.Op
 	})
 }
 
-// facts holds the known times of a claim, apart from those of the current operation. They
-// keep the search short, because each irrelevant operation of unknown outcome
-// doubles the number of orders.
+// facts holds the known times of a claim. These facts keep the search short, because each
+// irrelevant operation of unknown outcome doubles the number of orders.
 type facts struct {
 	// released is the time of the last confirmed release; -1 for never.
 	released time.Duration
@@ -122,8 +121,8 @@ func (all claimFacts) move(o history.Operation) (m move, matters bool) {
 }
 
 // isAmbiguous reports whether an operation's effect is unknown. A claim whose acquire was refused as
-// released may hold the name all the same, while its lease runs out: the request was applied
-// twice, and the lease was broken in between.
+// released may still hold the name while its lease runs out: the request was applied twice, and the
+// lease was broken in between.
 func isAmbiguous(o *history.Operation) bool {
 	return o.Result == history.ResultUnknown || o.Result == history.ResultReleased && o.Verb == "acquire" && o.Layer == history.LayerClient
 }

@@ -64,7 +64,7 @@ type nameHistory struct {
 	replies    []history.Answer
 	observed   []history.Observation
 	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease, by the
-	// token that they have met, or were meant for; 0 if the token is not known.
+	// token that they hit, or were meant for; 0 if the token is not known.
 	breaks   map[int64][]history.Operation
 	infinite map[int64]bool // tokens of leases without an end
 	claims   map[string]*claim
@@ -77,8 +77,8 @@ func (n *nameHistory) violation(at time.Duration, format string, args ...any) {
 
 // claim is the history of one claim, in order.
 type claim struct {
-	clientOps  []*history.Operation // by its manager
-	backendOps []*history.Operation // by the backend
+	clientOps  []*history.Operation // sent by its manager
+	backendOps []*history.Operation // received by the backend
 	terms      []term
 	observed   []history.Observation
 }
@@ -119,7 +119,7 @@ func (c *claim) lost() time.Duration {
 	return history.Never
 }
 
-// shortest is the shortest TTL that a claim was granted.
+// shortest returns the shortest TTL that a claim was granted.
 func (c *claim) shortest() time.Duration {
 	ttl := leasing.Infinite
 	for _, o := range c.clientOps {

@@ -24,8 +24,8 @@ func violates(t *testing.T, name string, check history.Check, want bool, h histo
 	}
 }
 
-// A holder trusts its lease for the granted TTL, from the call of the request on, less the
-// margin: 990 ms. The patience is 500 ms.
+// A holder trusts its lease for 990 ms, counted from the call of the request: the granted TTL less
+// the margin. The patience is 500 ms.
 func TestTrust(t *testing.T) {
 	grant, renewal := op("acquire", "a", 0, 100*ms, history.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, history.ResultDone, 1)
 	late, stray := renewal, renewal
@@ -186,8 +186,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// A free name with a waiter is granted at once if the backend wakes waiters, within 2 s by
-// polling, and within a multiple of 2 s after a fault.
+// A free name with a waiter is granted at once if the backend wakes waiters, within 2 s by polling,
+// and within 10 s after a fault. The patience is added to each.
 func TestLiveness(t *testing.T) {
 	grant := func(claim string, at, end time.Duration) []history.Operation {
 		return []history.Operation{atBackend(op("acquire", claim, at, at, history.ResultDone, 1)), atBackend(op("release", claim, end, end, history.ResultDone, 0))}

@@ -133,8 +133,8 @@ func (c *claim) hasFalseResult(w history.Answer, patience time.Duration) bool {
 	return w.Result == history.ResultDone && joined+succeeded+late == 0 || w.Result == history.ResultUnknown && !w.Cut && succeeded > 0 && failed+late == 0
 }
 
-// missingFailures finds waits that went on after a failed request without an event for the manager's
-// observer.
+// missingFailures finds waits that went on after a failed request for which the manager's observer
+// got no event.
 func (n *nameHistory) missingFailures() {
 	for id, c := range n.claims {
 		failed, reported := 0, 0

@@ -109,10 +109,10 @@ func (r *replay) advance(o *history.Operation, record providerkit.Record) {
 	}
 }
 
-// allows reports whether a provider may give a different answer than the rules. It may renew an
-// expired lease if no other claim has acquired the name since. It may have forgotten all but the last ended
-// IDs, or remember earlier ones. An ID that is released again may keep its place among the ended IDs, or
-// take another place.
+// allows reports whether a provider may give an answer that differs from that of the rules. A provider may
+// renew an expired lease if no other claim has acquired the name since. It may have forgotten all but the
+// last eight ended IDs, or remember more. An ID that is released again may keep its place among the ended
+// IDs, or take another place.
 func (r *replay) allows(o *history.Operation, err error) bool {
 	switch {
 	case o.Verb == "renew" && o.Result == history.ResultDone:

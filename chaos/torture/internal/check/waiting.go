@@ -8,9 +8,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// waiting finds waits that ended without a request or without the name of the holder, waiters
-// that were served after a waiter that came later, and requests in a pause that the backend had
-// asked for.
+// waiting finds waits that ended without a request or without the name of the holder. It also finds
+// waiters that were served after a later waiter, and requests that were sent during a pause for
+// which the backend had asked.
 func (n *nameHistory) waiting() {
 	requestsOf := map[int]map[int][]*history.Operation{} // by worker and wait
 	for i := range n.operations {
@@ -64,7 +64,8 @@ func (n *nameHistory) overtaking(w history.Wait, later []history.Wait) {
 	}
 }
 
-// earlyRequests finds a request in a pause that the backend had asked for in an answer within the request's context.
+// earlyRequests finds a request that was sent during a pause for which the backend had asked. It ignores an answer
+// that came after the end of the request's context.
 func (n *nameHistory) earlyRequests(requests []*history.Operation) {
 	for i, o := range requests[:len(requests)-1] {
 		next := requests[i+1]

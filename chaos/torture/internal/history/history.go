@@ -24,7 +24,7 @@ type History struct {
 	Waits      []Wait        `json:"waits"`
 	Readings   []Reading     `json:"readings"`
 	Answers    []Answer      `json:"answers"`
-	Observed   []Observation `json:"observed"` // of each observer in the order of its calls
+	Observed   []Observation `json:"observed"` // the events of each observer are in the order of its calls
 	Faults     []Fault       `json:"faults"`
 	Stops      []Stop        `json:"stops"`
 	Killed     []int         `json:"killed"` // workers whose processes were killed
@@ -79,8 +79,8 @@ func ResultOf(err error) Result {
 // Operation is one call of a provider's method.
 type Operation struct {
 	Worker int `json:"worker"`
-	// Number is its place among the operations of its worker. Operations of different claims that
-	// begin in the same instant may come in any order.
+	// Number is the operation's place among those of its worker. Operations of different claims
+	// that begin in the same instant may come in any order.
 	Number int `json:"number"`
 	// Begun and Ended number the calls and returns of all workers in the order in which the run
 	// received these events. An operation precedes each operation that began after its end.
@@ -102,12 +102,12 @@ type Operation struct {
 	// the break. Why is the reason of the loss in the reply to a renewal.
 	By  string             `json:"by"`
 	Why leasing.LostReason `json:"why"`
-	// NoHolder reports that the name of a break had no holder.
+	// NoHolder reports that a break found no holder of the name.
 	NoHolder bool          `json:"no_holder"`
 	Call     time.Duration `json:"call"`
 	// Return is 0 if the call never returned, for example because its process was killed.
 	Return time.Duration `json:"return"`
-	// Deadline is the deadline of its context; 0 without a deadline.
+	// Deadline is the deadline of the call's context; 0 without a deadline.
 	Deadline time.Duration `json:"deadline"`
 	// Overrun is the time from the end of the call's context to its return.
 	Overrun time.Duration `json:"overrun"`
@@ -116,11 +116,11 @@ type Operation struct {
 	// WrongName and WrongClaim are the name and claim of a grant, if they differ from those of the request.
 	WrongName  string `json:"wrong_name"`
 	WrongClaim string `json:"wrong_claim"`
-	// Pause is the pause before the next request that a refusal asks for.
+	// Pause is the time for which a refusal asks the client to wait before the next request.
 	Pause time.Duration `json:"pause"`
 	// Unanswered reports that an item of an answered batch has no answer of its own.
 	Unanswered bool `json:"unanswered"`
-	// Holder is the claim that a refusal names; "" if it names none for certain.
+	// Holder is the claim that a refusal names; "" if no holder is certain.
 	Holder string `json:"holder"`
 	// Early reports that a release was sent before the lease's context had ended, or while
 	// Do's function was running.
@@ -161,9 +161,9 @@ type Hold struct {
 	Claim  string        `json:"claim"`
 	Token  int64         `json:"token"`
 	From   time.Duration `json:"from"` // when the acquire had returned
-	// Until is the end of its trust by the checker's own stopwatch: see check.Stopwatch.
+	// Until is the end of the hold's trust by the checker's own stopwatch: see check.Stopwatch.
 	Until time.Duration `json:"until"`
-	// End is the time at which it was given up or the manager declared it lost; 0 if never.
+	// End is the time at which the lease was given up, or the manager declared it lost; 0 if never.
 	End    time.Duration      `json:"end"`
 	Ending Ending             `json:"ending"`
 	Reason leasing.LostReason `json:"reason"`
@@ -186,14 +186,14 @@ type Ending string
 const (
 	EndingGivenUp   Ending = "given up"
 	EndingLost      Ending = "lost"
-	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, like that of a process that dies
+	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, which stands for a process that dies
 	EndingKilled    Ending = "killed"    // with its process
 )
 
 // Never is the return of an operation that may take effect at any later time.
 const Never = math.MaxInt64
 
-// Ended returns the end of the hold, or never.
+// Ended returns the end of the hold, or Never.
 func (t *Hold) Ended() time.Duration {
 	if t.End == 0 {
 		return Never
@@ -213,7 +213,7 @@ func (t *Hold) EndAt(at time.Duration) {
 
 // Write is one attempt to write to the resource that a name protects.
 type Write struct {
-	// Order is its place among all writes that the resource handled.
+	// Order is the write's place among all writes that the resource handled.
 	Order  int           `json:"order"`
 	Worker int           `json:"worker"`
 	Name   string        `json:"name"`
@@ -221,8 +221,8 @@ type Write struct {
 	Token  int64         `json:"token"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
-	// Trusted reports that the holder's lease was valid before the write and after. Remaining
-	// is the trust that the lease reported, at some moment after the call.
+	// Trusted reports that the holder's lease was valid before and after the write. Remaining is
+	// the trust that the lease reported, at some moment after the call.
 	Trusted   bool          `json:"trusted"`
 	Remaining time.Duration `json:"remaining"`
 	Accepted  bool          `json:"accepted"`
@@ -236,12 +236,13 @@ type Wait struct {
 	Try    bool          `json:"try"`
 	From   time.Duration `json:"from"`
 	To     time.Duration `json:"to"` // 0 if it has not returned
-	// Bound is the latest time at which it must return; 0 if only the end of the run bounds the wait.
-	// Leaves reports that Bound is the end of its context, and not of its wait limit.
+	// Bound is the latest time at which the call must return; 0 if only the end of the run bounds the
+	// wait. Leaves reports that Bound is the end of the call's context, and not of its wait limit.
 	Bound  time.Duration `json:"bound"`
 	Leaves bool          `json:"leaves"`
-	// Got reports that it returned a lease. Otherwise Result is the reason, and Holder is the claim that
-	// held the name, if known. Own reports that the error names the same manager as the holder.
+	// Got reports that the call returned a lease. Otherwise Result is the reason, and Holder is the
+	// claim that held the name, if known. Own reports that the error names the worker's own manager
+	// as the holder.
 	Got    bool   `json:"got"`
 	Result Result `json:"result"`
 	Holder string `json:"holder"`
@@ -262,7 +263,7 @@ type Reading struct {
 	// Other is the owner that the backend shows, if it is not the holder.
 	Other string `json:"other"`
 	// Listed reports that the holder also listed the backend's names. AsHeld counts the lease's name in the list
-	// of held names, AsName in the list of that name alone. Strange is a name that was listed twice or was not asked for.
+	// of held names, AsName in the list of that name alone. Strange is a name that was listed twice or was not requested.
 	Listed  bool   `json:"listed"`
 	AsHeld  int    `json:"as_held"`
 	AsName  int    `json:"as_name"`
@@ -311,15 +312,15 @@ type Observation struct {
 type Fault struct {
 	At     time.Duration `json:"at"`
 	Until  time.Duration `json:"until"`  // 0 for a fault without a duration
-	Worker int           `json:"worker"` // -1 if it concerns all
-	Name   string        `json:"name"`   // "" if it concerns all
+	Worker int           `json:"worker"` // -1 if it concerns all workers
+	Name   string        `json:"name"`   // "" if it concerns all names
 	Verb   string        `json:"verb"`
 	Kind   string        `json:"kind"`
 	Rule   string        `json:"rule"`
 }
 
-// Injected reports whether it is a fault of the plan, rather than a fault of a
-// process or server.
+// Injected reports whether the plan caused the fault. Otherwise it is a fault of a process or
+// server.
 func (f Fault) Injected() bool { return f.Worker >= 0 }
 
 // Stop is a period in which a worker's process was stopped.
@@ -351,7 +352,8 @@ func (h *History) Late(t Hold) (time.Duration, bool) {
 	return max(0, t.Noticed-from), true
 }
 
-// Closing returns the Close of a worker's manager with a lease in use, in a period; nil without such a Close.
+// Closing returns the Close, within a period, of a worker's manager that had a lease in use; nil without such a
+// Close.
 func (h *History) Closing(worker int, from, to time.Duration) *Answer {
 	i := slices.IndexFunc(h.Answers, func(w Answer) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
 	if i < 0 {
