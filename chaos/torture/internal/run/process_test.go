@@ -34,7 +34,8 @@ func aRun(options Options) *stage {
 	}
 }
 
-// connected connects a worker process's side to a run, with a job.
+// connected connects a worker that has a job to a run. It returns the worker's side, the run's
+// side, and the run's end of the pipe.
 func connected(t *testing.T, r *stage, j job) (remote, *process, io.ReadWriteCloser) {
 	t.Helper()
 	s, server := newProcess(r, j), rpc.NewServer()
