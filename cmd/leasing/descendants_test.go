@@ -37,8 +37,8 @@ var wrappers = map[string]string{
 	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
 }
 
-// failures happen to a run under such a wrapper. If code is 0, the job ends at TERM, and the exit code is the
-// wrapper's.
+// failures interrupt a run whose command is such a wrapper. If code is 0, the job ends on TERM, and the exit
+// code is the wrapper's.
 var failures = map[string]struct {
 	do   func(p *testEnv, r *process)
 	code int
@@ -54,8 +54,8 @@ var failures = map[string]struct {
 	"leasing gets TERM": {func(_ *testEnv, r *process) { r.signal(unix.SIGTERM) }, 0},
 }
 
-// stopBetweenWrites stops leasing while it has no lock of the database: a process that is stopped during a write
-// keeps the lock until it continues.
+// stopBetweenWrites stops leasing while leasing does not hold the database's lock: a process that is stopped
+// during a write keeps the lock until it continues.
 func stopBetweenWrites(p *testEnv, r *process) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(p.folder, "leasing", "leases.db")+"?_pragma=busy_timeout(100)")
 	require.NoError(r.t, err)

@@ -38,9 +38,9 @@ func OneLine(err error) string {
 	return joinLines(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
 }
 
-// joinLines returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
-// library, may all say the same. It leaves this program's name out, which is printed before the whole line. It
-// contains ErrUnavailable once, even if several servers or requests had no answer.
+// joinLines joins the lines of an error into one line without repetitions: joined errors, or attempts of a client
+// library, may all say the same. It leaves out this program's name, which is printed before the line. The result has the
+// text of ErrUnavailable only once, even if several servers or requests had no answer.
 func joinLines(text string) string {
 	var b strings.Builder
 	var seen []string

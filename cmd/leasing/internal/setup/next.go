@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// Guide has the commands that lead to leases on one backend. Words in capitals are to be filled in.
+// Guide has the commands that lead to leases on one backend. The user replaces the words in capitals.
 type Guide struct {
 	Schemes []string
 	URL     string // of an existing backend

@@ -77,8 +77,9 @@ func wasIgnored(sig unix.Signal) bool {
 	return ignored
 }
 
-// forkAndSignal forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
-// runs only code that needs no other thread: system calls and the first lines of the runtime's handler.
+// forkAndSignal forks a process that sends itself a signal and, if it survives, exits with 0. The copy has only
+// one thread, so it runs only code that needs no other thread: system calls and the first lines of the runtime's
+// handler.
 //
 //go:norace
 //go:nosplit

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// Signals are the signals that this process gets, and passes on to a command.
+// Signals are the signals that this process receives and passes on to a command.
 type Signals struct {
 	caught  chan os.Signal
 	ignored signalSet // since before this process began
