@@ -12,7 +12,7 @@ const (
 	guessDelay = 200 * time.Millisecond
 	// maxDelay bounds the delay of an answer to a wrong token.
 	maxDelay = 10 * time.Second
-	// logInterval is the least time between two log lines about wrong tokens.
+	// logInterval is the minimum time between two log lines about wrong tokens.
 	logInterval = time.Second
 )
 

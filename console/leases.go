@@ -150,7 +150,7 @@ func sortLeases(leases []lease, order string) {
 const maxPartAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if
-// ctx ends before it has the part.
+// ctx ends before the part is ready.
 func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.Time) {
 	from, err := c.list.get(ctx)
 	if ctx.Err() != nil {
