@@ -9,10 +9,10 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// The names under which Metadata keeps a condition. Azure requires C#
-// identifiers, so they have no hyphen. They are sent as parts of header names, and nginx drops headers
-// with an underscore by default (underscores_in_headers). Services also change
-// their case. So the names consist of letters.
+// The metadata names of a condition's token and write ID. Azure requires C# identifiers, which have no
+// hyphens. The names are sent as parts of header names, and nginx drops headers with an underscore by
+// default (underscores_in_headers). Services also change their case. So the names consist of lowercase
+// letters.
 const (
 	MetadataToken   = "leasingtoken"
 	MetadataWriteID = "leasingwrite"
@@ -21,7 +21,7 @@ const (
 // Metadata returns the metadata to store with an object: the condition's token
 // and write ID, and the entries of others. The map others is not changed, and
 // may be the metadata that was read: entries of an earlier write are left out,
-// in any case of their names.
+// whatever the case of their names.
 //
 // The value type is that of the store's client library: string, or *string
 // with azblob. On Amazon S3, do not store token and write ID in metadata: see Object.ETag.

@@ -55,8 +55,8 @@ func checkRequestName(r *http.Request, want string) error {
 
 // CheckResponse returns a *fencing.StaleError if the response is the refusal of a
 // stale token by Handler, and nil for every other response: check the status as
-// usual. Its Resource is the host and path of the request. The body is not read;
-// close the body in either case.
+// usual. The error's Resource is the host and path of the request. The body is
+// not read; close the body in either case.
 func CheckResponse(resp *http.Response) error {
 	token, refused := headerToken(resp.Header, HeaderToken)
 	seen, valid := headerToken(resp.Header, HeaderSeen)

@@ -44,7 +44,7 @@ func NewScript(body string) *Script {
 		shebang, body, _ = strings.Cut(body, "\n")
 		shebang += "\n"
 	}
-	// A new line before "end": the last line may be a comment.
+	// "end" needs a line of its own, because the last line of the body may be a comment.
 	return &Script{text: shebang + "local body = function(KEYS, ARGV) " + body + "\nend\n" + fenceLua}
 }
 

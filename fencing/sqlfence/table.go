@@ -27,8 +27,8 @@ type Table struct {
 }
 
 // Tx is an open transaction: *sql.Tx. Commit and Rollback are never called;
-// they exclude a *sql.DB or *sql.Conn, which would run the check and the
-// statement in a transaction each.
+// requiring them excludes *sql.DB and *sql.Conn, which would run the check
+// and the statement in separate transactions.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -36,10 +36,10 @@ type Tx interface {
 	Rollback() error
 }
 
-// NewTable describes a table for a database with the given style. An empty
-// name means "fencing"; a schema may precede it: "leasing.fencing". Without a schema
-// PostgreSQL's search_path decides, which must lead all writers to one table. Case
-// matters if it does in the database. Nothing is sent.
+// NewTable describes a table for a database with the given style. An empty name
+// means "fencing"; a schema may precede it, as in "leasing.fencing". Without a
+// schema PostgreSQL's search_path selects the table, which must be the same for all
+// writers. Case matters if it does in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
 	if err := style.validate(); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	if err != nil {
 		return fmt.Errorf("sqlfence: begin for %q: %w", resource, cause.Join(ctx, err))
 	}
-	defer func() { // after a commit it does nothing
+	defer func() { // after a commit Rollback does nothing
 		if rolled := tx.Rollback(); rolled != nil && !errors.Is(rolled, sql.ErrTxDone) {
 			err = errors.Join(err, fmt.Errorf("sqlfence: rollback for %q: %w", resource, rolled))
 		}
