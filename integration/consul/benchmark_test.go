@@ -44,7 +44,8 @@ func manager(b *testing.B, p leasing.Provider) *leasing.Manager {
 	return m
 }
 
-// lock returns a lock of Consul's, which makes its own session unless session is set.
+// lock returns a lock of Consul's client library, which creates its own session unless session is
+// set.
 func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 	l, err := client.LockOpts(&api.LockOptions{Key: key, Session: session, SessionTTL: "60s"})
 	require.NoError(b, err)
@@ -58,8 +59,8 @@ func session(b *testing.B, client *api.Client) string {
 	return id
 }
 
-// BenchmarkCycle acquires a free name and releases the name. A lock with a session of its own
-// is the counterpart of a lease.
+// BenchmarkCycle acquires and releases a free name. A lock with a session of its own is the
+// counterpart of a lease.
 func BenchmarkCycle(b *testing.B) {
 	p, client, prefix := server(b)
 	b.Run("lease", func(b *testing.B) {
@@ -187,7 +188,7 @@ func BenchmarkHeld(b *testing.B) {
 		})
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = m.Close(ended) // they run out
+		_ = m.Close(ended) // the leases run out
 	})
 	b.Run("lock", func(b *testing.B) {
 		shared := session(b, client)

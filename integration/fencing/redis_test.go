@@ -106,7 +106,8 @@ func TestTrap_T44_RedisLoadsScriptsAgain(t *testing.T) {
 	})
 }
 
-// Lua's tostring(9007199254740991) is 9.007199254741e+15.
+// Redis keeps every digit of a token, although Lua's tostring(9007199254740991) is
+// 9.007199254741e+15.
 func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, a := t.Context(), b.key("a")

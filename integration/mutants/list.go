@@ -20,7 +20,7 @@ type mutant struct {
 	breaks      string // the promise that it breaks; "" if it breaks none
 	equivalent  string // why it breaks none
 	edits       []edit
-	asked       *area // of a drawn mutant; nil if the changed file decides
+	asked       *area // the area of a drawn mutant; nil if the changed file determines the area
 }
 
 // edit replaces lines of a file.

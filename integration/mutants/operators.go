@@ -36,13 +36,14 @@ func changes(file, text string) (all []change, err error) {
 	return all, err
 }
 
-// opposites are the operators that replace others. The operands of "-" are swapped instead.
+// opposites maps operators to the operators that replace them. The operands of "-" are swapped
+// instead.
 var opposites = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB,
 }
 
-// goChanges walks a Go file.
+// goChanges returns the changes to a Go file.
 func goChanges(file, text string) (all []change, err error) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
@@ -232,7 +233,7 @@ var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CA
 type rule struct {
 	operator string
 	of       *regexp.Regexp
-	to       string // "": without it
+	to       string // "" removes the group
 }
 
 // language describes the language of a text file.
@@ -324,7 +325,7 @@ func maskLine(line, comment string) string {
 	return string(code)
 }
 
-// shorten is code on one line, cut if it is long.
+// shorten returns code on one line, truncated if it is long.
 func shorten(code string) string {
 	code = strings.Join(strings.Fields(code), " ")
 	if letters := []rune(code); len(letters) > 70 {

@@ -80,7 +80,7 @@ func (k resultFile) write() error {
 	return os.WriteFile(k.file, []byte(text.String()), 0o644)
 }
 
-// count is the number of mutants that a layer has noticed, of the number that it has tests for.
+// count is the number of mutants that a layer has noticed, out of those that it has tests for.
 type count struct{ noticed, of int }
 
 func (c count) String() string {
@@ -110,7 +110,7 @@ func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants in
 	return mutants, by
 }
 
-// page is docs/mutants.md, except for the sample's section.
+// page returns docs/mutants.md without the sample's section.
 func page(list []*mutant, all resultFile) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants

@@ -32,8 +32,8 @@ func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (abst
 	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: longTTL})
 }
 
-// acquireAgain tries again if the connection on which bytes were lost is closed only during the
-// request.
+// acquireAgain retries an acquire, because the connection on which bytes were lost may be closed
+// only during the first attempt.
 func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Grant, err error) {
 	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		if grant, err = b.acquire(p, id, time.Until(end)); !errors.Is(err, leasing.ErrUnavailable) {
@@ -177,7 +177,7 @@ func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	})
 }
 
-// The torture run with real network faults in place of injected ones.
+// A torture run passes with real network faults in place of injected faults.
 func TestTorture(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		t.Parallel() // for the most part it waits

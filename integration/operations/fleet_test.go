@@ -35,7 +35,7 @@ import (
 
 const rules = "../../operations/alerts.yml"
 
-// atMost is for a very slow machine.
+// atMost bounds the waits on a very slow machine.
 const atMost = 2 * time.Minute
 
 // serverURL returns an environment variable of scripts/with-servers.
@@ -85,15 +85,15 @@ func start(t *testing.T, rawURL, prefix string) *process {
 	return p
 }
 
-// watcher is a Prometheus that looks at a fleet twice a second.
+// watcher is a Prometheus that scrapes a fleet twice a second.
 type watcher struct {
 	t   *testing.T
 	api string
 	up  bool // it has answered
 }
 
-// watch starts a Prometheus with the rules, whose minutes are seconds here, and whose
-// limit of the margin fits leases of six seconds.
+// watch starts a Prometheus with the rules. It shortens minutes in the rules to seconds, and adapts
+// the limit on the margin to leases of six seconds.
 func watch(t *testing.T, fleet ...*process) *watcher {
 	dir := t.TempDir()
 	text, err := os.ReadFile(rules)
@@ -136,7 +136,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	return w
 }
 
-// ask returns the data of an answer, or nothing until the server is up.
+// ask decodes the data of an answer into data, or does nothing until the server is up.
 func (w *watcher) ask(path string, data any) {
 	body := struct {
 		Status, Error string
@@ -284,7 +284,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.firingAlerts()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
 }
 
-// Each metric of the fleet has a panel, and panels and rules ask only for existing metrics.
+// Each metric of the fleet has a panel, and panels and rules query only existing metrics.
 func TestEachMetricIsShown(t *testing.T) {
 	asked := map[string]bool{}
 	name := regexp.MustCompile(`\bleasing_[a-z_]+`)

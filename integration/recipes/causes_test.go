@@ -97,7 +97,7 @@ func serveUntrusted(t *testing.T, begin func(net.Conn) error) (address string) {
 	return listener.Addr().String()
 }
 
-// acceptTLS answers a client of PostgreSQL that asks for TLS.
+// acceptTLS answers a client of PostgreSQL that requests TLS.
 func acceptTLS(conn net.Conn) error {
 	if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
 		return err

@@ -21,8 +21,8 @@ const (
 	after, every     = 300 * time.Millisecond, time.Second
 )
 
-// Random graphs of holders and waiters: each circle is found by all its members, and no
-// other circle is found.
+// In random graphs of holders and waiters, each circle is found by all its members, and no other
+// circle is found.
 func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) { graphs(t, at) })
 	servertest.Long(t)

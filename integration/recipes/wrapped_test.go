@@ -55,7 +55,7 @@ func (l wrappedLease) Release(ctx context.Context) error {
 
 var errDone = errors.New("done")
 
-// Do and each recipe call only methods of the manager and the leases that they are given.
+// Do and each recipe call only methods of the manager and the leases that they receive.
 func TestEachCallPassesThroughAWrapper(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, ctx context.Context, m *leasing.Manager){
 		"Do": func(t *testing.T, ctx context.Context, m *leasing.Manager) {

@@ -33,8 +33,8 @@ const (
 	lifetime = 3 * time.Second // of a token
 )
 
-// bed is a Redis that accepts the tokens of an Entra ID: an ACL user whose
-// passwords are the tokens that have not expired, as in Azure.
+// bed is a Redis that accepts the tokens of a fake Entra ID: an ACL user whose passwords are the
+// tokens that have not expired, as in Azure.
 type bed struct {
 	t     *testing.T
 	entra *authtest.Server
