@@ -158,8 +158,8 @@ func (c *Console) authorize(next http.Handler) http.Handler {
 	})
 }
 
-// isHost reports whether the host of a request is one of ours. An attacker's page can
-// make any name resolve to this machine, but can't do that with an address.
+// isHost reports whether the host of a request is one of ours. An attacker's page can make any host
+// name resolve to this machine, but that is not possible with an IP address.
 func (c *Console) isHost(hostport string) bool {
 	host := hostOf(hostport)
 	_, err := netip.ParseAddr(host)

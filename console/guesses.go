@@ -17,7 +17,7 @@ const (
 )
 
 // wrongTokens delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
-// lock out no user.
+// do not lock out any user.
 type wrongTokens struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer

@@ -38,7 +38,7 @@ func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
 	return l, nil
 }
 
-// The filters by state, and the orders. The zero value is the first of each.
+// The filters by state, and the sort orders. The first of each is the zero value.
 const (
 	showAll, showLow, showBreaking         = "", "low", "breaking"
 	byName, byOwner, byTimeLeft, byLongest = "", "owner", "left", "held"

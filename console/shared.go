@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// readTimeout bounds one listing of the backend. requestTimeout is the shortest limit of a page's wait for
-// an answer.
+// readTimeout bounds one listing of the backend. requestTimeout bounds other requests, and also a page's
+// wait for a listing unless the previous listing was slow.
 const (
 	readTimeout    = time.Minute
 	requestTimeout = 5 * time.Second

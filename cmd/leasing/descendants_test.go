@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
-// end by themselves after a while.
+// wrappers start a job $J in ways that take it out of the command's process group, or away from its
+// parent. All end by themselves after a while.
 var wrappers = map[string]string{
 	"timeout":             `exec timeout 1h $J`,
 	"timeout in timeout":  `exec timeout 1h timeout 1h $J`,

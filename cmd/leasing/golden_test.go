@@ -51,7 +51,7 @@ var varyingTexts = []struct {
 	{regexp.MustCompile(`\bfp_[0-9a-f]{16}\b`), "FINGERPRINT"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`(leasing/doctor)/[0-9A-Z]{8}`), "$1/RANDOM"},
-	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis', on a busy machine
+	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis' error, on a busy machine
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},
@@ -234,7 +234,7 @@ var everyCommand = map[string][]string{
 	"bootstrap": {}, "version": {},
 }
 
-// Every command reports a wrong flag, a wrong URL, or a server that is down in one line.
+// In one line, every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

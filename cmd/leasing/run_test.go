@@ -345,7 +345,7 @@ func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 	r.code()
 }
 
-// TERM also ends a command that is stopped, for example since it has read from the terminal in the background.
+// TERM also ends a command that is stopped, for example because it has read from the terminal in the background.
 func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

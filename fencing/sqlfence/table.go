@@ -75,10 +75,10 @@ func (t *Table) CreateSQL() string {
 		`token bigint NOT NULL CHECK (token BETWEEN 1 AND %d))`, t.name, int64(leasing.MaxToken))
 }
 
-// AdvanceSQL returns the statement behind Advance and its arguments, for
-// transactions that are not database/sql's. It returns one row with one column,
-// the highest token seen, this one included. Pass that to fencing.Check: if the token
-// is stale, roll back.
+// AdvanceSQL returns the statement behind Advance and its arguments, for transactions
+// that are not database/sql's. It returns one row with one column, the highest token
+// seen, including this one. Pass that to fencing.Check: if the token is stale, roll
+// back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {
 	if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(resource)); is {
 		return "", nil, &leasing.InvalidError{Field: "resource", Value: invalid.Value, Want: invalid.Want}

@@ -171,7 +171,7 @@ func (w *walk) body(list []ast.Stmt) {
 		return
 	}
 	w.drop(list)
-	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // otherwise this is the same as to drop that statement
+	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // otherwise this is the same as dropping that statement
 		w.all = append(w.all, change{"empty a case", w.where, w.offset(list[0].Pos()), w.offset(list[len(list)-1].End()), ""})
 	}
 }
@@ -212,7 +212,7 @@ func numbers(n string) []string {
 	}
 }
 
-// returns replaces the error of a return statement by nil.
+// returns replaces the error in a return statement with nil.
 func (w *walk) returns(n *ast.ReturnStmt) {
 	if w.results == nil || len(n.Results) != w.results.NumFields() {
 		return
@@ -334,7 +334,7 @@ func shorten(code string) string {
 	return code
 }
 
-// name identifies the change without a line number, so that the same change of later code has the
+// name identifies the change without a line number, so that the same change to later code has the
 // same name.
 func (c change) name(file, text string) string {
 	from, to := strings.LastIndexByte(text[:c.start], '\n')+1, len(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// results hold, by a mutant's name, the result of each layer.
+// results maps a mutant's name to the result of each layer.
 type results map[string][3]result
 
 // resultFile is a file of results. Its first line names the code to which the results belong. Each mutant

@@ -33,7 +33,8 @@ type backend struct {
 	// oneRequest means that an acquire is a single request: if the reply is lost,
 	// the acquire was applied.
 	oneRequest bool
-	// open opens a client of the server at an address, with a place that is unique to this test.
+	// open opens a client of the server at an address, which keeps its data in a place that is
+	// unique to this test.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
 	// clear removes the test's data; nil if the backend removes the data itself.
 	clear func(ctx context.Context, address, unique string) error
@@ -146,7 +147,7 @@ func newBed(t *testing.T, backend backend) *bed {
 	}
 }
 
-// provider opens a client at an address, which is behind the proxy or direct.
+// provider opens a client of an address: the proxy's or the server's.
 func (b *bed) provider(address string) leasing.Provider {
 	b.t.Helper()
 	p, err := b.open(b.t.Context(), address, b.unique)

@@ -265,7 +265,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.NoError(t, proxy.Set(netfault.Conditions{Down: true}))
 	w.fires("LeasingBackendDown")
 	w.fires("LeasingRenewalsFail")
-	seen := make([]bool, len(panels)) // while the fleet fails, and after it has recovered
+	seen := make([]bool, len(panels)) // whether each panel has shown data
 	shown := func() bool {
 		all := true
 		for i, p := range panels {

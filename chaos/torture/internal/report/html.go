@@ -26,7 +26,7 @@ type page struct {
 	Facts    [][2]string         // the lines of the text report
 	Listed   []history.Violation // the first violations
 	Whole    chart
-	Near     *chart // around the first violation of a name; nil without one
+	Near     *chart // around the first violation of a name; nil if there is none
 	Workers  []swatch
 	Kinds    []swatch // all kinds of faults
 	Unlisted int      // the number of violations that are not in Listed
@@ -75,7 +75,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	})
 
 	end := max(h.End(), time.Millisecond)
-	for _, f := range p.Listed { // a leak is reported at its bound, after the history's end
+	for _, f := range p.Listed { // a leak is reported at its time limit, after the history's end
 		end = max(end, f.At)
 	}
 	p.Whole = newChart("mark", h, p.Listed, h.Names(), 0, end)
@@ -96,7 +96,7 @@ func closeUp(h *history.History, findings []history.Violation, end time.Duration
 	return &c
 }
 
-// newChart lays out some names from one time to another. The marks' IDs begin with prefix.
+// newChart returns the chart of some names between two times. The marks' IDs begin with prefix.
 func newChart(prefix string, h *history.History, findings []history.Violation, names []string, from, to time.Duration) chart {
 	c := chart{Dense: len(names) > 40, from: from, to: to, Width: int(min(max((to-from).Seconds()*60, 1150), 7200))}
 	rows := map[string]*row{}

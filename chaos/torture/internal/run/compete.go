@@ -91,7 +91,7 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// arrivalPause is the pause between two waiters of a manager, so that the order of their arrival is known.
+// arrivalPause is the pause between the arrivals of two waiters of a manager, so that their order is known.
 const arrivalPause = 20 * time.Millisecond
 
 // attemptTogether acquires several names concurrently, and holds each for a while.

@@ -13,7 +13,7 @@ import (
 )
 
 // stateChecker is the provider between a manager and the recorder. It numbers the grants, and finds renewals without
-// the state of the latest grant. With shortens it requests a shorter TTL than its manager.
+// the state of the latest grant. If shortens is set, it requests a shorter TTL than its manager.
 type stateChecker struct {
 	*providerkit.Intercepted
 	shortens bool

@@ -162,7 +162,8 @@ func TestHolderNoticesItsLossDuringARequest(t *testing.T) {
 	})
 }
 
-// The events of the manager and the actions of the holder may be recorded in any order.
+// A hold ends at the earliest end that is known, whatever the order in which the manager's events and the holder's
+// actions are recorded.
 func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)

@@ -19,9 +19,9 @@ type Record struct {
 	Token       int64               `json:"token"`
 	TTL         float64             `json:"ttl_s,omitempty"`
 	Infinite    bool                `json:"infinite,omitempty"`
-	Remaining   *float64            `json:"remaining_s,omitempty"` // absent where it is not known
+	Remaining   *float64            `json:"remaining_s,omitempty"` // absent if unknown
 	AcquiredAt  time.Time           `json:"acquired_at,omitzero"`
-	RenewedAt   time.Time           `json:"renewed_at,omitzero"` // by the acquire or a renewal; absent where it is not known
+	RenewedAt   time.Time           `json:"renewed_at,omitzero"` // by the acquire or a renewal; absent if unknown
 	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
 	Breaking    bool                `json:"breaking,omitempty"`
 	BrokenBy    string              `json:"broken_by,omitempty"`

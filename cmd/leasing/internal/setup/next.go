@@ -17,7 +17,7 @@ type Guide struct {
 	Begin   string // starts a backend to try out
 	SetUp   string // creates what is missing
 	Rights  string // shows or grants the rights
-	Reach   string // asks the server without this program
+	Reach   string // queries the server without this program
 }
 
 // Guides are in the order of the README.

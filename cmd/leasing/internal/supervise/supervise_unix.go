@@ -23,8 +23,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// guardDead stands for the exit code of a command whose guard was killed. The command dies
-// with the guard, or is killed by end.
+// guardDead stands for the exit code of a command whose guard was killed. The command dies with the
+// guard, or is killed by finish.
 const guardDead = -1
 
 // never is a time that is never reached.
@@ -41,7 +41,7 @@ type supervisor struct {
 	*Command
 	lease     *leasing.Lease
 	env       []string
-	guard     int           // the outer guard's process ID, which is not reused before end waits for the guard
+	guard     int           // the outer guard's process ID, which is not reused before finish waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
 	command   int           // the command's process ID; 0 before the command has started
 	existing  map[int]bool  // the descendants that this process had before the guards
