@@ -26,9 +26,9 @@
 // virtual machine), miss the end of its lease, and carry on with the next write
 // before it can notice. Only the protected resource can refuse that write, by
 // comparing fencing tokens: each holder's Lease.Token is greater than all
-// earlier ones. Package fencing has such checks. Work needs no fencing if doing
-// it twice, on rare occasions, is harmless. (See the diagram in Kleppmann, "How
-// to do distributed locking", 2016.)
+// earlier ones. Package fencing implements these checks. Work needs no fencing
+// if doing it twice, on rare occasions, is harmless. (See the diagram in
+// Kleppmann, "How to do distributed locking", 2016.)
 //
 // # Promises
 //

@@ -22,9 +22,9 @@ type ForcedRelease struct {
 // manager, as in Record.Owner. HeldBy changes nothing: it is the dry run of
 // ForceRelease. It leaves out a name whose holder the backend could not confirm.
 //
-// It reads all held names with that prefix: choose a narrow prefix if there are many.
-// A name that is acquired during the call may be missing. If the provider is no Lister the
-// error matches ErrUnsupported.
+// It reads all held names with that prefix: choose a narrow prefix if there are many. A
+// name that is acquired during the call may be missing. If the provider is not a Lister
+// the error matches ErrUnsupported.
 func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Record, error) {
 	if owner == "" {
 		return nil, &InvalidError{Field: "owner", Value: owner, Want: "whose leases they are: Record.Owner"}

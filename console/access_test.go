@@ -62,8 +62,8 @@ func (w *fixture) forwarded(lines ...string) string {
 	return strings.Fields(status)[1]
 }
 
-// Without Access, a request that a proxy of this machine has passed on is refused. The
-// presence of a proxy's header decides, in any spelling and with any value.
+// Without Access, a request that a proxy of this machine has passed on is refused. A proxy's header
+// is refused in any spelling and with any value.
 func TestTrap_T130_AnEmptyHeaderOfAProxyIsAHeader(t *testing.T) {
 	w := newFixture(t, console.Options{})
 	get, at := "GET /leases/ HTTP/1.1", "Host: 127.0.0.1"

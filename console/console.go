@@ -22,7 +22,7 @@ const (
 	bodyTimeout = 10 * time.Second
 )
 
-// Options configure a Console. The zero value is read-only, for this machine alone.
+// Options configure a Console. The zero value is read-only, and accepts requests only from this machine.
 type Options struct {
 	// Provider is the source of history: the manager's provider, or one that package history
 	// writes to. If it is nil, or keeps no history, no history is shown.

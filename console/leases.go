@@ -18,7 +18,7 @@ import (
 // pageSize is the number of leases on a page.
 const pageSize = 100
 
-// listing holds the held leases, by name.
+// listing has the held leases, sorted by name.
 type listing struct {
 	leases    []lease
 	truncated bool // there are more than MaxNames
@@ -146,7 +146,7 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// maxPartAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
+// maxPartAge bounds the age of a rendering of the list, because the times left in a rendering do not change.
 const maxPartAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if

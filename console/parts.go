@@ -44,10 +44,10 @@ func newParts() *parts {
 	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), byKey: map[partKey]*part{}}
 }
 
-// get returns a part that is up to date, or nil if ctx ends before the part is rendered. Of concurrent callers
-// only one gathers the data and renders the part. gather receives the data that were shown before, or nil. It
-// returns a function for the new data, and the time at which the part is out of date. That function runs in a
-// slot, like the rendering.
+// get returns a part that is up to date, or nil if ctx ends before the part is rendered. Only one of several
+// concurrent callers gathers the data and renders the part. gather receives the data that were shown before,
+// or nil. It returns a function for the new data, and the time at which the part is out of date. That function
+// runs in a slot, like the rendering.
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()
 	now := time.Now()

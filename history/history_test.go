@@ -198,8 +198,8 @@ func TestAPanicOfTheWriterIsAnError(t *testing.T) {
 	})
 }
 
-// Renewals are recorded only by option, failures are not recorded, and events that the manager
-// dropped are counted.
+// Renewals are recorded only with the option Renewals, failures are not recorded, and events that
+// the manager dropped are counted.
 func TestWhichEventsAreHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for renewals, want := range map[bool][]int64{false: {1}, true: {1, 2}} {

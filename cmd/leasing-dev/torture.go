@@ -33,7 +33,7 @@ type tortureFlags struct {
 	processes                   bool
 }
 
-// everyPlan stands for all ready-made plans.
+// everyPlan is the name that selects all ready-made plans.
 const everyPlan = "all"
 
 func (a *app) tortureCommand() *cobra.Command {

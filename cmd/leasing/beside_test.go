@@ -37,7 +37,7 @@ const (
 type comparison struct {
 	name    string
 	script  string
-	signals []unix.Signal // sent to the program in turn, each once the command has printed one more "ready"
+	signals []unix.Signal // sent to the program in turn, each after the command has printed one more "ready"
 	differs map[string]string
 }
 

@@ -37,8 +37,8 @@ var wrappers = map[string]string{
 	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
 }
 
-// failures interrupt a run whose command is such a wrapper. If code is 0, the job ends on TERM, and the exit
-// code is the wrapper's.
+// failures interrupt a run whose command is one of the wrappers. If code is 0, the job ends on TERM, and the
+// exit code is the wrapper's.
 var failures = map[string]struct {
 	do   func(p *testEnv, r *process)
 	code int

@@ -39,9 +39,9 @@ func Metadata[V string | *string](condition Condition, others map[string]V) map[
 }
 
 // ReadObject returns the Object of an ETag and the metadata that was read
-// together with that ETag. Names match in any case. A value that is no token, or
-// a second token, is an error that matches leasing.ErrInvalid, since reading it
-// as "no token" would admit every writer.
+// together with that ETag. Names match in any case. A value that is not a token,
+// or a second token, is an error that matches leasing.ErrInvalid, since reading
+// it as "no token" would admit every writer.
 func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
 	object := Object{ETag: etag}
 	text, found, err := lookUp(metadata, MetadataToken)

@@ -109,8 +109,8 @@ func runSuites(t *testing.T, url string) {
 	}
 }
 
-// copyTo copies the host's source in the version of go.mod, edits its tests, and puts it into a workspace with
-// the modules of this repository.
+// copyTo copies the host's source, in the version that go.mod requires, edits its tests, and puts it into a
+// workspace with the modules of this repository.
 func (s suite) copyTo(t *testing.T, host string) string {
 	source := strings.TrimSpace(string(goOutput(t, "list", "-m", "-f", "{{.Dir}}", s.module)))
 	if source == "" {

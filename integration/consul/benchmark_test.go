@@ -24,7 +24,7 @@ import (
 	consullease "github.com/distributedleasing/leasing/providers/consul"
 )
 
-// server opens clients of an agent, and returns a prefix for keys.
+// server opens a provider and a client of one agent, and returns a prefix for keys.
 func server(b *testing.B) (*consullease.Provider, *api.Client, string) {
 	text := servertest.Require(b, "LEASING_TEST_CONSUL")
 	p, err := consullease.OpenURL(b.Context(), text)

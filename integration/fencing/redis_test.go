@@ -261,7 +261,7 @@ return redis.call('RPUSH', KEYS[2], ARGV[1])`)
 	})
 }
 
-// The adapter for go-redis, and work that sets a key under a lease.
+// The example has the adapter for go-redis, and sets a key under a lease.
 func Example_redis() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	checked, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {

@@ -1,4 +1,4 @@
-// Package kubernetes_test tests leases beside candidates of client-go's leaderelection.
+// Package kubernetes_test tests leases alongside candidates of client-go's leaderelection.
 package kubernetes_test
 
 import (

@@ -12,7 +12,7 @@ var layers = []string{"own tests", "conformance", "torture"}
 type tests struct {
 	folder, run, skip string
 	slow              bool // including the tests that take minutes
-	// then selects the tests to run if these tests do not notice the mutant.
+	// then, unless nil, selects more tests, which run if these tests do not notice the mutant.
 	then *tests
 }
 

@@ -143,8 +143,8 @@ func (m *mutant) files(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files into a folder, and the file for the go command's flag
-// -overlay, which embedded files obey as well.
+// overlay writes the changed files into a folder, and the file for the go command's flag -overlay,
+// which also applies to embedded files.
 func (m *mutant) overlay(root, folder string) (file string, err error) {
 	changed, err := m.files(root)
 	if err != nil {

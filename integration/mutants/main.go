@@ -1,7 +1,7 @@
 // Command mutants damages the code on purpose, one named change at a time, and reports
-// which layer of the tests notices: the packages' own tests, the conformance suite,
-// torture. The changes are in mutants.txt, and their results are in results.tsv and
-// docs/mutants.md.
+// which layer of the tests notices the change: the packages' own tests, the
+// conformance suite, or torture. The changes are in mutants.txt, and their results are
+// in results.tsv and docs/mutants.md.
 //
 //	go run ./mutants                        # all of them, which takes an hour or two
 //	go run ./mutants -run 'trust: '         # those whose name matches

@@ -36,8 +36,7 @@ func changes(file, text string) (all []change, err error) {
 	return all, err
 }
 
-// opposites maps operators to the operators that replace them. The operands of "-" are swapped
-// instead.
+// opposites maps operators to their replacements. The operands of "-" are swapped instead.
 var opposites = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB,
@@ -149,7 +148,8 @@ func (w *walk) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop drops each statement that neither declares a name nor changes the control flow.
+// drop adds a change without each statement that neither declares a name nor changes the control
+// flow.
 func (w *walk) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -165,7 +165,7 @@ func (w *walk) drop(list []ast.Stmt) {
 	}
 }
 
-// body drops each statement of a case, and the whole body.
+// body adds changes without each statement of a case, and a change without the whole body.
 func (w *walk) body(list []ast.Stmt) {
 	if len(list) == 0 {
 		return
@@ -212,7 +212,7 @@ func numbers(n string) []string {
 	}
 }
 
-// returns replaces the error in a return statement with nil.
+// returns adds a change that replaces the error in a return statement with nil.
 func (w *walk) returns(n *ast.ReturnStmt) {
 	if w.results == nil || len(n.Results) != w.results.NumFields() {
 		return

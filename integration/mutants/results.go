@@ -90,7 +90,7 @@ func (c count) String() string {
 	return fmt.Sprintf("%d of %d", c.noticed, c.of)
 }
 
-// counts counts only mutants that break a promise.
+// counts considers only mutants that break a promise.
 func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants int, by [3]count) {
 	for _, m := range list {
 		if m.breaks == "" || !chosen(m) {

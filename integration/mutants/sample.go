@@ -100,7 +100,7 @@ func realArea(root, file string) area {
 		"sqlite":   overSQLite,
 		"etcd":     {folder: "providers/etcd", run: "^TestConformance$"},
 	}[a.busy]
-	if partOf(file) == "core" { // the other checks test a provider alone
+	if partOf(file) == "core" { // the other checks test only a provider
 		a.layers[1].run += "/^Manager_"
 	}
 	a.layers[2] = tests{folder: "integration/mutants", run: "^TestTortureOfAServer$/^" + a.busy + "$"}
@@ -114,7 +114,7 @@ type candidate struct {
 }
 
 // candidates returns all mutants of the files, in the order of their ranks. The rank of a mutant depends
-// on the seed and its name alone, so a change elsewhere does not move a mutant before another.
+// only on the seed and its name, so a change elsewhere does not move a mutant before another.
 func candidates(seed string, files map[string]string) (all []candidate, err error) {
 	names := map[string]int{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -285,7 +285,7 @@ func (s share) String() string {
 }
 
 // shares returns the share of each layer, and that of all layers together for the mutants that all
-// have tested.
+// layers have tested.
 func (all results) shares(chosen func(name string) bool) (mutants int, by [4]share) {
 	for name, of := range all {
 		if !chosen(name) {

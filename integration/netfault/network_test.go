@@ -43,7 +43,7 @@ func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Gr
 	return grant, err
 }
 
-// definite reports whether an error promises that nothing was applied.
+// definite reports whether an error guarantees that nothing was applied.
 func definite(err error) bool {
 	return errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrThrottled) || errors.Is(err, leasing.ErrReleased)
 }
@@ -190,7 +190,7 @@ func TestTorture(t *testing.T) {
 	})
 }
 
-// injectFaults makes one fault after the other, with a pause after each fault.
+// injectFaults injects one fault after the other, with a pause after each fault.
 func (b *bed) injectFaults(ctx context.Context, report func(torture.Disturbance)) error {
 	defer func() { _ = b.proxy.Heal() }()
 	for {

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	workerVariable = "LEASING_WORKER" // in a worker's environment: its job
+	workerVariable = "LEASING_WORKER" // the environment variable with a worker's job
 	workers        = 4
 	kills, pauses  = 4, 4
 	lostAtLeast    = 2               // the number of leases that paused workers must lose

@@ -17,7 +17,7 @@ import (
 
 const (
 	processes, names = 50, 200
-	providers        = 5 // which the processes share: a pool of connections each
+	providers        = 5 // shared by the processes; each provider has a pool of connections
 	after, every     = 300 * time.Millisecond, time.Second
 )
 

@@ -64,7 +64,8 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 				{Options: hardLinks(plain), Spellings: []string{"src/a.go", "docs/a"}},
 				{Options: hardLinks(viaWay), Spellings: []string{"docs/hard", "round/hard"}},
 			},
-			// Linux does not fold case, but with the option the spellings are one name even there.
+			// Linux does not fold case, but with the option the spellings are one name even on
+			// Linux.
 			"case": {
 				{Options: foldCase(plain), Spellings: []string{"src/new.go", "src/NEW.go"}},
 				{Options: foldCase(viaWay), Spellings: []string{"SRC/New.Go", "link/nEw.go"}},

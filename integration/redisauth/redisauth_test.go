@@ -103,8 +103,8 @@ func (b *bed) disconnect() (ended int64) {
 	return ended
 }
 
-// client returns a client that signs in with credentials, and has one connection
-// beside those that subscribe.
+// client returns a client that signs in with credentials, and has one connection in addition to
+// connections that subscribe.
 func (b *bed) client(hooks ...redis.Hook) *redis.Client {
 	b.t.Helper()
 	credentials, err := redisauth.New(redisauth.Options{Credential: b})

@@ -18,7 +18,7 @@ var providers = map[string][3]string{
 	"providers-sql-mysql": {"mysqllease", "LEASING_TEST_MARIADB", "mysql://root@127.0.0.1:3306/leasing?create=true"},
 }
 
-// commands are the modules that are programs themselves, and arguments that use each. FOLDER is a new folder.
+// commands maps each module that is itself a program to arguments for a trial run. FOLDER is a new folder.
 var commands = map[string][]string{
 	"cmd-leasing":     {"run", "--url", "sqlite://FOLDER/leases.db?create=true", "hello", "--", "true"},
 	"cmd-leasing-dev": {"bench", "--url", "sqlite://FOLDER/leases.db?create=true", "--for", "300ms"},

@@ -8,7 +8,7 @@ import (
 // Check names one of the checks.
 type Check string
 
-// The checks. The documentation of package torture describes them.
+// The checks, described in the documentation of package torture.
 const (
 	CheckOverlap      Check = "overlap"
 	CheckTrust        Check = "trust"

@@ -40,7 +40,7 @@ type Report struct {
 	record run.Record
 }
 
-// Of checks the history of a run, and makes the report.
+// Of checks the history of a run, and returns the report.
 func Of(record run.Record) *Report {
 	h, options := record.History, run.Options(record.Options)
 	l := options.Limits(record.Lateness, record.Pushes)
@@ -205,7 +205,7 @@ func (r *Report) violations(w io.Writer) {
 	}
 }
 
-// counts lists the kinds with their counts, in descending order.
+// counts lists the kinds with their counts, in descending order of the counts.
 func counts(all map[string]int) string {
 	var parts []string
 	for _, kind := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(all[b]-all[a], strings.Compare(a, b)) }) {

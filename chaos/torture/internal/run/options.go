@@ -50,9 +50,9 @@ type Options struct {
 	// Fence checks the tokens of the writes. Default: a fence in memory.
 	Fence fencing.Fence `json:"-"`
 
-	// Process, unless nil, runs each worker as a process. The command, usually
-	// another copy of this program, must call WorkerMain before any other work. The
-	// run uses its standard input and output. Some processes are stopped for up to two
+	// Process, unless nil, runs each worker as a process. The command, usually another
+	// copy of this program, must call WorkerMain before any other work. The run uses
+	// the process's standard input and output. Some processes are stopped for up to two
 	// TTLs; others are killed and replaced. Only the numeric fields of Manager apply to
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`

@@ -99,7 +99,7 @@ func (p *process) Fail(why string, _ *int) error {
 // Enter records an item in the journal.
 func (p *process) Enter(what any, _ *int) error { p.r.recording.Enter(what); return nil }
 
-// spawn starts worker process number index.
+// spawn starts the worker process with an index.
 func (r *stage) spawn(index int) (*process, error) {
 	o := r.options
 	p := newProcess(r, job{Index: index, Names: r.names, Least: o.least, Options: portable(o)})

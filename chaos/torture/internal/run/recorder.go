@@ -77,7 +77,7 @@ type recorder struct {
 	held *sync.Map
 }
 
-// above returns a copy of r above a provider.
+// above returns a copy of r that wraps a provider.
 func (r recorder) above(p leasing.Provider) *recorder {
 	r.Intercepted = providerkit.Intercept(p, (&r).handle)
 	return &r

@@ -137,7 +137,8 @@ func (w *worker) closeWithoutDeadline(manager *leasing.Manager) {
 	_ = w.close(ctx, manager)
 }
 
-// checkClosed finds a manager that did not wait for the holders of its leases, or did not cancel their contexts.
+// checkClosed records a violation if a manager did not wait for the holders of its leases, or did not cancel
+// their contexts.
 func (w *worker) checkClosed(err error) {
 	var left *leasing.CloseError
 	if errors.As(err, &left) && len(left.InUse) > 0 || errors.Is(err, context.DeadlineExceeded) {

@@ -25,7 +25,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Openers are those of all backends that processes can share.
+// Openers has the openers of all backends that processes can share.
 var Openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), filelease.Opener(),
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdoptsOrphans is true: no descendant escapes.
+// AdoptsOrphans is true on Linux, so no descendant escapes.
 const AdoptsOrphans = true
 
 // AdoptOrphans makes this process the parent of descendants whose own parent has ended, or stops

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// unixPrefix begins a value of --listen that is the path of a Unix socket.
+// unixPrefix is the prefix of a --listen value that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
 // consoleFlags set the address of the console, and its permitted users.

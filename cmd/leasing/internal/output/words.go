@@ -74,7 +74,7 @@ var adviceReplacer = strings.NewReplacer(
 	"use Options.Auth", "add auth=MODE to the URL",
 )
 
-// fieldName matches a field of Go's options.
+// fieldName matches the name of a field of the Go options.
 var fieldName = regexp.MustCompile(`\b[A-Z]\w+`)
 
 // flagNames are the flags that stand for options of the library.

@@ -27,7 +27,7 @@ import (
 // guard, or is killed by finish.
 const guardDead = -1
 
-// never is a time that is never reached.
+// never is the latest possible time, which no clock reaches.
 const never = time.Duration(math.MaxInt64)
 
 // killMargin is the time from KILL to the end of trust. The sender of the signal has to be
@@ -268,7 +268,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	}
 }
 
-// nextAction returns the time of the next action, unless an event comes first.
+// nextAction returns the time of the next action, if no event comes earlier.
 func (s *supervisor) nextAction() time.Duration {
 	due := s.killAt
 	if s.lost == nil && due != never {
