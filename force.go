@@ -49,10 +49,10 @@ func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Reco
 // without a token makes the call fail before anything is sent.
 //
 // After an error ForceRelease continues with the next record, until ctx ends; the result
-// leaves out the records that it did not get to. The error joins those of all records. Each
-// Break is reported separately in events, log, metrics and spans. A provider that keeps a
-// history records it in the transaction of the break. So if the process dies midway, its
-// breaks are on record, and a second call breaks the rest.
+// leaves out the records that it did not get to. The error joins the errors of all records.
+// Each Break is reported separately in events, log, metrics and spans. A provider that
+// keeps a history records it in the transaction of the break. So if the process dies
+// midway, its breaks are on record, and a second call breaks the rest.
 func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
 	each := options
 	if each.IfToken != 0 {

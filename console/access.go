@@ -109,10 +109,10 @@ func (c *Console) localOnly(_ http.ResponseWriter, r *http.Request) (string, boo
 var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|^front[-_]end[-_]https$|^x[-_](original|proxy|envoy|amzn|host|scheme)|` +
 	`(real|remote|client|cluster|connecting|source)[-_]?(ip|addr|port|host|user)`)
 
-// isForwarded reports whether a request came through a proxy. Only the presence of a
-// header counts, not its value: a proxy leaves a client's empty header in front of its
-// own. nginx before 1.29.7 sends HTTP/1.0 unless configured otherwise, and adds no
-// header: https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
+// isForwarded reports whether a request came through a proxy. The presence of a header
+// counts, not its value: a proxy leaves a client's empty header in front of its own.
+// nginx before 1.29.7 sends HTTP/1.0 unless configured otherwise, and adds no header:
+// https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
 func isForwarded(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return true

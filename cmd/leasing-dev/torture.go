@@ -127,7 +127,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 	return broken
 }
 
-// readPlans returns a ready-made plan, all of them, or one in a file.
+// readPlans returns one ready-made plan, all ready-made plans, or the plan in a file.
 func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	names := []string{name}
 	if name == everyPlan {

@@ -40,7 +40,7 @@ type Script struct{ text string }
 func NewScript(body string) *Script {
 	shebang := ""
 	if strings.HasPrefix(body, "#!") {
-		// Redis removes the line but keeps its line end, to preserve the line numbers.
+		// Redis removes the line but keeps its line break, to preserve the line numbers.
 		shebang, body, _ = strings.Cut(body, "\n")
 		shebang += "\n"
 	}

@@ -39,7 +39,7 @@ type Tx interface {
 // NewTable describes a table for a database with the given style. An empty name
 // means "fencing"; a schema may precede it, as in "leasing.fencing". Without a
 // schema PostgreSQL's search_path selects the table, which must be the same for all
-// writers. Case matters if it does in the database. Nothing is sent.
+// writers. Case matters if it matters in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
 	if err := style.validate(); err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 func session(b *testing.B, client *api.Client) string {
 	id, _, err := client.Session().Create(&api.SessionEntry{TTL: "60s"}, nil)
 	require.NoError(b, err)
-	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // unless the agent accepts no more connections
+	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // fails if the agent accepts no more connections
 	return id
 }
 

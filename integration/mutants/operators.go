@@ -148,8 +148,8 @@ func (w *walk) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop adds a change without each statement that neither declares a name nor changes the control
-// flow.
+// drop adds changes that remove single statements, except declarations of names and changes of the
+// control flow.
 func (w *walk) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -165,7 +165,8 @@ func (w *walk) drop(list []ast.Stmt) {
 	}
 }
 
-// body adds changes without each statement of a case, and a change without the whole body.
+// body adds changes that remove single statements of a case, and a change that removes the whole
+// body.
 func (w *walk) body(list []ast.Stmt) {
 	if len(list) == 0 {
 		return

@@ -213,8 +213,8 @@ func draw(ctx context.Context, root, seed string, count int, chosen *regexp.Rege
 	return nil, fmt.Errorf("%d of %d mutants compile, of %d that were asked for", len(list), len(all), count)
 }
 
-// compiles reports whether the changed package builds. A file in another language always does: its rules make no syntax
-// error.
+// compiles reports whether the changed package builds. The rules for other languages make no syntax error, so it
+// returns true for their files.
 func (m *mutant) compiles(ctx context.Context, root string) (bool, error) {
 	file := m.edits[0].file
 	if path.Ext(file) != ".go" {

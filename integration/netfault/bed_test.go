@@ -33,7 +33,7 @@ type backend struct {
 	// oneRequest means that an acquire is a single request: if the reply is lost,
 	// the acquire was applied.
 	oneRequest bool
-	// open opens a client of the server at an address, which keeps its data in a place that is
+	// open opens a client of the server at an address. The client keeps its data in a place that is
 	// unique to this test.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
 	// clear removes the test's data; nil if the backend removes the data itself.

@@ -112,8 +112,8 @@ func dashboard() map[string]any {
 	}
 }
 
-// The dashboard in the repository equals dashboard. It names no data source, so it can be
-// imported anywhere.
+// The dashboard in the repository equals the result of dashboard. It names no data source, so it
+// can be imported anywhere.
 func TestTheDashboardIsUpToDate(t *testing.T) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)

@@ -183,7 +183,7 @@ func (w *watcher) fires(alert string) {
 	require.Eventually(w.t, func() bool { return w.firingAlerts()[alert] }, atMost, 200*time.Millisecond, alert)
 }
 
-// every calls do repeatedly, with a pause after each call, until ctx ends.
+// every calls the function do again and again, with a pause after each call, until ctx ends.
 func every(ctx context.Context, pause time.Duration, do func()) {
 	for {
 		do()
@@ -195,9 +195,10 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// A healthy fleet is silent. Then one lease is broken again and again, one has a holder
-// that is not measured, a former holder is refused, and the server is gone: each of
-// these fires its alerts. Meanwhile each panel of the dashboard has something to show.
+// A healthy fleet is silent. Then one lease is broken again and again, another has a
+// holder that is not measured, a former holder is refused, and the server is down: each
+// of these faults fires its alerts. Meanwhile each panel of the dashboard has something
+// to show.
 func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	server, err := url.Parse(serverURL(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)

@@ -206,7 +206,7 @@ func (a *arena) note(p *process, n note) {
 	a.changed = make(chan struct{})
 }
 
-// leader waits until a process has led for 200 ms.
+// leader waits until a process has led for 200 ms, and returns the process and its token.
 func (a *arena) leader(deadline time.Time) (*process, int64) {
 	for {
 		a.mu.Lock()

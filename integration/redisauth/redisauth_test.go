@@ -208,7 +208,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, timeout, 10*time.Millisecond)
 	old := b.tokens[0].Token
 	for range 2 {
-		b.waitForTokens(2) // the first may be for the other client
+		b.waitForTokens(2) // the first token may be for the other client
 		require.NoError(t, lease.Err())
 		require.Positive(t, b.disconnect())
 		before := lease.Renewals()

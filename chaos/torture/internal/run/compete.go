@@ -198,8 +198,8 @@ func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, 
 	return err
 }
 
-// acquire calls Acquire or TryAcquire, and then work. leave cancels the context of the call; acquire calls leave after the
-// time leaves, unless leaves is 0.
+// acquire calls Acquire or TryAcquire, and then work. leave cancels the context of the call; leaves is the time after
+// which acquire calls leave; 0 means never.
 func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration, try bool, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	defer leave()
 	acquire := manager.Acquire

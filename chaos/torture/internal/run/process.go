@@ -40,7 +40,7 @@ type process struct {
 	*servertest.Process
 	r            *stage
 	job          job
-	faults, work context.Context // these end when the faults or the work must end
+	faults, work context.Context // these contexts end when the faults or the work must end
 	cancelFaults context.CancelFunc
 	stop         context.CancelFunc
 	called       atomic.Bool  // the process has called WorkerMain

@@ -64,7 +64,7 @@ func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string, limi
 	return w, err
 }
 
-// setGrace makes room in the TTL for the grace: TERM is sent that long before trust ends, and renewals
+// setGrace makes room in the TTL for the grace: TERM is sent one grace before trust ends, and renewals
 // have to come before TERM.
 func (w *runner) setGrace(f *runFlags) error {
 	if w.OnLoss != supervise.LossTerm {

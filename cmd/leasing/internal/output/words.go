@@ -100,7 +100,7 @@ func optionName(field string) string {
 	return fmt.Sprintf("URL parameter %q", snakeCase(name))
 }
 
-// snakeCase writes a Go name as in a URL: MaxTTL is max_ttl.
+// snakeCase converts a Go name to the name of a URL parameter, such as MaxTTL to max_ttl.
 func snakeCase(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

@@ -38,7 +38,7 @@ func parseGuardArgs(text string) (o guardArgs, err error) {
 }
 
 // inheritFiles returns the files of a process that is about to be started: the inherited files at their own numbers,
-// and more files at free numbers. It also returns the numbers of more.
+// and more files at free numbers. It also returns the numbers of the files in more.
 func inheritFiles(more ...uintptr) (files []uintptr, at []int) {
 	files = []uintptr{0, 1, 2}
 	for n := 3; len(more) > 0; n++ {
