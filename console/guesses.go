@@ -16,8 +16,8 @@ const (
 	logInterval = time.Second
 )
 
-// wrongTokens delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
-// do not lock out any user.
+// wrongTokens delays and logs requests with wrong tokens. A request with the right token is never
+// delayed, so that guesses do not lock out any user.
 type wrongTokens struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer

@@ -12,7 +12,7 @@ var layers = []string{"own tests", "conformance", "torture"}
 type tests struct {
 	folder, run, skip string
 	slow              bool // including the tests that take minutes
-	// then, unless nil, selects more tests, which run if these tests do not notice the mutant.
+	// The tests of then, unless nil, run if these tests do not notice the mutant.
 	then *tests
 }
 

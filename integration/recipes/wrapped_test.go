@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 )
 
-// wrapper is an application's manager around the library's. It counts the leases that it returns,
-// and their releases.
+// wrapper is an application's manager around the library's manager. It counts the leases that it
+// returns, and their releases.
 type wrapper struct {
 	abstractions.Manager
 	acquires, releases atomic.Int64
