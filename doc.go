@@ -37,7 +37,7 @@
 //  1. A name has at most one live grant, as the backend's writes decide.
 //     Expiry is by the backend's clock. Some providers also free a lease by
 //     the monotonic clock of a contender that has watched the lease for its
-//     TTL: see Capabilities.Clock. No wall clock of a client takes part.
+//     TTL: see Capabilities.Clock. No client's wall clock is involved.
 //  2. A holder stops trusting its lease before the backend may give it to
 //     another. When trust ends, a timer cancels the lease's context with a
 //     *LostError as its cause; no request in flight delays that timer.
