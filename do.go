@@ -28,8 +28,8 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return do(ctx, name, fn, m.Acquire)
 }
 
-// TryDo is like Do, but asks for the name only once and does not wait. If the name is
-// not free, the error matches ErrHeld and fn is not called.
+// TryDo is like Do, but makes a single attempt and does not wait. If the name is not free, the
+// error matches ErrHeld and fn is not called.
 func (m *Manager) TryDo(ctx context.Context, name string, fn func(ctx context.Context, lease *Lease) error) error {
 	return do(ctx, name, fn, m.TryAcquire)
 }
@@ -61,8 +61,8 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, lease *Le
 	return fn(work, &Lease{&leaseInside})
 }
 
-// leaseInDo is the lease as the function in a Do sees it: it can end the work,
-// but the release has to wait for the function to return.
+// leaseInDo is the lease that the function in a Do receives. Its Release ends the work, but the
+// lease is not released before the function has returned.
 type leaseInDo struct {
 	abstractions.Lease
 	ctx context.Context // until the end of the lease, or until Release

@@ -12,10 +12,10 @@
 //		return runMaintenance(ctx, lease.Token())
 //	})
 //
-// [Manager.Do] waits for the name, and [Manager.TryDo] asks once. A lease that outlives one
-// function comes from [Manager.Acquire] or [Manager.TryAcquire], and ends with [Lease.Release].
-// [Manager.With] sets options of the lease, such as its TTL. Applications import this
-// package only; package abstractions is for providers, and for applications that
+// [Manager.Do] waits for the name, and [Manager.TryDo] makes a single attempt. A lease that
+// outlives one function comes from [Manager.Acquire] or [Manager.TryAcquire], and ends with
+// [Lease.Release]. [Manager.With] sets options of the lease, such as its TTL. Applications
+// import this package only; package abstractions is for providers, and for applications that
 // implement a manager of their own, such as a wrapper: see [ManagerOf]. docs/api.md in the
 // repository lists what is stable from 1.0 on.
 //
@@ -26,9 +26,9 @@
 // virtual machine), miss the end of its lease, and carry on with the next write
 // before it can notice. Only the protected resource can refuse that write, by
 // comparing fencing tokens: each holder's Lease.Token is greater than all
-// earlier ones. Package fencing has such checks. Work needs no fencing if doing
-// it twice, on rare occasions, is harmless. (See the diagram in Kleppmann, "How
-// to do distributed locking", 2016.)
+// earlier ones. Package fencing implements these checks. Work needs no fencing
+// if doing it twice, on rare occasions, is harmless. (See the diagram in
+// Kleppmann, "How to do distributed locking", 2016.)
 //
 // # Promises
 //
@@ -36,14 +36,14 @@
 //
 //  1. A name has at most one live grant, as the backend's writes decide.
 //     Expiry is by the backend's clock. Some providers also free a lease by
-//     the monotonic clock of the contender, which has watched the lease for
-//     its TTL: see Capabilities.Clock. No wall clock of a client takes part.
+//     the monotonic clock of a contender that has watched the lease for its
+//     TTL: see Capabilities.Clock. No client's wall clock is involved.
 //  2. A holder stops trusting its lease before the backend may give it to
 //     another. When trust ends, a timer cancels the lease's context with a
 //     *LostError as its cause; no request in flight delays that timer.
 //  3. The fencing token of a name rises with every change of ownership: across
-//     release, expiry, break, restarts of process and server, and the
-//     forgetting of idle names.
+//     releases, expiries, breaks, restarts of processes and servers, and the
+//     removal of idle names.
 //  4. An acquire, renewal or release whose reply was lost can be tried again
 //     safely: a retry never holds the name twice, blocks itself, revives a
 //     released lease, or reports a loss that did not happen.
@@ -66,9 +66,9 @@
 // where sent is the time just before the latest successful acquire or renewal
 // was sent, not the time of its reply: the backend counts the TTL from some
 // moment in between. The time is kept on two clocks: Go's monotonic clock and,
-// on Linux, CLOCK_BOOTTIME, which runs on while the machine is suspended.
-// Whichever reaches the deadline first decides. With the defaults a lease of
-// 30 s is trusted for 29.698 s.
+// on Linux, CLOCK_BOOTTIME, which keeps running while the machine is
+// suspended. Whichever reaches the deadline first decides. With the defaults a
+// lease of 30 s is trusted for 29.698 s.
 //
 // By default renewals are sent at 0.54 to 0.6 of the TTL, counted from sent. A
 // failed renewal is retried until trust ends, after pauses of at most a tenth
@@ -104,7 +104,7 @@
 // # Waiting
 //
 // Waiters for a name queue within their manager, first come, first served. Only
-// the head of the queue asks the backend: when the backend pushes a wake-up, when
+// the head of the queue sends requests: when the backend pushes a wake-up, when
 // the holder's TTL is over, and in any case after a jittered pause. Leases are not
 // reentrant: a second Acquire of a name by the manager that holds it is one more
 // waiter, so a Do within a Do of the same name waits for itself.

@@ -60,7 +60,7 @@ func ExampleManager_Do() {
 
 	err := manager.Do(ctx, "jobs/daily-maintenance", func(ctx context.Context, lease *leasing.Lease) error {
 		fmt.Println("holding", lease.Name(), "with a token:", lease.Token() > 0)
-		return nil // work until ctx ends at the latest
+		return nil // the work goes here, and stops when ctx ends
 	})
 	fmt.Println(err)
 	// Output:
@@ -85,7 +85,7 @@ func ExampleManager_TryDo() {
 	// Output: left to worker-1
 }
 
-// A lease that is held for longer than one function runs.
+// Acquire returns a lease that may outlive one function.
 func ExampleManager_acquire() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -124,7 +124,7 @@ func ExampleLease_setMetadata() {
 	// Output: <nil> 2
 }
 
-// A rolling update: the new process goes on with the lease, under the same token.
+// In a rolling update the new process continues the lease, under the same token.
 func ExampleLease_handOver() {
 	ctx := context.Background()
 	provider := memlease.New(memlease.Options{})
@@ -188,7 +188,7 @@ func ExampleManager_waiters() {
 	// <nil> <nil> <nil>
 }
 
-// An operator breaks another process's lease: the lease of this token, and no later lease.
+// An operator breaks another process's lease, but no later lease: IfToken names the lease to break.
 func ExampleManager_break() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
@@ -216,7 +216,7 @@ func ExampleManager_subscribe() {
 	// released jobs/report
 }
 
-// A health check that takes no lease.
+// HealthHandler serves a health check that acquires no lease.
 func ExampleHealthHandler() {
 	manager := open()
 	defer manager.Close(context.Background())

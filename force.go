@@ -17,14 +17,14 @@ type ForcedRelease struct {
 	Err error
 }
 
-// HeldBy returns the records of the names that begin with prefix ("": all) and are
-// held by owner, sorted by name. owner is the Options.Owner of the holder's manager,
-// as in Record.Owner. HeldBy changes nothing: it is the dry run of ForceRelease.
-// It leaves out a name whose holder the backend could not confirm.
+// HeldBy returns the records of the names that begin with prefix ("" for all) and
+// are held by owner, sorted by name. owner is the Options.Owner of the holder's
+// manager, as in Record.Owner. HeldBy changes nothing: it is the dry run of
+// ForceRelease. It leaves out a name whose holder the backend could not confirm.
 //
-// It reads all held names with that prefix: choose a narrow prefix if there are many.
-// A name that is acquired during the call may be missing. If the provider is no Lister the
-// error matches ErrUnsupported.
+// It reads all held names with that prefix: choose a narrow prefix if there are many. A
+// name that is acquired during the call may be missing. If the provider is not a Lister
+// the error matches ErrUnsupported.
 func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Record, error) {
 	if owner == "" {
 		return nil, &InvalidError{Field: "owner", Value: owner, Want: "whose leases they are: Record.Owner"}
@@ -48,11 +48,11 @@ func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Reco
 // holder of the name is left alone. So options.IfToken must be 0, and a record
 // without a token makes the call fail before anything is sent.
 //
-// After an error ForceRelease continues with the next record, until ctx ends; the
-// result leaves out the records that it did not get to. The error joins those of all
-// records. Each Break is reported separately, in events, log, metrics and spans, and, if the
-// provider keeps a history, there in the transaction of the break. So if the
-// process dies midway, its breaks are on record, and a second call breaks the rest.
+// After an error ForceRelease continues with the next record, until ctx ends; the result
+// leaves out the records that it did not get to. The error joins the errors of all records.
+// Each Break is reported separately in events, log, metrics and spans. A provider that
+// keeps a history records it in the transaction of the break. So if the process dies
+// midway, its breaks are on record, and a second call breaks the rest.
 func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
 	each := options
 	if each.IfToken != 0 {

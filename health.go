@@ -8,8 +8,8 @@ import (
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is
 // Healthy or Degraded, with 503 otherwise. It answers GET and HEAD, within
-// Tuning.HealthTimeout. Mount it on a readiness path: a restart of the process
-// cures no outage of the backend.
+// Tuning.HealthTimeout. Mount it on a readiness path: restarting the process
+// would not end an outage of the backend.
 func HealthHandler(m *Manager) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -56,7 +56,8 @@ func (m *repeatFailer) Break(ctx context.Context, req abstractions.BreakRequest)
 	return m.backend.Break(ctx, req)
 }
 
-// An operation that was applied is not reported as refused because its repetition was refused.
+// If the repetition of an applied operation is refused, for example by throttling, the outcome is
+// reported as unknown.
 func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 	lost := &leasing.LostError{Reason: leasing.LostTaken}
 	for err, unknown := range map[error]bool{

@@ -15,9 +15,8 @@ import (
 // maxRate bounds Rate.Count, since that many instants are stored.
 const maxRate = 1 << 16
 
-// Validate returns nil if the plan is valid. Otherwise the error is a
-// *leasing.InvalidError that names the field: "Plan.Rules[2].Fault.Delay".
-// Wrap calls Validate.
+// Validate returns nil if the plan is valid. Otherwise the error is a *leasing.InvalidError
+// that names the field, such as "Plan.Rules[2].Fault.Delay". Wrap calls Validate.
 func (p Plan) Validate() error {
 	if err := firstOf(p.Budget.validate(), p.Rate.validate()); err != nil {
 		return within("Plan", err)
@@ -97,8 +96,8 @@ func (p Policy) validate() error {
 	)
 }
 
-// canFire reports whether an operation can be within First, an Every-th one, and an x of
-// Sequence at the same time.
+// canFire reports whether the number of an operation can be within First, a multiple of Every,
+// and the position of an x in Sequence, all at once.
 func (p Policy) canFire() bool {
 	if p.Every <= 0 || p.Sequence == "" {
 		return p.First == 0 || p.Every <= p.First
@@ -148,7 +147,7 @@ func (r Rate) validate() error {
 	)
 }
 
-// sum adds two times that are not negative, without overflow.
+// sum adds two non-negative durations, without overflow.
 func sum(a, b time.Duration) time.Duration {
 	if a > abstractions.Infinite-b {
 		return abstractions.Infinite
@@ -189,7 +188,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// list names kinds or operations.
+// list joins the names of kinds or operations with commas.
 func list[T ~string](all []T) string {
 	names := make([]string, len(all))
 	for i, one := range all {

@@ -31,8 +31,8 @@ func renewal(req abstractions.RenewRequest) operation {
 	return operation{op: OpRenew, name: req.Name, id: req.ID}
 }
 
-// bypasses reports whether a call goes directly to the wrapped provider. If the plan has partitions, a Wait does not, since
-// a partition may begin while the registration lasts.
+// bypasses reports whether a call goes directly to the wrapped provider. A Wait goes through p if the plan has partitions,
+// since a partition may begin while the registration lasts.
 func (p *Provider) bypasses(method providerkit.Method) bool {
 	return p.inactive.Load() && !p.closed.Load() && (method != providerkit.MethodWait || !p.partitions)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// wait makes a Wait, with the plan's faults in the registration and in the wake-ups. If the plan has partitions, it relays
-// the wake-ups even without a current fault, since a partition may begin while the registration lasts.
+// wait registers a waiter, with the plan's faults in the registration and in the wake-ups. If the plan has partitions, it
+// relays the wake-ups even without a current fault, since a partition may begin while the registration lasts.
 func (p *Provider) wait(ctx context.Context, o operation, req abstractions.WaitRequest, send send) (any, error) {
 	register := func(ctx context.Context) (any, error) { return send(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {

@@ -63,7 +63,7 @@ func TestFaultsOfWakeups(t *testing.T) {
 					injected = 0
 				}
 				assert.Equal(t, injected, p.Report().Injected, "of the registration, or of the wake-up that was lost")
-				synctest.Wait() // and nothing is left of the registration
+				synctest.Wait() // synctest.Test fails if a goroutine of the registration is left
 			})
 		})
 	}

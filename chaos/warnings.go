@@ -7,11 +7,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Warnings returns valid settings that are probably mistakes: no enabled rule, a rule that
-// never fires since an earlier rule takes its operations, a setting that has no effect beside
-// another. Each warning begins with its field: "Plan.Rules[1]: ...". The result is nil if
-// nothing is wrong. A probability of 0 means always and a budget of 0 means no limit, so
-// neither is a warning. [Provider.Warnings] makes more checks.
+// Warnings describes settings that are valid but probably mistakes: no enabled rule, a rule
+// that never fires since an earlier rule takes its operations, or a setting that another
+// setting overrides. Each warning begins with its field: "Plan.Rules[1]: ...". The result is
+// nil if nothing is wrong. A probability of 0 means always and a budget of 0 means no limit,
+// so neither is a warning. [Provider.Warnings] checks more.
 func (p Plan) Warnings() []string {
 	if len(p.Rules) == 0 {
 		return []string{"Plan.Rules: there are none, so nothing happens"}
@@ -122,8 +122,8 @@ func (r Rule) takesAll() bool {
 	return always && r.Budget == Budget{} && r.Rate == Rate{}
 }
 
-// covers reports whether m, of a rule of one kind, matches each operation that other
-// matches.
+// covers reports whether m, in a rule of one kind, matches each operation that other matches
+// in a rule of otherKind.
 func (m Match) covers(kind FaultKind, other Match, otherKind FaultKind) bool {
 	mine := m.operations(kind)
 	for _, op := range other.operations(otherKind) {
@@ -136,7 +136,7 @@ func (m Match) covers(kind FaultKind, other Match, otherKind FaultKind) bool {
 	return least <= otherLeast && otherMost <= most && coverPatterns(m.Names, other.Names) && coverPatterns(m.Owners, other.Owners)
 }
 
-// operations returns the operations that a match chooses for a kind.
+// operations returns the operations that m selects for a kind of fault.
 func (m Match) operations(kind FaultKind) []Op {
 	if len(m.Ops) > 0 {
 		return m.Ops

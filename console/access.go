@@ -15,22 +15,22 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Access returns the user who sent a request, or refuses the request. The user is
-// shown, and is the Actor of breaks; it must not be "". A refusal may set headers of
-// the answer: with WWW-Authenticate the answer is 401, otherwise 403. Access is called
-// for every request, by several goroutines.
+// Access returns the user who sent a request, or refuses the request. The user's name is shown
+// on the pages, and is the Actor of breaks; it must not be "". A function that refuses may set
+// headers of the response: with WWW-Authenticate the status is 401, otherwise 403. Access is
+// called for every request, by several goroutines.
 type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
 
-// minToken is the least length of a token, in bytes.
+// minToken is the minimum length of a token, in bytes.
 const minToken = 16
 
 // Token accepts every user who knows a secret of at least 16 bytes. It uses HTTP Basic
 // authentication: the secret is the password, and users choose their names. Browsers
 // send the secret with each request, so use TLS on any network.
 //
-// Requests with wrong secrets are answered at five per second, each after at most 10 s. The default logger
-// of log/slog gets a warning with user and address, at most one a second. A request with the right secret
-// is answered at once.
+// Requests with wrong secrets are answered at a rate of five per second, each after at most 10 s. The
+// default logger of log/slog gets a warning with user and address, at most one a second. A request with
+// the right secret is answered at once.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {
 		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
@@ -54,8 +54,8 @@ func Token(secret string) (Access, error) {
 
 // ProxyUser takes the user from a header that a proxy in front of the console sets. The proxy must
 // remove that header from incoming requests. Requests from addresses other than the proxies' are
-// refused. Requests over a Unix socket are accepted: the permissions of the socket say which proxies
-// can connect. Without proxies no other request is accepted.
+// refused. Requests over a Unix socket are accepted: the permissions of the socket determine which
+// proxies can connect. If proxies is empty, only requests over a Unix socket are accepted.
 func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
 	if header == "" {
 		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header"}
@@ -110,7 +110,7 @@ var proxyHeader = regexp.MustCompile(`(?i)forwarded|^via$|^cdn[-_]loop$|^cf[-_]|
 	`(real|remote|client|cluster|connecting|source)[-_]?(ip|addr|port|host|user)`)
 
 // isForwarded reports whether a request came through a proxy. The presence of a header
-// decides, not its value: a proxy leaves a client's empty header in front of its own.
+// counts, not its value: a proxy leaves a client's empty header in front of its own.
 // nginx before 1.29.7 sends HTTP/1.0 unless configured otherwise, and adds no header:
 // https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
 func isForwarded(r *http.Request) bool {
@@ -158,8 +158,8 @@ func (c *Console) authorize(next http.Handler) http.Handler {
 	})
 }
 
-// isHost reports whether the host of a request is one of ours. An attacker's page can
-// make any name resolve to this machine, but can't do that with an address.
+// isHost reports whether the host of a request is one of ours. An attacker's page can make any host
+// name resolve to this machine, but that is not possible with an IP address.
 func (c *Console) isHost(hostport string) bool {
 	host := hostOf(hostport)
 	_, err := netip.ParseAddr(host)

@@ -62,8 +62,8 @@ func (w *fixture) forwarded(lines ...string) string {
 	return strings.Fields(status)[1]
 }
 
-// Without Access, a request that a proxy of this machine has passed on is refused. The
-// presence of a proxy's header decides, in any spelling and with any value.
+// Without Access, a request that a proxy of this machine has passed on is refused. A proxy's header
+// is refused in any spelling and with any value.
 func TestTrap_T130_AnEmptyHeaderOfAProxyIsAHeader(t *testing.T) {
 	w := newFixture(t, console.Options{})
 	get, at := "GET /leases/ HTTP/1.1", "Host: 127.0.0.1"
@@ -156,7 +156,7 @@ func TestTheUserOfAProxy(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 }
 
-// A name that an attacker points at this machine is refused.
+// A request for a host name that an attacker has pointed at this machine is refused.
 func TestTheHostIsChecked(t *testing.T) {
 	w := newFixture(t, console.Options{Hosts: []string{"ops.example.com"}})
 	for _, name := range []string{"localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:99", "ops.example.com", "Ops.Example.com:443", "ops.example.com."} {

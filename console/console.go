@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// MaxNames bounds the list. If more names are held, the list shows the first that the backend
-// lists, with a note. The page of every name can still be opened.
+// MaxNames bounds the list. If more names are held, the list shows the first MaxNames that the
+// backend returns, with a note. The page of every name can still be opened.
 const MaxNames = 50_000
 
 // maxBody bounds the body of a request, in bytes. bodyTimeout bounds the time in which the body must
@@ -22,23 +22,23 @@ const (
 	bodyTimeout = 10 * time.Second
 )
 
-// Options configure a Console. The zero value is read-only, for this machine alone.
+// Options configure a Console. The zero value is read-only, and accepts requests only from this machine.
 type Options struct {
-	// Provider is the source of history: the manager's provider, or one that package
-	// history writes to. If it is nil, or keeps no history, none is shown.
+	// Provider is the source of history: the manager's provider, or one that package history
+	// writes to. If it is nil, or keeps no history, no history is shown.
 	Provider leasing.Provider
 	// Prefix, unless "", hides names that don't begin with Prefix.
 	Prefix string
 	// Hosts are the host names, without port, under which browsers reach the
 	// console. IP addresses and localhost need not be listed.
 	Hosts []string
-	// Access identifies users, and refuses others. Default: only requests from
-	// this machine are answered, without a user.
+	// Access identifies users, and refuses all others. Default: only requests from this
+	// machine are answered, without a user.
 	Access Access
 	// AllowBreak lets users end leases. It needs Access.
 	AllowBreak bool
-	// Refresh is the minimum time between two reads of the backend. Default 2 s, at
-	// least 100 ms.
+	// Refresh is the minimum time between two reads of the backend. The default is 2 s, the
+	// minimum 100 ms.
 	Refresh time.Duration
 }
 
@@ -111,7 +111,7 @@ func (c *Console) Close() {
 	c.list.wait()
 }
 
-// policy allows the resources of the pages: a script, a style sheet and images of their own.
+// policy allows only the console's own resources: its script, style sheet, images and streams.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -162,7 +162,7 @@ func (c *Console) serveProbe(w http.ResponseWriter) {
 		status, text = http.StatusServiceUnavailable, "closed\n"
 	}
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text) // the client has gone
+	_, _ = io.WriteString(w, text) // fails only if the client has gone
 }
 
 // visible reports whether the pages may show a name.

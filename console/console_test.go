@@ -32,7 +32,7 @@ func TestTheListShowsWhoHoldsWhat(t *testing.T) {
 	require.NotContains(t, page, "End this lease")
 }
 
-// fresh returns the same world with a console that has not read the list yet.
+// fresh returns a copy of w whose console has not read the list yet.
 func (w *fixture) fresh(t *testing.T) *fixture {
 	t.Helper()
 	other := *w
@@ -179,7 +179,7 @@ func TestOneName(t *testing.T) {
 	}
 }
 
-// A page of a history has its newest entries, and leads to the older ones.
+// The first page of a history has the newest entries, and links to the older entries.
 func TestALongHistoryIsPaged(t *testing.T) {
 	w := newFixture(t, console.Options{Refresh: 100 * time.Millisecond})
 	var tokens []int64
@@ -275,7 +275,8 @@ func TestOnlyNamesWithThePrefix(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, reply.StatusCode)
 }
 
-// Texts of other clients stay text, and stay visible.
+// Texts from other clients are shown as text, never as HTML, and their invisible characters are
+// escaped.
 func TestHostileTexts(t *testing.T) {
 	const script = `<script>alert(1)</script>`
 	const evil = `"'><img src=x onerror=alert(1)>{{.}}` + "\u202e\u200b&amp;"

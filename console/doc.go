@@ -13,10 +13,10 @@
 //
 // With the zero Options only this machine can read the pages, and no request can change anything: a request must come
 // from a loopback address or over a Unix socket, and name localhost, a loopback address or one of [Options.Hosts].
-// HTTP/1.0 and each header that proxies add are refused, with any value. A proxy that adds no header is not detected:
-// set [Options.Access] behind any proxy or tunnel. With [Options.Access] every request needs a user, also from this
-// machine: see [Token] and [ProxyUser], or write a function that uses your application's sign-in. [Options.AllowBreak]
-// then lets these users end leases.
+// Requests over HTTP/1.0, or with any header that proxies add, are refused, whatever the header's value. A proxy that
+// adds no header is not detected: set [Options.Access] behind any proxy or tunnel. With [Options.Access] every request
+// needs a user, even from this machine: see [Token] and [ProxyUser], or write a function that uses your application's
+// sign-in. [Options.AllowBreak] then lets these users end leases.
 //
 // Pages of other sites can't use a user's permissions. Requests that change something
 // are refused if a browser sends them from another origin
@@ -24,21 +24,21 @@
 // an IP address, nor one of [Options.Hosts] are refused, which prevents DNS rebinding.
 // The content security policy forbids frames, inline scripts and external resources.
 //
-// To end a lease, a user types its name and gives a reason. The request applies
-// only to the token that the user saw ([leasing.BreakOptions.IfToken]), so a later
-// holder is not affected. User and reason are shown to the holder, and recorded in
-// log, events and history.
+// To end a lease, a user types its name and gives a reason. The request applies only to the
+// token that the user saw ([leasing.BreakOptions.IfToken]), so a later holder is not affected.
+// The user and the reason are shown to the holder, and recorded in the log, the events and the
+// history.
 //
 // GET /healthz, below the path of the console, answers probes without sign-in: 200, or 503 after [Console.Close].
 //
 // # What it costs
 //
-// While the list is open in a browser, the held names are listed once for all viewers, at most every
+// While the list is open in a browser, the held names are listed once for all viewers, at most once every
 // Options.Refresh, and listing takes at most a tenth of the time. While a name is open, the name, its waiters and
 // a page of its history are read every Options.Refresh, once for all viewers. While the health page is open, the
-// backend is pinged. A part of a page is rendered once for all its viewers, and few parts at a time. Users share
-// 200 live pages. A request has 64 KiB and 10 s for its body. Otherwise the console sends no request to the
-// backend. A page that is hidden in its browser stops refreshing.
+// backend is pinged. A part of a page is rendered once for all its viewers, and few parts are rendered at a time.
+// All users together have up to 200 live pages. The body of a request is limited to 64 KiB and 10 s. Otherwise
+// the console sends no request to the backend. A page that is hidden in its browser stops refreshing.
 //
 // The list ends after [MaxNames] names. A page shows a hundred of them; the server
 // filters and sorts.

@@ -12,12 +12,12 @@ const (
 	guessDelay = 200 * time.Millisecond
 	// maxDelay bounds the delay of an answer to a wrong token.
 	maxDelay = 10 * time.Second
-	// logInterval is the least time between two log lines about wrong tokens.
+	// logInterval is the minimum time between two log lines about wrong tokens.
 	logInterval = time.Second
 )
 
-// wrongTokens delays and logs requests with wrong tokens. A right token is never delayed, so that guesses
-// lock out no user.
+// wrongTokens delays and logs requests with wrong tokens. A request with the right token is never
+// delayed, so that guesses do not lock out any user.
 type wrongTokens struct {
 	mu       sync.Mutex
 	next     time.Time // of the next answer

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "a-token-of-enough-bytes"
 
-// fixture is a console over memory, and a browser without JavaScript.
+// fixture is a console of a memory provider, with a server and an HTTP client.
 type fixture struct {
 	t        testing.TB
 	provider *countingProvider
@@ -42,7 +42,7 @@ type countingProvider struct {
 	leasing.Provider
 	lists atomic.Int64
 	fail  atomic.Pointer[error]
-	hang  atomic.Pointer[chan struct{}] // until it is closed
+	hang  atomic.Pointer[chan struct{}] // requests hang until the channel is closed
 }
 
 func (c *countingProvider) As(target any) bool {
@@ -187,7 +187,7 @@ func token(t *testing.T) console.Access {
 	return access
 }
 
-// events reads the events of a stream; leave closes the stream.
+// events opens a stream: next returns the next event, and leave closes the stream.
 func (w *fixture) events(path string, change ...func(*http.Request)) (next func() string, leave func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// lease is a record as the pages show it, some time after it was read. That time is by
-// this process's clock; of the times by the backend's clock only differences are used.
+// lease is a record that a page shows some time after the record was read. readAt is by this
+// process's clock; of times by the backend's clock only differences are used.
 type lease struct {
 	*leasing.Record
 	readAt time.Time
@@ -44,7 +44,7 @@ func (l lease) State() string {
 	return stateHeld
 }
 
-// Infinite reports whether the lease never runs out by itself.
+// Infinite reports whether the lease never runs out.
 func (l lease) Infinite() bool { return l.Held && l.TTL == leasing.Infinite && !l.Breaking }
 
 // Known reports whether the time left is known.
@@ -53,7 +53,7 @@ func (l lease) Known() bool {
 	return known
 }
 
-// Left returns the time left, if known, under the assumption that the lease was not renewed since.
+// Left returns the time left, if known, assuming that the lease has not been renewed since it was read.
 func (l lease) Left() time.Duration {
 	left, _ := l.Remaining()
 	return max(0, left-time.Since(l.readAt))

@@ -18,7 +18,7 @@ import (
 // pageSize is the number of leases on a page.
 const pageSize = 100
 
-// listing holds the held leases, by name.
+// listing has the held leases, sorted by name.
 type listing struct {
 	leases    []lease
 	truncated bool // there are more than MaxNames
@@ -38,7 +38,7 @@ func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
 	return l, nil
 }
 
-// The filters by state, and the orders. The zero value is the first of each.
+// The filters by state, and the sort orders. The first of each is the zero value.
 const (
 	showAll, showLow, showBreaking         = "", "low", "breaking"
 	byName, byOwner, byTimeLeft, byLongest = "", "owner", "left", "held"
@@ -146,11 +146,11 @@ func sortLeases(leases []lease, order string) {
 	}
 }
 
-// maxPartAge bounds the age of a rendering of the list: the time left that it shows does not change afterwards.
+// maxPartAge bounds the age of a rendering of the list, because the times left in a rendering do not change.
 const maxPartAge = time.Second
 
 // leasesPart returns the part of the list that a query selects, and the time of the next read. It returns nil if
-// ctx ends before it has the part.
+// ctx ends before the part is ready.
 func (c *Console) leasesPart(ctx context.Context, q query) (p *part, next time.Time) {
 	from, err := c.list.get(ctx)
 	if ctx.Err() != nil {

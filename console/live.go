@@ -65,7 +65,7 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 	})
 }
 
-// minPause is the least time between two events of a stream.
+// minPause is the minimum time between two events of a stream.
 const minPause = 100 * time.Millisecond
 
 // viewerOf returns the viewer whose share of the streams a request uses: the user, or without a user the

@@ -19,15 +19,15 @@ type parts struct {
 	byKey map[partKey]*part
 }
 
-// partKey identifies a part: by its template, by its query or name, and for parts of the list by the answer of
-// the backend.
+// partKey identifies a part by its template, by its query or name and, for parts of the list, by the backend's
+// answer.
 type partKey struct {
 	template, subject string
 	reading           *reading // nil for parts with their own read of the backend
 	problem           string
 }
 
-// part is a rendered part of a page. It is not changed after made is closed.
+// part is a rendered part of a page. It is not changed after rendered is closed.
 type part struct {
 	rendered chan struct{}
 	data     any           // shown by the template
@@ -44,10 +44,10 @@ func newParts() *parts {
 	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), byKey: map[partKey]*part{}}
 }
 
-// get returns a part that is up to date, or nil if ctx ends before the part is made. Of concurrent callers only
-// one gathers the data and renders the part. gather receives the data that were shown before, or nil. It returns
-// a function for the new data, and the time at which the part is out of date. That function runs in a slot, like
-// the rendering.
+// get returns a part that is up to date, or nil if ctx ends before the part is rendered. Only one of several
+// concurrent callers gathers the data and renders the part. gather receives the data that were shown before,
+// or nil. It returns a function for the new data, and the time at which the part is out of date. That function
+// runs in a slot, like the rendering.
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()
 	now := time.Now()

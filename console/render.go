@@ -79,8 +79,8 @@ func failRender(w http.ResponseWriter) {
 	http.Error(w, "the page could not be made", http.StatusInternalServerError)
 }
 
-// setWriteDeadline bounds the time for which a browser may read nothing, if the server supports such
-// deadlines.
+// setWriteDeadline bounds the time for which writes may wait for the browser, if the server supports
+// write deadlines.
 func setWriteDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }

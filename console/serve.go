@@ -12,7 +12,7 @@ import (
 
 // Serve serves a console on a listener until ctx ends, and then returns nil. It closes the listener, even if
 // it fails. Without Options.Access the listener must be on a loopback address or a Unix socket; otherwise
-// Serve returns an *leasing.InvalidError. For TLS pass a listener of [crypto/tls.NewListener].
+// Serve returns a *leasing.InvalidError. For TLS pass a listener of [crypto/tls.NewListener].
 func Serve(ctx context.Context, listener net.Listener, manager *leasing.Manager, options Options) error {
 	defer func() { _ = listener.Close() }() // the server has closed it too
 	if options.Access == nil && !isLocal(listener.Addr()) {

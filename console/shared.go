@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// readTimeout bounds one list of the backend, and requestTimeout is the least time that a page waits for an
-// answer.
+// readTimeout bounds one listing of the backend. requestTimeout bounds other requests, and also a page's
+// wait for a listing unless the previous listing was slow.
 const (
 	readTimeout    = time.Minute
 	requestTimeout = 5 * time.Second
 )
 
-// shared is the list, which is read once for all its viewers.
+// shared is the list of leases, which is read once for all its viewers.
 type shared struct {
 	read  func(context.Context) (listing, error)
-	every time.Duration   // the least time between two reads
+	every time.Duration   // the minimum time between two reads
 	end   context.Context // ends a read that is under way
 
 	mu       sync.Mutex
-	latest   *reading      // nil before the first
+	latest   *reading      // nil before the first reading
 	underWay chan struct{} // closed at the end of the read under way; nil without one
 }
 
@@ -30,7 +30,7 @@ type reading struct {
 	listing
 	at   time.Time     // just before the list was requested; zero before the first list
 	took time.Duration // for the list
-	err  error         // of the latest attempt; the list is then that of an earlier one
+	err  error         // of the latest attempt; if it is set, the list is that of an earlier attempt
 	next time.Time     // of the next attempt, at the earliest
 }
 

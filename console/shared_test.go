@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list that takes long is read more rarely, so that the backend is busy with it for at
-// most a tenth of the time.
+// A slow list is read less often, so that reading the list keeps the backend busy for at most a
+// tenth of the time.
 func TestASlowListIsReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

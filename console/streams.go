@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxStreams bounds the pages that are kept up to date at a time. Further pages are shown once, and
-// retry.
+// maxStreams bounds the pages that are kept up to date at a time. Further pages are shown without
+// updates, and retry.
 const maxStreams = 200
 
 // streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream of a

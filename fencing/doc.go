@@ -32,9 +32,9 @@
 // # What it does not do
 //
 //   - It does not order reads. Until the resource has seen the new token, the
-//     former holder may still write. A write computed from a value read before
-//     that loses the former holder's update. So show the token when the lease
-//     begins, before you read anything.
+//     former holder may still write. If you read a value before that, a write
+//     computed from the value loses the former holder's update. So show the
+//     token when the lease begins, before you read anything.
 //   - It protects only against writers that use the check.
 //   - It is only as durable as the token's storage. A resource that lost or
 //     deleted its token admits any token, until it sees the next token.

@@ -20,11 +20,11 @@ type Gate struct {
 	seen atomic.Int64
 }
 
-// Do runs fn if token is not stale and remembers the token. It refuses a
-// token smaller than the highest so far with a *StaleError. Calls run one at a
-// time, so no larger token is admitted between the check and the end of fn. If
-// ctx ends while Do waits for its turn, it returns the cause of ctx. Otherwise it
-// returns fn's error unchanged.
+// Do runs fn if token is not stale and remembers the token. It refuses, with a
+// *StaleError, a token smaller than the highest so far. Calls run one at a time,
+// so no larger token is admitted between the check and the end of fn. If ctx ends
+// while Do waits for its turn, it returns the cause of ctx. Otherwise it returns
+// fn's error unchanged.
 func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context) error) error {
 	if err := Check(g.resource, token, 0); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 // fn's error unchanged. Gates.Do is a Fence, and so is the result of CheckFirst.
 type Fence func(ctx context.Context, resource string, token int64, fn func(ctx context.Context) error) error
 
-// CheckFirst makes a Fence of a check like redisfence.Fence.Advance: fn runs if the
-// check returns nil. A larger token can get in while fn runs, so work that was
+// CheckFirst makes a Fence from a check like redisfence.Fence.Advance: fn runs if
+// the check returns nil. A larger token can get in while fn runs, so work that was
 // admitted may end after a successor's has begun. The writes of fn need a check of
 // their own where they are stored.
 func CheckFirst(advance func(ctx context.Context, resource string, token int64) error) Fence {
@@ -27,8 +27,8 @@ func CheckFirst(advance func(ctx context.Context, resource string, token int64) 
 // Gates is ready to use. It is safe for concurrent use and must not be
 // copied.
 //
-// It keeps every name until the process ends, in some 200 bytes each. So take
-// names from a bounded set, and not straight from a request.
+// It keeps every name until the process ends, at about 200 bytes each. So take names from a bounded
+// set, and not straight from a request.
 type Gates struct {
 	gates sync.Map // of *Gate, by name
 }

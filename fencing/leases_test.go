@@ -49,7 +49,7 @@ func TestTrap_T23_AFormerHolderIsRefusedThoughTheNameIsHeld(t *testing.T) {
 	require.NoError(t, gate.Do(t.Context(), present.Token(), noop))
 	require.Equal(t, &fencing.StaleError{Token: former.Token(), Seen: present.Token()},
 		gate.Do(t.Context(), former.Token(), noop))
-	_ = former.Release(t.Context()) // says that it was lost
+	_ = former.Release(t.Context()) // fails, because the lease is lost
 	require.NoError(t, present.Release(t.Context()))
 }
 

@@ -13,7 +13,7 @@ import (
 type StaleError struct {
 	Resource string // as named by the check; "" for a Gate
 	Token    int64  // the refused token
-	Seen     int64  // the highest that the resource has seen
+	Seen     int64  // the highest token that the resource has seen
 }
 
 func (e *StaleError) Error() string {

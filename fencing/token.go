@@ -9,9 +9,9 @@ import (
 
 var wantToken = fmt.Sprintf("Lease.Token: 1 to %d", int64(leasing.MaxToken))
 
-// ParseToken reads a token that was kept or sent as text: decimal digits and
-// nothing else. A sign, a space, a leading zero, a fraction, an exponent or a
-// number above leasing.MaxToken is refused with an error that matches
+// ParseToken parses a token that was stored or sent as text: decimal digits
+// and nothing else. A sign, a space, a leading zero, a fraction, an exponent
+// or a number above leasing.MaxToken is refused with an error that matches
 // leasing.ErrInvalid: a conversion to floating point may have changed the
 // token.
 func ParseToken(text string) (int64, error) {

@@ -8,8 +8,8 @@
 //	defer recorder.Close(ctx) // after the manager's Close
 //	manager.Subscribe(recorder.Observe)
 //
-// Entries go to a [Writer]: a table that providers/sql made, which that provider's
-// History reads like its own entries, or [JSONLines].
+// Entries go to a [Writer]: [JSONLines], or a provider of providers/sql, whose History returns them
+// like its own entries.
 //
 // The SQL providers and the memory provider keep a history themselves, atomically with
 // each change. Prefer that: this package records what managers report, as a best effort.
@@ -35,7 +35,7 @@
 // acquired entry with the same token. A broken entry has the token but not the holder,
 // which is in the acquired entry of that token.
 //
-// Instead of the "expired" of a provider's own history there is the holder's "lost", with
-// its reason: see leasing.LostReason. Its time is the end of trust, which is before the
-// end of the lease.
+// Where a provider's own history has an "expired" entry, this history has the holder's
+// "lost" entry, with its reason: see leasing.LostReason. Its time is the end of trust,
+// which is before the end of the lease.
 package history

@@ -15,7 +15,7 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	var file strings.Builder // in an application one that os.OpenFile opened with os.O_APPEND
+	var file strings.Builder // in an application, a file that was opened with os.O_APPEND
 	recorder, err := history.New(history.JSONLines(&file), history.Options{})
 	if err != nil {
 		log.Fatal(err)

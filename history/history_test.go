@@ -22,10 +22,10 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// writer is scripted: a call returns its scripted answer, or hangs until the test ends.
+// writer is a Writer whose calls return scripted answers, or hang until hangs is closed.
 type writer struct {
 	answers []error
-	hangs   chan struct{} // nil: it does not
+	hangs   chan struct{} // nil if calls do not hang
 	calls   int
 	written []abstractions.NamedEntry
 }
@@ -78,7 +78,7 @@ func tokens(entries []abstractions.NamedEntry) (all []int64) {
 	return all
 }
 
-// The lines show the history of some leases.
+// The lines of JSON show the holders and the breaks of some leases.
 func TestLinesShowHoldersAndBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -198,8 +198,8 @@ func TestAPanicOfTheWriterIsAnError(t *testing.T) {
 	})
 }
 
-// Renewals are recorded only by option, failures are not recorded, and events that the manager
-// dropped are counted.
+// Renewals are recorded only with the option Renewals, failures are not recorded, and events that
+// the manager dropped are counted.
 func TestWhichEventsAreHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for renewals, want := range map[bool][]int64{false: {1}, true: {1, 2}} {

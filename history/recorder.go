@@ -23,14 +23,14 @@ const (
 
 // Writer stores entries. WriteHistory is called by one goroutine at a time, and writes all
 // entries or returns an error. An error that matches leasing.ErrInvalid is final; after any
-// other the same entries are retried. *sqllease.Provider is a Writer.
+// other error the same entries are retried. *sqllease.Provider is a Writer.
 type Writer interface {
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
 }
 
 // Options configure a recorder. The zero value is ready to use.
 type Options struct {
-	// Renewals also records renewals. Under load one entry may stand for several.
+	// Renewals also records renewals. Under load one entry may stand for several renewals.
 	Renewals bool
 	// Buffer is the maximum number of entries that wait for the writer. Default 10,000.
 	Buffer int `option:"default=10000,min=1"`
@@ -51,11 +51,11 @@ type Recorder struct {
 	mu      sync.Mutex
 	pending []abstractions.NamedEntry
 	dropped int64
-	logged  int64 // of the dropped entries
+	logged  int64 // the number of dropped entries that were logged
 	closing bool
 }
 
-// New makes a recorder, and starts its goroutine, which Close ends.
+// New creates a recorder, and starts its goroutine, which Close ends.
 func New(writer Writer, options Options) (*Recorder, error) {
 	if writer == nil {
 		return nil, &leasing.InvalidError{Field: "writer", Value: nil, Want: "a history.Writer"}

@@ -38,7 +38,7 @@ func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
 				same++
 			}
 			around := func(text string) string { return text[max(0, same-300):min(len(text), same+200)] }
-			require.Equal(t, around(once), around(again)) // complete histories would fill screens
+			require.Equal(t, around(once), around(again)) // complete histories would be too long to read
 			require.Len(t, again, len(once))
 			require.NotEqual(t, once, text(8))
 		})

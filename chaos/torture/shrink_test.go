@@ -66,7 +66,7 @@ func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	require.Len(t, same.Plan.Rules, len(options.Plan.Rules))
 }
 
-// TestTrap_T276_ATestForAPlanWithCodeSaysSo: JSON has no place for a CustomPolicy.
+// TestTrap_T276_ATestForAPlanWithCodeSaysSo: JSON cannot represent a CustomPolicy.
 func TestTrap_T276_ATestForAPlanWithCodeSaysSo(t *testing.T) {
 	rule := chaos.Rule{Name: "mine", Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Custom: all{}}}
 	_, text := torture.Shrink(torture.Options{Plan: chaos.Plan{Rules: []chaos.Rule{rule}}}, func(o torture.Options) bool { return len(o.Plan.Rules) > 0 })

@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// sweeps returns the seeds of TestNoCorrectProviderIsCaughtBySeed: a few fixed seeds, as many
-// new seeds as LEASING_TEST_SWEEP asks for, or the seeds of "from+n".
+// sweeps returns the seeds of TestNoCorrectProviderIsCaughtBySeed: a few fixed seeds, or as
+// many new seeds as LEASING_TEST_SWEEP says, or n seeds beginning with from if it is "from+n".
 func sweeps(t *testing.T) (from, to uint64) {
 	text := os.Getenv("LEASING_TEST_SWEEP")
 	switch {
@@ -39,8 +39,8 @@ func sweeps(t *testing.T) (from, to uint64) {
 }
 
 // A checker with false alarms is worse than no checker, because its users ignore the next
-// violation. So a correct provider must pass under all kinds of plans, with many
-// names and few, and with many more faults than on a bad day.
+// violation. So a correct provider must pass under all kinds of plans, with few names and with
+// many, and with many more faults than on a bad day.
 func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 	t.Parallel()
 	from, to := sweeps(t)
@@ -75,8 +75,8 @@ func written(t *testing.T, seed uint64, report *torture.Report) string {
 	return name
 }
 
-// anyClock returns a backend's clock that is exact, or runs faster or slower and makes small steps,
-// within the margin of trust.
+// anyClock returns a backend's clock that is exact, or that is fast or slow and may make small
+// steps, within the margin of trust.
 func anyClock(random *rand.Rand) func() time.Time {
 	if random.IntN(2) == 0 {
 		return time.Now

@@ -23,8 +23,9 @@ type Disturbance = run.Disturbance
 // Progress is the state of a run in progress.
 type Progress = history.Progress
 
-// Report is the result of a run. Its Options are those of the run, with defaults filled in, the seed included. OK, Err and Verdict
-// say whether the promises were kept, String and WriteHTML show the run, and WriteHistory saves the history for Verify.
+// Report is the result of a run. Its Options are those of the run, with defaults filled in, including the seed. OK, Err and
+// Verdict report whether the promises were kept, String and WriteHTML format the result, and WriteHistory saves the history for
+// Verify.
 type Report = report.Report
 
 // Violation is a broken promise.
@@ -36,7 +37,7 @@ type Check = history.Check
 // Run lets workers compete for Options.For, ends all faults, and checks the recorded history.
 // It returns an error if the run failed, or if ctx ended during the run; violations are in the
 // report. It takes longer than For, because it waits until abandoned leases have run out, and
-// makes the checks.
+// then checks the history.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	record, err := run.Run(ctx, options)
 	if err != nil {
@@ -80,14 +81,14 @@ func Verify(from io.Reader) (*Report, error) {
 	return report.Of(record), nil
 }
 
-// Share returns an Options.Open for a provider that is its own backend, such as memlease's. All
-// workers get this provider, and no worker closes the provider.
+// Share returns an Options.Open for a provider that is its own backend, such as the provider of
+// package memlease. All workers get this provider, and no worker closes the provider.
 func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
 	return run.Share(provider)
 }
 
-// WorkerMain is the first call in the main function, or in TestMain, of a program
-// that Options.Process starts. In a worker process it works until the end of the run,
-// and then exits. In other processes it returns at once. open opens the backend's
-// client, like Options.Open of the run.
+// WorkerMain must be the first call in the main function, or in TestMain, of a program that
+// Options.Process starts. In a worker process it runs the worker until the end of the run, and
+// then exits. In other processes it returns at once. open opens the backend's client, like
+// Options.Open of the run.
 func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) { run.WorkerMain(open) }

@@ -14,10 +14,10 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestVirtual is Test in virtual time. Each run is in a bubble of testing/synctest, with a
-// backend that is made in the bubble. Options.Open is not needed. If a run violates a check, TestVirtual
-// looks for the smallest run that violates the same check, with fewer rules, workers and names and
-// in less time, and prints the Go test that repeats that run.
+// TestVirtual is Test in virtual time. Each run is in a bubble of testing/synctest, with a backend that
+// is created in the bubble. Options.Open is not needed. If a run violates a check, TestVirtual looks for
+// the smallest run that violates the same check, with fewer rules, workers and names and in less time,
+// and prints the Go test that repeats that run.
 //
 //	torture.TestVirtual(t, func() leasing.Provider { return memlease.New(memlease.Options{}) }, torture.Options{Plan: plan, For: time.Minute})
 func TestVirtual(t *testing.T, backend func() leasing.Provider, options Options) *Report {
@@ -51,7 +51,7 @@ func runVirtual(t *testing.T, backend func() leasing.Provider, options Options) 
 	return report
 }
 
-// shrink makes a run smaller for as long as it fails.
+// shrink makes a run smaller for as long as the run still fails.
 func shrink(o Options, fails func(Options) bool) Options {
 	try := func(change func(*Options)) bool {
 		smaller := o
@@ -86,7 +86,7 @@ func shrink(o Options, fails func(Options) bool) Options {
 	return o
 }
 
-// goTest returns a Go test that makes the run. It leaves out options that are functions.
+// goTest returns the source of a Go test that repeats the run. It leaves out options that are functions.
 func goTest(o Options) string {
 	return fmt.Sprintf(`func TestAgain(t *testing.T) {
 %s	torture.TestVirtual(t, backend, torture.Options{
@@ -100,7 +100,7 @@ func goTest(o Options) string {
 `, goPlan(o.Plan), fields("\t\t", o), fields("\t\t\t", o.Manager), fields("\t\t\t\t", o.Manager.Tuning))
 }
 
-// goPlan returns Go code that makes a plan. For a plan that contains functions it returns a description.
+// goPlan returns Go code that creates a plan. For a plan that contains functions it returns a description.
 func goPlan(p chaos.Plan) string {
 	plan, err := json.Marshal(p)
 	if err != nil {
@@ -114,7 +114,7 @@ func fields(indent string, of any) string {
 	var b strings.Builder
 	for field, value := range reflect.ValueOf(of).Fields() {
 		if field.IsExported() && !value.IsZero() && (value.CanInt() || value.CanUint() || value.CanFloat() || value.Kind() == reflect.Bool) {
-			text, _ := json.Marshal(value.Interface()) // of a number or a flag
+			text, _ := json.Marshal(value.Interface()) // a number or a flag can't fail
 			fmt.Fprintf(&b, "%s%s: %s,\n", indent, field.Name, text)
 		}
 	}

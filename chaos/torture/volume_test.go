@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// Busy workers run under each plan, in one run after the other, until the number of requests
-// reaches LEASING_TEST_VOLUME, or a few thousand. Two runs are active at a time.
+// Busy workers run under one plan after another, until they have made LEASING_TEST_VOLUME
+// requests, by default 10,000. Two runs are active at a time.
 func TestVolume_memory(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

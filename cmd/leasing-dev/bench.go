@@ -84,12 +84,12 @@ func (a *app) bench(ctx context.Context, length time.Duration, clients int) erro
 	return table.Flush()
 }
 
-// rounded returns seconds as a duration, to the microsecond.
+// rounded converts seconds to a duration, rounded to a microsecond.
 func rounded(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
 
-// measure makes clients acquire and release for a while, each at least once.
+// measure runs clients that acquire and release leases until length has passed, each at least once.
 func (a *app) measure(ctx context.Context, where string, length time.Duration, clients int, shared bool) (m measurement, err error) {
 	prefix := "leasing/bench/" + rand.Text()[:8]
 	var all []*leasing.Manager
@@ -133,7 +133,7 @@ func (a *app) measure(ctx context.Context, where string, length time.Duration, c
 		})
 	}
 	group.Wait()
-	if err := cmp.Or(problems...); err != nil { // the clients fail for the same reason
+	if err := cmp.Or(problems...); err != nil { // one error is enough: the clients fail for the same reason
 		return m, err
 	}
 	took, sorted := time.Since(begin), slices.Sorted(slices.Values(slices.Concat(cycles...)))

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// The backend is named by a flag or by LEASING_URL. Without a backend bench does nothing.
+// The backend is named by a flag or by LEASING_URL. Without a backend, bench fails.
 func Example() {
 	fmt.Println(execute([]string{"bench"}, os.Stdout, os.Stdout))
 	// Output:

@@ -23,7 +23,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
-// workerVariable is the variable with the backend's URL, for a worker process.
+// workerVariable is the environment variable that passes the backend's URL to a worker process.
 const workerVariable = "LEASING_TORTURE_URL"
 
 // tortureFlags are the flags of torture.
@@ -33,7 +33,7 @@ type tortureFlags struct {
 	processes                   bool
 }
 
-// everyPlan stands for all ready-made plans.
+// everyPlan is the name that selects all ready-made plans.
 const everyPlan = "all"
 
 func (a *app) tortureCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 			return err
 		}
 		f.Process = func() *exec.Cmd {
-			cmd := exec.Command(program) //nolint:noctx // the run ends it
+			cmd := exec.Command(program) //nolint:noctx // the run ends the process
 			cmd.Env = append(os.Environ(), workerVariable+"="+where)
 			return cmd
 		}
@@ -122,12 +122,12 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 		if err := f.write(plan, report.WriteHTML, report.WriteHistory); err != nil {
 			return errors.Join(broken, err)
 		}
-		f.Seed++ // otherwise the same workers would be killed under each plan, or none
+		f.Seed++ // with the same seed, the same workers would be killed under each plan
 	}
 	return broken
 }
 
-// readPlans returns a ready-made plan, all of them, or one in a file.
+// readPlans returns one ready-made plan, all ready-made plans, or the plan in a file.
 func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
 	names := []string{name}
 	if name == everyPlan {

@@ -25,8 +25,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Each plan has a report, a page, and a history that --verify reads back. The tests of package torture check the
-// verdict: this machine may be very busy.
+// Each plan has a report, a page, and a history that --verify reads back. Its verdict is not checked here but in
+// package torture, because this machine may be very busy.
 func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestTortureUnderAPlanInAFileOnSQLite(t *testing.T) {
 	require.Contains(t, verdict["again"], "leasing-dev torture --plan mine.json --for 1s --seed 7 ")
 }
 
-// A broken promise ends with exit code 1, and the report has the command line that repeats the run.
+// A run that finds a broken promise exits with code 1, and its report has the command line that repeats the run.
 func TestTortureFindsTwoHolders(t *testing.T) {
 	history := filepath.Join(t.TempDir(), "run.json")
 	synctest.Test(t, func(t *testing.T) {

@@ -29,9 +29,9 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// journalName is the first argument that makes the test binary a command to run: the command
-// writes a line to a file every millisecond, as does a child of its own, and ends with
-// journalCode.
+// journalName, as the first argument, makes the test binary the command of a run. The command
+// and a child of its own each write a line to a file every millisecond, and the command exits
+// with journalCode.
 const (
 	journalName = "journal"
 	journalCode = 7
@@ -105,8 +105,8 @@ type attack struct {
 	name string
 	// do receives the processes of the run, and returns at the end of the attack.
 	do func(a *contest, p processes)
-	// codes are the exit codes that may follow, in addition to those of a run that has ended
-	// before, or that has lost its lease by a server's fault.
+	// codes are the exit codes that may follow, in addition to the codes of a run that ended
+	// before the attack or lost its lease through a server's fault.
 	codes []int
 }
 
@@ -158,8 +158,8 @@ func between(lower, upper int) time.Duration {
 	return time.Duration(lower+rand.IntN(upper-lower)) * time.Millisecond
 }
 
-// escapes start the job $J in ways that take it out of the command's group, or from its parent, and end with its
-// code and a last line: see contest.run.
+// escapes start the job $J in ways that take it out of the command's group or away from its parent, and end with
+// the job's exit code.
 var escapes = []string{
 	`timeout 1h $J`,
 	`setsid --wait $J`,
@@ -170,7 +170,8 @@ var escapes = []string{
 	`(exec setsid --wait timeout 1h $J)`,
 }
 
-// escapeScript is the script around one of the escapes.
+// escapeScript is the script around one of the escapes. Its last line of output shows contest.run that all output
+// has arrived.
 const escapeScript = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
 exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
 %s
@@ -220,7 +221,7 @@ func (a *contest) stop(pid int, during time.Duration) {
 	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
-// contend makes a number of runs by four contenders, and attacks each run once, while the server has faults.
+// contend distributes the runs over four contenders, and attacks each run once, while the server has faults.
 func (a *contest) contend(runs int) {
 	t := a.t
 	jobs := make(chan int)
@@ -366,7 +367,7 @@ func (a *contest) attack(id string, at attack, leasing func() int, duration time
 	return true
 }
 
-// hasWritten looks for a line of a run at the journal's end.
+// hasWritten reports whether the end of the journal has a line of a run.
 func (a *contest) hasWritten(id string) bool {
 	file, err := os.Open(a.journal)
 	if err != nil {
@@ -382,7 +383,7 @@ func (a *contest) hasWritten(id string) bool {
 	return strings.Contains(string(end[:n]), " "+id+"\n")
 }
 
-// childrenOf returns the children of a process: the command is a child of the guard.
+// childrenOf returns the process IDs of a process's children. The command is a child of the guard.
 func childrenOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	return string(text)
@@ -407,7 +408,7 @@ func escapingRuns() int {
 	return len(attacks)
 }
 
-// contendBoth makes each run plainly and once more through wrappers.
+// contendBoth makes plain runs, and then runs whose jobs leave the command's group.
 func (a *contest) contendBoth() {
 	a.contend(attackedRuns())
 	escaping := *a

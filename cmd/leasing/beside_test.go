@@ -18,11 +18,11 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// otherPrograms are other programs that run a command, and the words to put before that command. env(1) becomes the
-// command, so its result is that of the command alone.
+// otherPrograms maps other programs that run a command to the words that precede that command. env(1) replaces
+// itself with the command, so its result is that of the command alone.
 var otherPrograms = map[string]string{"env": "env", "flock": "flock lock", "timeout": "timeout 1h", "tini": "tini -s --"}
 
-// Reasons for a difference.
+// Reasons why another program differs from leasing.
 const (
 	flockCodes   = "flock(1) has codes of its own for a command that can't be run (sysexits.h)"
 	flockSignals = "flock(1) does not pass signals on: it ends, and the command goes on"
@@ -37,7 +37,7 @@ const (
 type comparison struct {
 	name    string
 	script  string
-	signals []unix.Signal // sent to the program in turn, each once the command has printed one more "ready"
+	signals []unix.Signal // sent to the program in turn, each after the command has printed one more "ready"
 	differs map[string]string
 }
 
@@ -98,7 +98,7 @@ type runResult struct {
 	out  string
 }
 
-// compare runs a comparison with some words before the command.
+// compare runs a comparison's script with $W set to words.
 func (p *testEnv) compare(c comparison, words string) runResult {
 	r := p.shell(`W="` + words + `"; ` + c.script)
 	for n, sig := range c.signals {

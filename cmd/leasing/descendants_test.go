@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// wrappers start a job $J in ways that take it out of the command's process group, or from its parent. All
-// end by themselves after a while.
+// wrappers start a job $J in ways that take it out of the command's process group, or away from its
+// parent. All end by themselves after a while.
 var wrappers = map[string]string{
 	"timeout":             `exec timeout 1h $J`,
 	"timeout in timeout":  `exec timeout 1h timeout 1h $J`,
@@ -37,8 +37,8 @@ var wrappers = map[string]string{
 	"a storm of forks": `export LEASING_TEST_LEAF=1; exec timeout 1h bash -c 'for i in $(seq 10); do setsid $J & sleep 0.1; done; wait'`,
 }
 
-// failures happen to a run under such a wrapper. If code is 0, the job ends at TERM, and the exit code is the
-// wrapper's.
+// failures interrupt a run whose command is one of the wrappers. If code is 0, the job ends on TERM, and the
+// exit code is the wrapper's.
 var failures = map[string]struct {
 	do   func(p *testEnv, r *process)
 	code int
@@ -54,8 +54,8 @@ var failures = map[string]struct {
 	"leasing gets TERM": {func(_ *testEnv, r *process) { r.signal(unix.SIGTERM) }, 0},
 }
 
-// stopBetweenWrites stops leasing while it has no lock of the database: a process that is stopped during a write
-// keeps the lock until it continues.
+// stopBetweenWrites stops leasing while leasing does not hold the database's lock: a process that is stopped
+// during a write keeps the lock until it continues.
 func stopBetweenWrites(p *testEnv, r *process) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(p.folder, "leasing", "leases.db")+"?_pragma=busy_timeout(100)")
 	require.NoError(r.t, err)

@@ -37,7 +37,7 @@ func atoi(t *testing.T, text string) int {
 	return n
 }
 
-// varyingTexts replaces the texts that differ from run to run.
+// varyingTexts has replacements for texts that differ from run to run.
 var varyingTexts = []struct {
 	what *regexp.Regexp
 	by   string
@@ -51,7 +51,7 @@ var varyingTexts = []struct {
 	{regexp.MustCompile(`\bfp_[0-9a-f]{16}\b`), "FINGERPRINT"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`(leasing/doctor)/[0-9A-Z]{8}`), "$1/RANDOM"},
-	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis', on a busy machine
+	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis' error, on a busy machine
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},
@@ -65,7 +65,7 @@ func normalize(text, folder string) string {
 	return text
 }
 
-// compare compares a text with a golden file, or writes the file.
+// compare compares a text with a golden file, or with -update writes the file.
 func compare(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
@@ -234,7 +234,7 @@ var everyCommand = map[string][]string{
 	"bootstrap": {}, "version": {},
 }
 
-// With one line every command reports a wrong flag, a wrong URL, or a server that is down.
+// In one line, every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -258,7 +258,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 		for _, flag := range flags {
 			line := slices.Concat(strings.Fields(name), []string{flag, "--timeout", "200ms"}, args)
 			code, out, problems := p.run(line...)
-			if name == "doctor" && flag != badFlag { // its findings are its output
+			if name == "doctor" && flag != badFlag { // doctor prints its findings on standard output
 				require.Equal(t, exit.No, code, line)
 				require.Contains(t, out, "wrong")
 				continue
@@ -293,7 +293,7 @@ func (p *testEnv) refused(url string) (text string) {
 	return text
 }
 
-// holdLease starts a holder of the name that refused uses.
+// holdLease starts a holder of "name", the name in the commands that refused runs.
 func (p *testEnv) holdLease(url string) {
 	holder := p.start("run", "--url", url, "name", "--", "sh", "-c", "echo ready; sleep 1000")
 	holder.awaitOutput("ready")
@@ -344,7 +344,7 @@ func TestGoldenMissingRights_sqlite(t *testing.T) {
 func TestExamplesOnSQLite(t *testing.T) {
 	t.Parallel()
 	for _, c := range append(commands(rootCommand(&cli.App{})), rootCommand(&cli.App{})) {
-		if c.Example == "" || c.Name() == "bootstrap" { // which needs a Redlock
+		if c.Example == "" || c.Name() == "bootstrap" { // bootstrap needs a Redlock backend
 			require.True(t, c.HasSubCommands() || c.Example != "", "%s has no example", c.CommandPath())
 			continue
 		}

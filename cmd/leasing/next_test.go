@@ -12,7 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/setup"
 )
 
-// A user who has nothing yet gets a command for each backend, and the first of them works.
+// A user without a backend gets a command for each kind of backend, and the first of these commands
+// works.
 func TestTheDoctorGuidesTheFirstUse_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

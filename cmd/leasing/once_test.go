@@ -52,8 +52,8 @@ func silentServer(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A failure of any backend is printed once: of a server that is down, of a server that is silent, and of a
-// file that another process has locked.
+// A failure of any backend is printed once, whether a server is down or silent, or another process has
+// locked a file.
 func TestTrap_T271_AFailureIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const dead = "127.0.0.1:1"

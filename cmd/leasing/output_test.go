@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// Each command that shows a record spells out the invisible runes that another process has put into the record,
-// in text and in JSON. The JSON still decodes to the original record.
+// Each command that shows a record escapes the invisible runes that another process has put into the record, in
+// text and in JSON. The JSON still decodes to the original record.
 func TestTrap_T270_NoCommandPrintsWhatCannotBeSeen_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

@@ -188,7 +188,8 @@ func TestTrap_T107_EmptySettingsAreNoDefault_sqlite(t *testing.T) {
 	}
 }
 
-// A crontab has no login environment: each machine would run the job under leases of its own.
+// Without a URL no command runs. A job in a crontab has no login environment, so each machine would run the job under leases
+// of its own.
 func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -223,7 +224,7 @@ func TestTrap_T137_WithoutAURLNothingRuns_sqlite(t *testing.T) {
 	require.Contains(t, out, "want only one of the two")
 }
 
-// cron and systemd expand no "~": the file would be in the working folder.
+// A path that begins with "~" is refused: cron and systemd do not expand "~", so the file would be in the working folder.
 func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -261,8 +262,8 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	}
 }
 
-// Two machines that share a home may not see each other's locks on a file. A FUSE mount of a folder models such a
-// home.
+// Two machines that share a home may not see each other's locks on a file. A FUSE mount of a folder models the
+// shared home.
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	t.Parallel()
 	bindfs, err := exec.LookPath("bindfs")
@@ -344,7 +345,7 @@ func TestRunOnSQLiteForwardsSignals(t *testing.T) {
 	r.code()
 }
 
-// TERM also ends a command that is stopped, for example since it has read from the terminal in the background.
+// TERM also ends a command that is stopped, for example because it has read from the terminal in the background.
 func TestRunOnSQLiteEndsAStoppedCommand(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -421,7 +422,8 @@ func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	require.Contains(t, r.text(r.err), "gone")
 }
 
-// While leasing is stopped its command dies before another claim has the lease, and leasing reports the loss when it goes on.
+// While leasing is stopped, its command dies before another claim has the lease, and leasing reports the loss when it
+// continues.
 func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []unix.Signal{unix.SIGCONT, unix.SIGKILL} {

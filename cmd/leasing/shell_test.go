@@ -72,7 +72,7 @@ func (r *process) guards() (outer, inner int) {
 	return outer, inner
 }
 
-// One of the three processes is killed while another one is stopped: the third one ends the command with all its
+// If one of the three processes is killed while another is stopped, the third ends the command with all its
 // descendants before another holder begins.
 func TestTrap_T213_AGuardIsKilledWhileLeasingIsStopped_sqlite(t *testing.T) {
 	servertest.Thorough(t)
@@ -175,7 +175,7 @@ func TestTrap_T215_EverySignalReachesTheCommand_sqlite(t *testing.T) {
 	require.NoError(t, unix.Kill(children(t, func() int { _, inner := r.guards(); return inner }())[0], unix.SIGKILL))
 	require.Equal(t, 128+9, r.code(), r.text(r.err))
 
-	// By default they end the command, or the wait for the lease, with exit code 128 plus their number.
+	// By default these signals end the command, or the wait for the lease, with exit code 128 plus their number.
 	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
 	holder.awaitOutput("ready")
 	for _, sig := range signalled {
@@ -230,7 +230,7 @@ func TestTrap_T216_IgnoredSignalsStayIgnored_sqlite(t *testing.T) {
 	require.Equal(t, "ready\nalive\n", r.text(r.out))
 }
 
-// Standard error is a full pipe, whose reader is paused or has gone.
+// Signals reach the command even if standard error is a full pipe whose reader is paused or gone.
 func TestTrap_T217_AFullStandardErrorBlocksNoSignal_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -294,7 +294,7 @@ func TestTrap_T218_ACommandInAPipelineReadsTheTerminal_sqlite(t *testing.T) {
 	}
 }
 
-// The files that the shell has opened reach the command, whatever their numbers, and other files do not reach the command.
+// The files that the shell has opened reach the command, whatever their numbers, and other files do not.
 func TestTrap_T219_FilesPassThrough_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -425,7 +425,7 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
 	folder := filepath.Join(p.folder, "leasing", "config.json")
-	require.NoError(t, os.Mkdir(folder, 0o755)) // reading it fails, for root, too
+	require.NoError(t, os.Mkdir(folder, 0o755)) // reading it fails even for root
 	url := "sqlite://" + filepath.Join(p.folder, "a.db") + "?create=true"
 	for _, c := range []struct {
 		env  []string
@@ -444,7 +444,7 @@ func TestTrap_T224_ADefaultConfigThatIsNotNeededIsNotRead_sqlite(t *testing.T) {
 	}
 }
 
-// If SQLite does not fit into the limit of address space, leasing reports that and exits with 125, and does not
+// If SQLite does not fit into the limit on address space, leasing reports that and exits with 125, and does not
 // panic.
 func TestTrap_T225_TooLittleAddressSpaceIsReported_sqlite(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// terminal is a pseudo-terminal, with all its output.
+// terminal is a pseudo-terminal, with all its output so far.
 type terminal struct {
 	t       *testing.T
 	control *os.File
@@ -107,7 +107,7 @@ func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	ended := make(chan int)
 	go func() { ended <- r.code() }()
 	for {
-		x.types("\x03") // again, since a shell that is about to fork forgets it
+		x.types("\x03") // repeatedly, since a shell that is about to fork may lose a signal
 		select {
 		case code := <-ended:
 			require.Equal(t, 128+2, code)

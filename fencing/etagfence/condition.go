@@ -69,8 +69,8 @@ func NewCondition(resource string, read Object, token int64) (Condition, error) 
 	return condition, nil
 }
 
-// Header returns the condition as fields of an HTTP request. It does not include Token and WriteID:
-// see Metadata.
+// Header returns the condition as header fields of an HTTP request. It does not include Token and
+// WriteID: see Metadata.
 func (c Condition) Header() http.Header {
 	if c.IfMatch != "" {
 		return http.Header{"If-Match": {c.IfMatch}}

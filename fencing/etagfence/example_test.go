@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/etagfence"
 )
 
-// bucket is a store with ETags that holds one object: Azure Blob Storage, say.
+// bucket is a store with ETags that holds one object, like Azure Blob Storage.
 type bucket struct {
 	version  int
 	content  string

@@ -9,10 +9,10 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// The names under which Metadata keeps a condition. Azure requires C#
-// identifiers, so they have no hyphen. They are sent as parts of header names, and nginx drops headers
-// with an underscore by default (underscores_in_headers). Services also change
-// their case. So the names consist of letters.
+// The metadata names of a condition's token and write ID. Azure requires C# identifiers, which have no
+// hyphens. The names are sent as parts of header names, and nginx drops headers with an underscore by
+// default (underscores_in_headers). Services also change their case. So the names consist of lowercase
+// letters.
 const (
 	MetadataToken   = "leasingtoken"
 	MetadataWriteID = "leasingwrite"
@@ -21,7 +21,7 @@ const (
 // Metadata returns the metadata to store with an object: the condition's token
 // and write ID, and the entries of others. The map others is not changed, and
 // may be the metadata that was read: entries of an earlier write are left out,
-// in any case of their names.
+// whatever the case of their names.
 //
 // The value type is that of the store's client library: string, or *string
 // with azblob. On Amazon S3, do not store token and write ID in metadata: see Object.ETag.
@@ -39,9 +39,9 @@ func Metadata[V string | *string](condition Condition, others map[string]V) map[
 }
 
 // ReadObject returns the Object of an ETag and the metadata that was read
-// together with that ETag. Names match in any case. A value that is no token, or
-// a second token, is an error that matches leasing.ErrInvalid, since reading it
-// as "no token" would admit every writer.
+// together with that ETag. Names match in any case. A value that is not a token,
+// or a second token, is an error that matches leasing.ErrInvalid, since reading
+// it as "no token" would admit every writer.
 func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
 	object := Object{ETag: etag}
 	text, found, err := lookUp(metadata, MetadataToken)

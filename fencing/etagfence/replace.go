@@ -31,9 +31,9 @@ type Replacement struct {
 	// must have different IDs.
 	WriteID string
 	// Read reads the object's version, token and write ID, and its content if
-	// Write needs the content. An object that does not exist is no error but a
-	// zero Object. It must eventually see the latest write, so it must not read
-	// from a cache.
+	// Write needs the content. For an object that does not exist it returns
+	// the zero Object, and no error. Read must eventually see the latest
+	// write, so it must not use a cache.
 	Read func(ctx context.Context) (Object, error)
 	// Write writes the object under the condition, and stores the condition's
 	// Token and WriteID with the object. It returns ErrPrecondition for the

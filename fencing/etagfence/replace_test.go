@@ -83,7 +83,7 @@ func TestReplaceCreatesAndReplaces(t *testing.T) {
 	require.EqualValues(t, 8, object.Token)
 }
 
-// interrupted runs Replace with something happening between its first read and
+// interrupted runs Replace, and calls the function between after Replace's first read and before
 // its first write.
 func interrupted(t *testing.T, store *objectStore, token int64, between func()) (turns int, err error) {
 	t.Helper()
@@ -105,7 +105,7 @@ func interrupted(t *testing.T, store *objectStore, token int64, between func()) 
 	return turns, err
 }
 
-// Leases can't help against this pause: the check has passed, and the write has not been sent.
+// A lease can't protect against this pause: the check has passed, and the write has not been sent.
 func TestReplaceRefusesAHolderThatWasPausedAfterTheCheck(t *testing.T) {
 	store := &objectStore{}
 	require.NoError(t, store.add(t.Context(), 33, "first "))
@@ -140,8 +140,8 @@ func TestReplaceTriesAgainForThePresentHolder(t *testing.T) {
 	require.Equal(t, "first first again late ", content, "computed from what it read last")
 }
 
-// A client library that repeats a write after a lost reply learns from the store that its condition
-// does not hold, since its own write was applied.
+// A client library repeats a write after a lost reply, and the store refuses the repetition,
+// because the first attempt was applied. Replace reports success.
 func TestTrap_T14_ALostReplyIsNoConflict(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		store := &objectStore{}
@@ -164,7 +164,7 @@ func TestTrap_T14_ALostReplyIsNoConflict(t *testing.T) {
 	}
 }
 
-// If a first call ended in an error, the caller repeats it with the same write ID.
+// A caller that repeats Replace after an error, with the same write ID, does not write twice.
 func TestReplaceUnderTheSameWriteIDWritesOnce(t *testing.T) {
 	store := &objectStore{}
 	broken := errors.New("connection reset")
@@ -258,7 +258,8 @@ func TestReplaceEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, etagfence.Replace(ctx, 7, replacement), lost)
 }
 
-// A condition that is changed on its way to the store never holds.
+// Replace gives up if the store keeps refusing although nothing changes, for example because the
+// condition is changed on its way to the store.
 func TestReplaceGivesUpWhereNothingChanges(t *testing.T) {
 	turns := 0
 	err := etagfence.Replace(t.Context(), 7, etagfence.Replacement{
@@ -289,7 +290,7 @@ func TestReplaceGivesUpWhereNothingChanges(t *testing.T) {
 	require.NoError(t, err, "somebody else writes all the time: that is no reason")
 }
 
-// Many holders at once: tokens written never fall, and no update is lost.
+// With many concurrent holders, the written tokens never fall, and no update is lost.
 func TestReplaceConcurrentSafe(t *testing.T) {
 	store := &objectStore{}
 	var wg sync.WaitGroup

@@ -43,8 +43,7 @@ func WithLease(ctx context.Context, lease Holder) context.Context {
 // request is never changed. Responses are returned unchanged, since a
 // RoundTripper must not interpret them: see CheckResponse.
 //
-// The token is also sent after a redirect. It is no secret, and grants no
-// access by itself.
+// The token is also sent after a redirect. It is not a secret, and grants no access on its own.
 //
 // A Transport is safe for concurrent use if Base is; don't change it in use.
 type Transport struct {
@@ -68,7 +67,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err := putLease(fenced.Header, lease); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // a RoundTripper must close it in any case
+			_ = req.Body.Close() // a RoundTripper must always close the body
 		}
 		return nil, err
 	}

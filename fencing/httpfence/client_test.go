@@ -142,8 +142,7 @@ func TestTransportClosesTheIdleConnectionsOfItsBase(t *testing.T) {
 	require.True(t, base.closed)
 }
 
-// Over the wire, with a redirect on the way: client, server and CheckResponse
-// understand each other.
+// Transport, Handler and CheckResponse work together over a real connection, with a redirect.
 func TestTransportAndHandlerUnderstandEachOther(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("PUT /reports/{id}", httpfence.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -74,7 +74,7 @@ func ExampleHandler() {
 
 // A stored check outlives the process, and serves several processes.
 func ExampleCheckFirst() {
-	var redis *redisfence.Fence // see NewRedis
+	var redis *redisfence.Fence // see redisfence.New
 	handler := http.NewServeMux()
 	handler.Handle("PUT /reports/daily", httpfence.Handler(http.NotFoundHandler(), httpfence.HandlerOptions{
 		Fence:    fencing.CheckFirst(redis.Advance),

@@ -16,9 +16,9 @@ const (
 	// HeaderToken carries the token of a request, in decimal, and in a refusal the
 	// refused token.
 	HeaderToken = "Leasing-Token"
-	// HeaderName carries the name of the token's lease,
-	// percent-encoded. It is optional, and lets a server notice a token of
-	// another lease, which it could not compare.
+	// HeaderName carries the name of the token's lease, percent-encoded.
+	// It is optional, and lets a server detect a token of another lease,
+	// with which a comparison would be meaningless.
 	HeaderName = "Leasing-Name"
 	// HeaderSeen carries, in a refusal, the highest token that the resource has seen.
 	HeaderSeen = "Leasing-Token-Seen"
@@ -55,8 +55,8 @@ func checkRequestName(r *http.Request, want string) error {
 
 // CheckResponse returns a *fencing.StaleError if the response is the refusal of a
 // stale token by Handler, and nil for every other response: check the status as
-// usual. Its Resource is the host and path of the request. The body is not read;
-// close the body in either case.
+// usual. The error's Resource is the host and path of the request. The body is
+// not read; close the body in either case.
 func CheckResponse(resp *http.Response) error {
 	token, refused := headerToken(resp.Header, HeaderToken)
 	seen, valid := headerToken(resp.Header, HeaderSeen)

@@ -43,9 +43,10 @@ type HandlerOptions struct {
 // A refusal is certain: next has not seen the request. The status is 412
 // because the token is a condition in the request's header that evaluated to
 // false (RFC 9110, 15.5.13), and 428 means that the condition is missing (RFC
-// 6585, 3). 409 is for conflicts that the sender may resolve and submit again
-// (RFC 9110, 15.5.10); clients may retry it, but a stale token stays stale.
-// Bodies are RFC 9457's problem+json.
+// 6585, 3). 409 is for conflicts that the sender may be able to resolve
+// before it resubmits the request (RFC 9110, 15.5.10). Clients may retry
+// after a 409, but a stale token stays stale. Bodies are RFC 9457's
+// problem+json.
 //
 // With fencing.Gates, requests for one resource run one at a time, so a slow sender
 // blocks the others: set the server's timeouts.

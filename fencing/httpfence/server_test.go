@@ -183,7 +183,7 @@ func TestHandlerHandsTheFencesContextOn(t *testing.T) {
 	require.Equal(t, "transaction", got)
 }
 
-// While an admitted handler is slow, a successor's request comes.
+// A successor's request waits until an admitted handler has returned.
 func TestHandlerLetsNoLargerTokenInBeforeItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})

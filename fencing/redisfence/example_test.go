@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
-// The adapter for go-redis, in the module integration, is compiled and run
-// there against a real server; see RedisEval for its one line.
+// The adapter for go-redis, in the module integration, is compiled and run there against a real
+// server; see Eval for its one line.
 var eval redisfence.Eval = func(context.Context, string, []string, ...any) (any, error) { return nil, nil }
 
 // A Fence sets a key under a lease.
@@ -26,13 +26,13 @@ func ExampleFence() {
 		if err := redis.Advance(ctx, fence, lease.Token()); err != nil {
 			return err
 		}
-		// From here on, what is read is safe from former holders.
+		// From here on, former holders can't change data that is read.
 		return redis.Set(ctx, fence, lease.Token(), "report", "text", time.Hour)
 	}
 	_ = publish // call it inside leasing.Do, with the context and the lease that Do passes to the function
 }
 
-// pay is a script as it was before fencing, with keys and arguments of its own.
+// pay is a script that was written without fencing, with keys and arguments of its own.
 var pay = redisfence.NewScript(`
 local balance = redis.call('DECRBY', KEYS[1], ARGV[1])
 redis.call('RPUSH', KEYS[2], ARGV[1])

@@ -20,9 +20,10 @@ import (
 //		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
 //	}
 //
-// which sends the script's hash, and the script itself if the server does not
-// know that hash; or client.Eval(ctx, script, keys, args...).Result(). With
-// rueidis the same code works through the adapter of its package rueidiscompat.
+// This sends the script's hash, and the script itself if the server does not
+// know that hash. An alternative is client.Eval(ctx, script, keys,
+// args...).Result(). With rueidis the same code works through the adapter of
+// its package rueidiscompat.
 //
 // The text of a script never changes, so it can be cached by its text. A client
 // that sends a command again when a reply is lost may run a script twice. The
@@ -61,11 +62,11 @@ type Options struct {
 //     their earlier state: a script is replicated as a whole. A former holder's
 //     write may be admitted until the present holder shows its token once more.
 //
-// If the fence's key holds no token, such as a key of another application, the
-// error matches leasing.ErrInvalid, and nothing was written. After an error that
-// matches neither that nor leasing.ErrStale, it is unknown whether the script
-// ran. Pass the lease's context: once it has ended, nothing is sent, and the
-// error matches its cause.
+// If the fence's key holds something other than a token, such as data of another
+// application, the error matches leasing.ErrInvalid, and nothing was written.
+// After an error that matches neither that nor leasing.ErrStale, it is unknown
+// whether the script ran. Pass the lease's context: once it has ended, nothing
+// is sent, and the error matches its cause.
 type Fence struct {
 	eval      Eval
 	field     string
@@ -122,16 +123,16 @@ func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...s
 
 // Run runs a script if the token is not stale, and returns a *fencing.StaleError
 // otherwise, whose Resource is the fence. The script sees keys and args as KEYS and
-// ARGV. Run returns the script's result, the way the client converts it; Redis' nil is
-// nil without an error.
+// ARGV. Run returns the script's result as the client converts it; a nil of Redis is
+// returned as nil, without an error.
 func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int64, keys []string, args ...any) (any, error) {
 	switch {
 	case script == nil || script.text == "":
 		return nil, &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
 	case fence == "":
 		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
-	// Set and Delete would overwrite the fence. With a Field, a script of the caller may write to
-	// the hash, which is both the fence and the resource.
+	// With the fence among their keys, Set and Delete would overwrite the fence. With a Field, a
+	// script of the caller may write to the hash, which is both the fence and the resource.
 	case slices.Contains(keys, fence) && (r.field == "" || script == set || script == del):
 		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "a key other than the fence, which would be overwritten"}
 	}
@@ -150,8 +151,8 @@ func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int
 	return result(fence, token, reply)
 }
 
-// milliseconds formats a duration for a script, rounded up: a shorter time than 1 ms becomes 1 ms,
-// and not "forever".
+// milliseconds formats a duration for a script, rounded up: a duration under 1 ms becomes 1 ms, and
+// not 0, which means forever.
 func milliseconds(field string, d time.Duration) (string, error) {
 	if d < 0 {
 		return "", &leasing.InvalidError{Field: field, Value: d, Want: "0, or more"}

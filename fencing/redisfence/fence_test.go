@@ -143,8 +143,8 @@ func TestRedisSaysWhyItsContextEnded(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The refusal of another resource, with which an errgroup ends its context, is not a refusal of this resource: the script
-// may have run.
+// If an errgroup ends a context because another resource refused its token, that refusal does not apply to this resource:
+// the script may have run.
 func TestTrap_T88_TheCauseOfAContextIsNoRefusal(t *testing.T) {
 	for _, other := range []error{fencing.Check("other", 1, 2), fencing.Check("other", 0, 0)} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -190,7 +190,8 @@ func TestRedisTakesNoOtherReplyForAnAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "unexpected count")
 }
 
-// Redis caches scripts by their text, and counts lines in errors.
+// A script's text never changes, because Redis caches scripts by text. The line numbers in Redis' errors are those of the
+// body.
 func TestRedisScriptHasOneTextAndTheLinesOfItsBody(t *testing.T) {
 	body := "local a = 1\nreturn a -- the end"
 	script := redisfence.NewScript(body)

@@ -26,9 +26,9 @@ func Key(key string) (string, error) {
 	return "fence:{" + tag + "}:" + key, nil
 }
 
-// hashTag returns the part of a key that decides its slot: the text between the
-// first "{" and the first "}" after it, or the whole key if there is no such
-// text.
+// hashTag returns the part of a key that determines its slot: the text between
+// the first "{" and the first "}" after it, or the whole key if there is no
+// such text.
 func hashTag(key string) string {
 	if _, after, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {

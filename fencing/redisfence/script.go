@@ -40,11 +40,11 @@ type Script struct{ text string }
 func NewScript(body string) *Script {
 	shebang := ""
 	if strings.HasPrefix(body, "#!") {
-		// Redis removes the line but keeps its line end, to preserve the line numbers.
+		// Redis removes the line but keeps its line break, to preserve the line numbers.
 		shebang, body, _ = strings.Cut(body, "\n")
 		shebang += "\n"
 	}
-	// A new line before "end": the last line may be a comment.
+	// "end" needs a line of its own, because the last line of the body may be a comment.
 	return &Script{text: shebang + "local body = function(KEYS, ARGV) " + body + "\nend\n" + fenceLua}
 }
 

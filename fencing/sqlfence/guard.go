@@ -22,8 +22,8 @@ type Guard struct {
 	// Where is a condition for the WHERE clause: `COALESCE(fencing_token, 0) <= $3`.
 	// A row whose column is NULL has never been fenced and is admitted.
 	Where string
-	// Token is the argument: with Dollar once, at the given position; with Question once for Set
-	// and once for Where, at their places in the statement.
+	// Token is the argument to pass: with Dollar once, at the given position; with Question once
+	// for Set and once for Where, at their places in the statement.
 	Token int64
 }
 

@@ -33,8 +33,8 @@ func (p Placeholders) at(n int) string {
 }
 
 // identifier admits only names that need no quotes anywhere, so that a name from a
-// configuration file can't carry SQL. 63 bytes is PostgreSQL's limit, beyond which
-// it cuts names off without an error.
+// configuration file can't carry SQL. 63 bytes is PostgreSQL's limit: it truncates
+// longer names without an error.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 func validateIdentifier(field, name string) error {

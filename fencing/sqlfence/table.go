@@ -27,8 +27,8 @@ type Table struct {
 }
 
 // Tx is an open transaction: *sql.Tx. Commit and Rollback are never called;
-// they exclude a *sql.DB or *sql.Conn, which would run the check and the
-// statement in a transaction each.
+// requiring them excludes *sql.DB and *sql.Conn, which would run the check
+// and the statement in separate transactions.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -36,10 +36,10 @@ type Tx interface {
 	Rollback() error
 }
 
-// NewTable describes a table for a database with the given style. An empty
-// name means "fencing"; a schema may precede it: "leasing.fencing". Without a schema
-// PostgreSQL's search_path decides, which must lead all writers to one table. Case
-// matters if it does in the database. Nothing is sent.
+// NewTable describes a table for a database with the given style. An empty name
+// means "fencing"; a schema may precede it, as in "leasing.fencing". Without a
+// schema PostgreSQL's search_path selects the table, which must be the same for all
+// writers. Case matters if it matters in the database. Nothing is sent.
 func NewTable(style Placeholders, name string) (*Table, error) {
 	if err := style.validate(); err != nil {
 		return nil, err
@@ -75,10 +75,10 @@ func (t *Table) CreateSQL() string {
 		`token bigint NOT NULL CHECK (token BETWEEN 1 AND %d))`, t.name, int64(leasing.MaxToken))
 }
 
-// AdvanceSQL returns the statement behind Advance and its arguments, for
-// transactions that are not database/sql's. It returns one row with one column,
-// the highest token seen, this one included. Pass that to fencing.Check: if the token
-// is stale, roll back.
+// AdvanceSQL returns the statement behind Advance and its arguments, for transactions
+// that are not database/sql's. It returns one row with one column, the highest token
+// seen, including this token. Pass that to fencing.Check: if the token is stale, roll
+// back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {
 	if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(resource)); is {
 		return "", nil, &leasing.InvalidError{Field: "resource", Value: invalid.Value, Want: invalid.Want}
@@ -133,7 +133,7 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	if err != nil {
 		return fmt.Errorf("sqlfence: begin for %q: %w", resource, cause.Join(ctx, err))
 	}
-	defer func() { // after a commit it does nothing
+	defer func() { // after a commit Rollback does nothing
 		if rolled := tx.Rollback(); rolled != nil && !errors.Is(rolled, sql.ErrTxDone) {
 			err = errors.Join(err, fmt.Errorf("sqlfence: rollback for %q: %w", resource, rolled))
 		}

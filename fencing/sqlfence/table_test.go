@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
-// Against real databases, and with concurrent holders, Table is tested in
+// Table is tested against real databases, and with concurrent holders, in
 // integration/fencing: this module requires no driver. Here a fake driver
 // records the requests, in their order.
 
@@ -178,7 +178,7 @@ func TestDoSaysWhyItsContextEnded(t *testing.T) {
 	require.NotContains(t, sent.log(), "COMMIT")
 }
 
-// The table of release 0.1.0. Later releases must use the table.
+// This is the table of release 0.1.0, which later releases must be able to use.
 func TestGoldenTable(t *testing.T) {
 	table, err := sqlfence.NewTable(sqlfence.Question, "")
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Goose's own check of a locker: of several providers that migrate at the same time, exactly one
-// runs the migrations.
+// As in goose's own test of a locker, exactly one of several providers that migrate at the same
+// time runs the migrations.
 func TestGooseOwnSuite_Memory(t *testing.T) {
 	t.Parallel()
 	leases := memlease.New(memlease.Options{})

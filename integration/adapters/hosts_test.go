@@ -31,8 +31,8 @@ import (
 	gooselease "github.com/distributedleasing/leasing/adapters/goose"
 )
 
-// hosts are programs that use the host projects of the adapters. Each calls work under the
-// host's lock.
+// hosts are programs that use the host projects of the adapters. Each program calls the function
+// work under the host's lock.
 var hosts = map[string]func(ctx context.Context, m *leasing.Manager, folder string, work func(context.Context)) error{
 	"goose": migrate, "certmagic": obtain, "gocron-elector": elect, "gocron-locker": lock, "controller-runtime": control,
 }

@@ -19,7 +19,7 @@ import (
 // possible: they call the adapter's constructor, through files of testdata, in place of their own.
 type suite struct {
 	module  string
-	taken   string // the folder of the tests, if nothing else of the module is copied
+	taken   string // the only folder of the module to copy; "" for all
 	tests   string // their package
 	edits   []edit
 	flags   []string
@@ -49,8 +49,8 @@ var suites = map[string]suite{
 			{"*_test.go", `(\w+\.Storage)\.\(\*FileStorage\)`, "filesOf($1)"},
 			{"filestorage_test.go", `&certmagic\.FileStorage\{\s+(Path: tmpDir),\s+\}`, "certmagic.Leased(&certmagic.FileStorage{$1})"},
 		},
-		// The first acquires a lock under a context that has ended, the second needs a storage that can't renew, and
-		// the others query name servers of the Internet.
+		// The first test acquires a lock under a context that has ended, the second needs a storage that can't
+		// renew, and the others query name servers on the Internet.
 		flags: []string{"-skip=TestFileStorageWriteLock|TestRenewLockLeaseWithoutInterface|TestLookupNameserversOK|TestFindZoneByFqdn"},
 	},
 	"leaderelection": {
@@ -109,8 +109,8 @@ func runSuites(t *testing.T, url string) {
 	}
 }
 
-// copyTo copies the host's source of the version in go.mod, edits its tests, and puts it into a workspace with
-// the modules of this repository.
+// copyTo copies the host's source, in the version that go.mod requires, edits its tests, and puts it into a
+// workspace with the modules of this repository.
 func (s suite) copyTo(t *testing.T, host string) string {
 	source := strings.TrimSpace(string(goOutput(t, "list", "-m", "-f", "{{.Dir}}", s.module)))
 	if source == "" {
@@ -139,7 +139,7 @@ func (s suite) copyTo(t *testing.T, host string) string {
 	return folder
 }
 
-// rewrite writes a file with edits into another, and reports whether the edits changed the text.
+// rewrite edits the text of one file, writes the result to another file, and reports whether the text changed.
 func rewrite(t *testing.T, from, to string, edits ...edit) bool {
 	before, err := os.ReadFile(from)
 	require.NoError(t, err)

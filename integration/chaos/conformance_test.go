@@ -1,6 +1,5 @@
-// Package chaos_test runs the conformance suite over each provider with the chaos
-// wrapper around the provider. The wrapper's module requires no driver, so this test is
-// here.
+// Package chaos_test runs the conformance suite over each provider inside the chaos
+// wrapper. It is here because the wrapper's module requires no driver.
 //
 // To test a new provider, add it to the list in conformance_test.go.
 package chaos_test
@@ -186,7 +185,7 @@ func mariadb(t *testing.T) string {
 	return fmt.Sprintf("%s&history=true&table=chaos_%d_%d", serverURL("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
 }
 
-// azurite returns the URL of a container, which is made when it is needed.
+// azurite returns the URL of a container, which is created on first use.
 func azurite(t *testing.T) string {
 	const variable = "LEASING_TEST_AZURITE"
 	serverURL(variable)(t)

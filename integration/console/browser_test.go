@@ -50,7 +50,7 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page of its own, which shares nothing with others. An error on the page,
+// tab is a browser tab that shares nothing with other tabs. An error on the page,
 // such as a refusal by the content policy, fails the test, unless complaints are
 // expected.
 type tab struct {
@@ -178,8 +178,7 @@ func (p *tab) screenshot(name string) {
 	}
 }
 
-// look sets the color scheme, and gives the window the size of a phone or a
-// desktop.
+// look sets the size of the window, such as that of a phone or a desktop, and the color scheme.
 func (p *tab) look(width, height int64, scheme string) {
 	p.t.Helper()
 	p.do(chromedp.EmulateViewport(width, height), command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -276,7 +275,7 @@ func token(t *testing.T) console.Access {
 	return access
 }
 
-// command is a step that sends a command of the protocol.
+// command returns a step that sends a command of Chromium's DevTools protocol.
 func command[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, command, params)

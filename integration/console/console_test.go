@@ -131,8 +131,8 @@ func refusesAWrongToken(t *testing.T, browser context.Context) {
 	p.takeComplaints()
 }
 
-// refusesAnotherOrigin: the console refuses a form of another site, in a browser that
-// is signed in, and a host name that such a site points at this machine.
+// refusesAnotherOrigin: the console refuses a form from another site, in a browser that is signed
+// in, and a request for a host name that the other site has pointed at this machine.
 func refusesAnotherOrigin(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{Access: token(t), AllowBreak: true})
 	lease := w.hold(w.manager("worker-1"), "jobs/report", nil)

@@ -24,7 +24,7 @@ import (
 	consullease "github.com/distributedleasing/leasing/providers/consul"
 )
 
-// server opens clients of an agent, and returns a prefix for keys.
+// server opens a provider and a client of one agent, and returns a prefix for keys.
 func server(b *testing.B) (*consullease.Provider, *api.Client, string) {
 	text := servertest.Require(b, "LEASING_TEST_CONSUL")
 	p, err := consullease.OpenURL(b.Context(), text)
@@ -44,7 +44,8 @@ func manager(b *testing.B, p leasing.Provider) *leasing.Manager {
 	return m
 }
 
-// lock returns a lock of Consul's, which makes its own session unless session is set.
+// lock returns a lock of Consul's client library, which creates its own session unless session is
+// set.
 func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 	l, err := client.LockOpts(&api.LockOptions{Key: key, Session: session, SessionTTL: "60s"})
 	require.NoError(b, err)
@@ -54,12 +55,12 @@ func lock(b *testing.B, client *api.Client, key, session string) *api.Lock {
 func session(b *testing.B, client *api.Client) string {
 	id, _, err := client.Session().Create(&api.SessionEntry{TTL: "60s"}, nil)
 	require.NoError(b, err)
-	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // unless the agent accepts no more connections
+	b.Cleanup(func() { _, _ = client.Session().Destroy(id, nil) }) // fails if the agent accepts no more connections
 	return id
 }
 
-// BenchmarkCycle acquires a free name and releases the name. A lock with a session of its own
-// is the counterpart of a lease.
+// BenchmarkCycle acquires and releases a free name. A lock with a session of its own is the
+// counterpart of a lease.
 func BenchmarkCycle(b *testing.B) {
 	p, client, prefix := server(b)
 	b.Run("lease", func(b *testing.B) {
@@ -187,7 +188,7 @@ func BenchmarkHeld(b *testing.B) {
 		})
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = m.Close(ended) // they run out
+		_ = m.Close(ended) // the leases run out
 	})
 	b.Run("lock", func(b *testing.B) {
 		shared := session(b, client)

@@ -26,7 +26,7 @@ func decode(t *testing.T, file string, into any) {
 	require.NoError(t, yaml.UnmarshalStrict(text, into))
 }
 
-// commands returns the commands in the files that begin with "leasing".
+// commands returns the leasing command of each file.
 func commands(t *testing.T) map[string][]string {
 	var elect appsv1.Deployment
 	decode(t, "elect.yaml", &elect)
@@ -72,7 +72,8 @@ func built(t *testing.T) string {
 	return leasing
 }
 
-// systemd accepts the units, where it is installed: an unknown key or a bad value is an error.
+// If systemd is installed, it accepts the units: it would report an unknown key or a bad value as
+// an error.
 func TestSystemdTakesTheUnits(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -95,8 +96,8 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 }
 
-// Each command works as it is written, with another program at its end, and for one term of a
-// leader.
+// Each command works as it is written, except that it runs another program, and that a leader has
+// only one term.
 func TestTheCommandsWork(t *testing.T) {
 	leasing, all := built(t), commands(t)
 	require.Len(t, all, 4)

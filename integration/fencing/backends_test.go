@@ -30,8 +30,8 @@ const timeout = 30 * time.Second
 type backend struct {
 	style sqlfence.Placeholders
 	db    *sql.DB
-	// waiting waits until a statement waits for the lock of another, if the
-	// database can show waits.
+	// waiting waits until a statement waits for another statement's lock, if the database can show
+	// waits.
 	waiting func(t *testing.T)
 }
 

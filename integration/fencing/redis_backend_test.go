@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
-// redisBackend is a Redis server, with the check through one client.
+// redisBackend is a Redis server, with a Fence that uses one client.
 type redisBackend struct {
 	*redisfence.Fence
 	client *redis.Client
@@ -23,7 +23,7 @@ type redisBackend struct {
 // key returns a key of the test's own. All are in one slot.
 func (b redisBackend) key(name string) string { return b.tag + ":" + name }
 
-// fenceWith returns the check with other options.
+// fenceWith returns a Fence with other options.
 func (b redisBackend) fenceWith(t *testing.T, options redisfence.Options) *redisfence.Fence {
 	t.Helper()
 	checked, err := redisfence.New(runScript(b.client), options)
@@ -38,7 +38,7 @@ func (b redisBackend) get(t *testing.T, name string) string {
 	return value
 }
 
-// runScript is the adapter that RedisEval's documentation shows.
+// runScript is the adapter in the documentation of redisfence.Eval.
 func runScript(client redis.Scripter) redisfence.Eval {
 	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()

@@ -32,7 +32,7 @@ return all -- of them`)
 	})
 }
 
-// A script returns the same with the check as without.
+// A script returns the same result with the check as without the check.
 func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		require.NoError(t, b.client.Set(t.Context(), b.key("text"), "text", 0).Err())
@@ -60,7 +60,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 	})
 }
 
-// If a script fails half-way, Redis undoes nothing, and the token has been shown.
+// If a script fails half-way, Redis undoes nothing, and the token counts as seen.
 func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("text")

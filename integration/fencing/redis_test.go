@@ -106,7 +106,8 @@ func TestTrap_T44_RedisLoadsScriptsAgain(t *testing.T) {
 	})
 }
 
-// Lua's tostring(9007199254740991) is 9.007199254741e+15.
+// Redis keeps every digit of a token, although Lua's tostring(9007199254740991) is
+// 9.007199254741e+15.
 func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, a := t.Context(), b.key("a")
@@ -260,7 +261,7 @@ return redis.call('RPUSH', KEYS[2], ARGV[1])`)
 	})
 }
 
-// The adapter for go-redis, and work that sets a key under a lease.
+// The example has the adapter for go-redis, and sets a key under a lease.
 func Example_redis() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	checked, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {

@@ -99,7 +99,7 @@ func TestALateWriteWaitsForTheNewHoldersAndIsRefused(t *testing.T) {
 	})
 }
 
-// The first token of a resource has no row yet that could be locked.
+// The first two tokens of a resource are ordered, too, although there is no row yet to lock.
 func TestTheFirstTwoTokensOfAResourceAreOrderedToo(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {
 		table := b.table(t)
@@ -161,7 +161,7 @@ func TestStricterIsolationNeverAdmitsALateWrite(t *testing.T) {
 func TestTableConcurrentSafe(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, b backend) {
 		table := b.table(t)
-		// The count is made under the resource's lock, so it orders the writes.
+		// The count is taken under the resource's lock, so it orders the writes.
 		b.exec(t, "CREATE TABLE admitted (position bigint PRIMARY KEY, token bigint NOT NULL)")
 		const workers, rounds = 6, 15
 		var wg sync.WaitGroup

@@ -61,7 +61,7 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// handOver lets each candidate lead until the next one has waited for a moment.
+// handOver lets each candidate lead until the next candidate has waited for a moment.
 func handOver(b *testing.B, candidate func() func(lead func(stop <-chan struct{}))) {
 	type leader struct {
 		begun chan time.Time

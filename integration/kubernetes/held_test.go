@@ -51,7 +51,7 @@ func BenchmarkHeld(b *testing.B) {
 	require.NoError(b, err)
 	programs := servers(b, u.Port())
 
-	for _, leases := range []int{2_000, 5_000, 10_000} { // of 30 s, renewed after 17
+	for _, leases := range []int{2_000, 5_000, 10_000} { // of 30 s, renewed after 17 s
 		b.Run(fmt.Sprint("leasing-", leases), func(b *testing.B) {
 			u.Path = "/" + namespace(b)
 			m, err := leasing.NewManager(open(b, u.String()), leasing.Options{})
@@ -73,7 +73,7 @@ func BenchmarkHeld(b *testing.B) {
 			})
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
-			_ = m.Close(ended) // they run out
+			_ = m.Close(ended) // the leases run out
 		})
 	}
 	for _, c := range []struct {
@@ -195,14 +195,14 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// cpuUsed is the processor time of this process.
+// cpuUsed returns the processor time of this process.
 func cpuUsed() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// servers are the folders in /proc of the API server on a port and of its etcd, on this machine.
+// servers returns the folders in /proc of the API server on a port of this machine and of its etcd.
 func servers(b *testing.B, port string) (folders []string) {
 	find := func(argument string) (arguments []string) {
 		paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -223,7 +223,7 @@ func servers(b *testing.B, port string) (folders []string) {
 	return folders
 }
 
-// cpuOf is the processor time of other processes, in hundredths of a second: proc_pid_stat(5).
+// cpuOf returns the processor time of other processes, which /proc reports in hundredths of a second: proc_pid_stat(5).
 func cpuOf(folders []string) (total time.Duration) {
 	for _, folder := range folders {
 		stat, _ := os.ReadFile(folder + "/stat")

@@ -1,4 +1,4 @@
-// Package kubernetes_test tests leases beside candidates of client-go's leaderelection.
+// Package kubernetes_test tests leases alongside candidates of client-go's leaderelection.
 package kubernetes_test
 
 import (
@@ -53,8 +53,8 @@ func open(t testing.TB, url string) *kuberneteslease.Provider {
 	return p
 }
 
-// candidate makes a candidate of client-go, which leads once. Unless polite is set, it does
-// not free the name at its end.
+// candidate returns a function that runs a candidate of client-go for one term. Unless polite is
+// set, the candidate does not free the name at the end.
 func candidate(t testing.TB, config *rest.Config, name, identity string, polite bool, lead func(context.Context)) func(context.Context) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -90,7 +90,7 @@ func candidate(t testing.TB, config *rest.Config, name, identity string, polite 
 	}
 }
 
-// exclusionCheck checks that only one leader at a time is inside.
+// exclusionCheck checks that there is only one leader at a time.
 type exclusionCheck struct {
 	t     *testing.T
 	lock  sync.Mutex
@@ -214,7 +214,7 @@ func holdTerm(ctx context.Context, t *testing.T, p leasing.Provider, r *exclusio
 		until = until.Add(ttl + 2*time.Second)
 	}
 	for time.Now().Before(until) {
-		<-time.After(300 * time.Millisecond) // renews more often than client-go can see
+		<-time.After(300 * time.Millisecond) // renews more often than client-go polls
 		if g, err = p.Renew(ctx, abstractions.RenewRequest{Name: name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State}); err != nil {
 			t.Errorf("%s: %v", who, err)
 			return

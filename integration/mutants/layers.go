@@ -8,11 +8,11 @@ import (
 // The layers, from the tests that only this repository has to those that any user can run.
 var layers = []string{"own tests", "conformance", "torture"}
 
-// tests are some of the tests of a package. The zero value has no tests.
+// tests selects tests of a package. The zero value selects no tests.
 type tests struct {
 	folder, run, skip string
 	slow              bool // including the tests that take minutes
-	// then are run if these tests do not notice.
+	// The tests of then, unless nil, run if these tests do not notice the mutant.
 	then *tests
 }
 
@@ -38,8 +38,8 @@ var (
 	// overStores is the suite over stores in memory: one reports whole seconds, one reports no
 	// time, and one has leases.
 	overStores = tests{folder: "abstractions/providerkit/cas", run: "^TestConformanceOfRecords$", then: &overCosmos}
-	// ruleTests is the suite of the rules, which Redis states a second time. Files and SQLite need
-	// rules that memory does not need.
+	// ruleTests select the suites that cover the rules, which Redis implements a second time. Files
+	// and SQLite need rules that memory does not need.
 	ruleTests     = tests{folder: overMemory.folder, run: overMemory.run, then: &tests{folder: overFiles.folder, run: overFiles.run, then: &sqliteOrRedis}}
 	sqliteOrRedis = tests{folder: overSQLite.folder, run: overSQLite.run, then: &overRedis}
 	redlocks      = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
@@ -58,21 +58,21 @@ var (
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
 
-// suites are the tests of a package that run a conformance suite.
+// suites matches the names of tests that run a conformance suite.
 const suites = "Conformance"
 
 func ownTests(folder string) tests { return tests{folder: folder, skip: suites} }
 
-// packageTests are the own tests of a package of the core: its tests, and then those of the manager.
+// packageTests returns the own tests of a package of the core, and then those of the manager.
 func packageTests(folder string) tests { return tests{folder: folder, then: &ownCore} }
 
-// commandTests are the own tests of a package of the command, and then those of the command.
+// commandTests returns the own tests of a package of the command, and then those of the command.
 func commandTests(name string) tests {
 	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
 }
 
-// areas are searched in this order. The own tests of Redis' scripts leave out the
-// comparison with their stored texts, which notices any change.
+// areas are searched in this order. The own tests of Redis' scripts leave out the comparison with
+// their stored texts, which would notice any change.
 var areas = []area{
 	{"abstractions/providerkit/cas/sweep.go", "file", [3]tests{ownStores, overFiles}},
 	{"abstractions/providerkit/cas/", "", [3]tests{ownStores, overStores}},
@@ -117,7 +117,7 @@ var areas = []area{
 	{"cmd/leasing/internal/output/", "command", [3]tests{commandTests("output")}},
 	{"cmd/leasing/internal/setup/", "command", [3]tests{commandTests("setup")}},
 	{"cmd/leasing/", "command", [3]tests{ownCommand}},
-	{"internal/engine/handover.go", "", [3]tests{packageTests("internal/engine"), overMemory}}, // torture hands no lease over
+	{"internal/engine/handover.go", "", [3]tests{packageTests("internal/engine"), overMemory}}, // torture does not hand over leases
 }
 
 // area returns the first area that has the changed file. For other files, the core has all three

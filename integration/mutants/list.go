@@ -20,7 +20,7 @@ type mutant struct {
 	breaks      string // the promise that it breaks; "" if it breaks none
 	equivalent  string // why it breaks none
 	edits       []edit
-	asked       *area // of a drawn mutant; nil if the changed file decides
+	asked       *area // the area of a drawn mutant; nil if the changed file determines the area
 }
 
 // edit replaces lines of a file.
@@ -143,8 +143,8 @@ func (m *mutant) files(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files into a folder, and the file for the go command's flag
-// -overlay, which embedded files obey as well.
+// overlay writes the changed files into a folder, and the file for the go command's flag -overlay,
+// which also applies to embedded files.
 func (m *mutant) overlay(root, folder string) (file string, err error) {
 	changed, err := m.files(root)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Command mutants damages the code on purpose, one named change at a time, and reports
-// which layer of the tests notices: the packages' own tests, the conformance suite,
-// torture. The changes are in mutants.txt, and their results are in results.tsv and
-// docs/mutants.md.
+// which layer of the tests notices the change: the packages' own tests, the
+// conformance suite, or torture. The changes are in mutants.txt, and their results are
+// in results.tsv and docs/mutants.md.
 //
 //	go run ./mutants                        # all of them, which takes an hour or two
 //	go run ./mutants -run 'trust: '         # those whose name matches
-//	go run ./mutants -files 'engine/renewal.go'   # those that change such files
+//	go run ./mutants -files 'engine/renewal.go'   # those that change a matching file
 //	go run ./mutants -layer conformance     # one layer
 //	go run ./mutants -resume                # only those without a result
 //	go run ./mutants -report                # runs nothing, writes docs/mutants.md
@@ -36,7 +36,7 @@ import (
 // runner runs mutants.
 type runner struct {
 	root  string
-	limit time.Duration // for the tests of one layer, at least
+	limit time.Duration // the minimum time limit for the tests of one layer
 
 	mu        sync.Mutex
 	busy      map[string]*sync.Mutex
@@ -53,7 +53,7 @@ type settings struct {
 	resume, report                          bool
 }
 
-// Where results are, from the folder of the command's module.
+// The files of results, relative to the folder of the command's module.
 const (
 	listResults   = "mutants/results.tsv"
 	sampleResults = "mutants/sample.tsv"

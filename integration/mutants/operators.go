@@ -36,13 +36,13 @@ func changes(file, text string) (all []change, err error) {
 	return all, err
 }
 
-// opposites are the operators that replace others. The operands of "-" are swapped instead.
+// opposites maps operators to their replacements. The operands of "-" are swapped instead.
 var opposites = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB,
 }
 
-// goChanges walks a Go file.
+// goChanges returns the changes to a Go file.
 func goChanges(file, text string) (all []change, err error) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
@@ -148,7 +148,8 @@ func (w *walk) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop drops each statement that neither declares a name nor changes the control flow.
+// drop adds changes that remove single statements, except declarations of names and changes of the
+// control flow.
 func (w *walk) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -164,13 +165,14 @@ func (w *walk) drop(list []ast.Stmt) {
 	}
 }
 
-// body drops each statement of a case, and the whole body.
+// body adds changes that remove single statements of a case, and a change that removes the whole
+// body.
 func (w *walk) body(list []ast.Stmt) {
 	if len(list) == 0 {
 		return
 	}
 	w.drop(list)
-	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // otherwise this is the same as to drop that statement
+	if _, bare := list[0].(*ast.ExprStmt); len(list) > 1 || !bare { // otherwise this is the same as dropping that statement
 		w.all = append(w.all, change{"empty a case", w.where, w.offset(list[0].Pos()), w.offset(list[len(list)-1].End()), ""})
 	}
 }
@@ -211,7 +213,7 @@ func numbers(n string) []string {
 	}
 }
 
-// returns replaces the error of a return statement by nil.
+// returns adds a change that replaces the error in a return statement with nil.
 func (w *walk) returns(n *ast.ReturnStmt) {
 	if w.results == nil || len(n.Results) != w.results.NumFields() {
 		return
@@ -232,7 +234,7 @@ var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CA
 type rule struct {
 	operator string
 	of       *regexp.Regexp
-	to       string // "": without it
+	to       string // "" removes the group
 }
 
 // language describes the language of a text file.
@@ -324,7 +326,7 @@ func maskLine(line, comment string) string {
 	return string(code)
 }
 
-// shorten is code on one line, cut if it is long.
+// shorten returns code on one line, truncated if it is long.
 func shorten(code string) string {
 	code = strings.Join(strings.Fields(code), " ")
 	if letters := []rune(code); len(letters) > 70 {
@@ -333,7 +335,7 @@ func shorten(code string) string {
 	return code
 }
 
-// name identifies the change without a line number, so that the same change of later code has the
+// name identifies the change without a line number, so that the same change to later code has the
 // same name.
 func (c change) name(file, text string) string {
 	from, to := strings.LastIndexByte(text[:c.start], '\n')+1, len(text)

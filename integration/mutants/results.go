@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// results hold, by a mutant's name, the result of each layer.
+// results maps a mutant's name to the result of each layer.
 type results map[string][3]result
 
 // resultFile is a file of results. Its first line names the code to which the results belong. Each mutant
@@ -80,7 +80,7 @@ func (k resultFile) write() error {
 	return os.WriteFile(k.file, []byte(text.String()), 0o644)
 }
 
-// count is the number of mutants that a layer has noticed, of the number that it has tests for.
+// count is the number of mutants that a layer has noticed, out of those that it has tests for.
 type count struct{ noticed, of int }
 
 func (c count) String() string {
@@ -90,7 +90,7 @@ func (c count) String() string {
 	return fmt.Sprintf("%d of %d", c.noticed, c.of)
 }
 
-// counts counts only mutants that break a promise.
+// counts considers only mutants that break a promise.
 func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants int, by [3]count) {
 	for _, m := range list {
 		if m.breaks == "" || !chosen(m) {
@@ -110,7 +110,7 @@ func (all results) counts(list []*mutant, chosen func(*mutant) bool) (mutants in
 	return mutants, by
 }
 
-// page is docs/mutants.md, except for the sample's section.
+// page returns docs/mutants.md without the sample's section.
 func page(list []*mutant, all resultFile) string {
 	var text strings.Builder
 	text.WriteString(`# Mutants

@@ -36,7 +36,7 @@ type program struct {
 	file, folder string
 }
 
-// build builds tests; with an overlay unless that is "".
+// build builds the program of tests, with an overlay unless overlay is "".
 func (r *runner) build(ctx context.Context, t tests, overlay, into string) (program, error) {
 	p := program{t, filepath.Join(into, "test"), filepath.Join(r.root, t.folder)}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", p.file, "./"+t.folder)
@@ -146,8 +146,8 @@ func (r *runner) pass(ctx context.Context, t tests) (took time.Duration, err err
 	return took, fmt.Errorf("the tests of %s fail on the code as it is: %s", t.folder, by)
 }
 
-// runLayer runs the tests of one layer on one mutant. Tests with a real server have to notice it twice, the second time
-// alone, and tests that take too long have to take much longer than they do without the mutant.
+// runLayer runs the tests of one layer on one mutant. Tests with a real server have to notice the mutant twice, the
+// second time alone. The time limit is much longer than the tests take without the mutant.
 func (r *runner) runLayer(ctx context.Context, t tests, busy bool, overlay, folder string) (result, error) {
 	if t.folder == "" {
 		return result{outcome: "none"}, nil

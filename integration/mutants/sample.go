@@ -75,7 +75,8 @@ var (
 	ofSQLite = regexp.MustCompile(`/(rules|driver|ended|tokens|hostclock[a-z_]*|disk[a-z_]*)\.go$`)
 )
 
-// realArea is the layers for a drawn mutant: the own tests of its package, and a real server.
+// realArea returns the area of a drawn mutant, whose layers are the own tests of its package, and tests with a real
+// server.
 func realArea(root, file string) area {
 	a := (&mutant{edits: []edit{{file: file}}}).area()
 	switch name := partOf(file); {
@@ -99,7 +100,7 @@ func realArea(root, file string) area {
 		"sqlite":   overSQLite,
 		"etcd":     {folder: "providers/etcd", run: "^TestConformance$"},
 	}[a.busy]
-	if partOf(file) == "core" { // the other checks test a provider alone
+	if partOf(file) == "core" { // the other checks test only a provider
 		a.layers[1].run += "/^Manager_"
 	}
 	a.layers[2] = tests{folder: "integration/mutants", run: "^TestTortureOfAServer$/^" + a.busy + "$"}
@@ -113,7 +114,7 @@ type candidate struct {
 }
 
 // candidates returns all mutants of the files, in the order of their ranks. The rank of a mutant depends
-// on the seed and its name alone, so a change elsewhere does not move a mutant before another.
+// only on the seed and its name, so a change elsewhere does not move a mutant before another.
 func candidates(seed string, files map[string]string) (all []candidate, err error) {
 	names := map[string]int{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -135,7 +136,7 @@ func candidates(seed string, files map[string]string) (all []candidate, err erro
 	return all, nil
 }
 
-// edit replaces the lines that the change touches.
+// edit returns the edit of the lines that the change touches.
 func (c change) edit(file, text string) edit {
 	first, last := strings.Count(text[:c.start], "\n"), strings.Count(text[:c.end], "\n")
 	changed := text[:c.start] + c.text + text[c.end:]
@@ -184,7 +185,7 @@ func sources(root string, chosen *regexp.Regexp) (map[string]string, error) {
 	return files, err
 }
 
-// draw returns candidates that compile: the first ones, up to count.
+// draw returns the first count candidates that compile.
 func draw(ctx context.Context, root, seed string, count int, chosen *regexp.Regexp) (list []*mutant, err error) {
 	files, err := sources(root, chosen)
 	if err != nil {
@@ -212,7 +213,8 @@ func draw(ctx context.Context, root, seed string, count int, chosen *regexp.Rege
 	return nil, fmt.Errorf("%d of %d mutants compile, of %d that were asked for", len(list), len(all), count)
 }
 
-// compiles builds the changed package. Texts in other languages compile: their rules make no syntax error.
+// compiles reports whether the changed package builds. The rules for other languages make no syntax error, so it
+// returns true for their files.
 func (m *mutant) compiles(ctx context.Context, root string) (bool, error) {
 	file := m.edits[0].file
 	if path.Ext(file) != ".go" {
@@ -233,7 +235,7 @@ func (m *mutant) compiles(ctx context.Context, root string) (bool, error) {
 	return err == nil, ctx.Err()
 }
 
-// codeCommit is the last commit that changed more than documents and these mutants. It ends in
+// codeCommit returns the last commit that changed more than documents and these mutants. It ends in
 // "-changed" if files have changed since.
 func codeCommit(ctx context.Context, root string) (string, error) {
 	code := []string{"--", ".", ":!docs", ":!integration/mutants", ":!*.md"}
@@ -257,7 +259,8 @@ func codeCommit(ctx context.Context, root string) (string, error) {
 	return commit, nil
 }
 
-// wilson is the 95 % interval of a share (E. B. Wilson, Journal of the American Statistical Association 22, 1927, p. 209).
+// wilson returns the 95 % interval of a share (E. B. Wilson, Journal of the American Statistical Association 22, 1927, p.
+// 209).
 func wilson(count, of int) (low, high float64) {
 	const z = 1.959964
 	n, p := float64(of), float64(count)/float64(of)
@@ -282,7 +285,7 @@ func (s share) String() string {
 }
 
 // shares returns the share of each layer, and that of all layers together for the mutants that all
-// have tested.
+// layers have tested.
 func (all results) shares(chosen func(name string) bool) (mutants int, by [4]share) {
 	for name, of := range all {
 		if !chosen(name) {
@@ -314,14 +317,14 @@ func (all results) shares(chosen func(name string) bool) (mutants int, by [4]sha
 	return mutants, by
 }
 
-// seedOf is the seed that a sample's head names.
+// seedOf returns the seed that a sample's head names.
 func seedOf(head string) string {
 	_, after, _ := strings.Cut(head, " seed ")
 	seed, _, _ := strings.Cut(after, " ")
 	return seed
 }
 
-// samplePage is the sample's section of docs/mutants.md.
+// samplePage returns the sample's section of docs/mutants.md.
 func samplePage(head string, all results, reasons map[string]string) (string, error) {
 	var text, unnoticed, equal strings.Builder
 	asked := 0

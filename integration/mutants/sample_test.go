@@ -120,7 +120,7 @@ func TestEachCandidateApplies(t *testing.T) {
 	}
 }
 
-// The seed decides the order; a change elsewhere moves no mutant before another.
+// The seed determines the order; a change elsewhere does not move a mutant before another.
 func TestASeedFixesTheOrder(t *testing.T) {
 	order := func(seed string, files map[string]string) (names []string) {
 		all, err := candidates(seed, files)
@@ -253,7 +253,7 @@ func TestEquivalentsAreOfTheSample(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A failed test notices a drawn mutant. The time limit decides nothing.
+// A drawn mutant is noticed if a test fails, and undecided if the tests reach the time limit.
 func TestTheTimeLimitLeavesADrawnMutantUndecided(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

@@ -33,9 +33,10 @@ type backend struct {
 	// oneRequest means that an acquire is a single request: if the reply is lost,
 	// the acquire was applied.
 	oneRequest bool
-	// open opens a client of the server at an address, with a place that is unique to this test.
+	// open opens a client of the server at an address. The client keeps its data in a place that is
+	// unique to this test.
 	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
-	// clear removes the test's data; nil if the backend forgets the data by itself.
+	// clear removes the test's data; nil if the backend removes the data itself.
 	clear func(ctx context.Context, address, unique string) error
 }
 
@@ -111,13 +112,13 @@ func onEach(t *testing.T, test func(t *testing.T, b *bed)) {
 	}
 }
 
-// bed is a proxy before a server.
+// bed is a server behind a proxy.
 type bed struct {
 	backend
 	t      *testing.T
 	proxy  *netfault.Proxy
-	direct string // addresses
-	behind string
+	direct string // the address of the server
+	behind string // the address of the proxy, in front of the server
 	unique string
 	name   string // of a lease
 }
@@ -146,7 +147,7 @@ func newBed(t *testing.T, backend backend) *bed {
 	}
 }
 
-// provider opens a client at an address, which is behind the proxy or direct.
+// provider opens a client of an address: the proxy's or the server's.
 func (b *bed) provider(address string) leasing.Provider {
 	b.t.Helper()
 	p, err := b.open(b.t.Context(), address, b.unique)
@@ -155,8 +156,8 @@ func (b *bed) provider(address string) leasing.Provider {
 	return p
 }
 
-// warmUp opens the connection, and sends scripts and statements to the server, so that a
-// reply that is lost later is not the reply to such a preparation.
+// warmUp opens the connection, and sends scripts and statements to the server, so that a reply that
+// is lost later is not the reply to one of these preparations.
 func (b *bed) warmUp(p leasing.Provider) {
 	b.t.Helper()
 	req := abstractions.AcquireRequest{Name: b.unique + "/warm", ID: abstractions.NewID(), Owner: "test", TTL: longTTL}

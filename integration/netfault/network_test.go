@@ -32,8 +32,8 @@ func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (abst
 	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: longTTL})
 }
 
-// acquireAgain tries again if the connection on which bytes were lost is closed only during the
-// request.
+// acquireAgain retries an acquire, because the connection on which bytes were lost may be closed
+// only during the first attempt.
 func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Grant, err error) {
 	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		if grant, err = b.acquire(p, id, time.Until(end)); !errors.Is(err, leasing.ErrUnavailable) {
@@ -43,7 +43,7 @@ func (b *bed) acquireAgain(p leasing.Provider, id string) (grant abstractions.Gr
 	return grant, err
 }
 
-// definite reports whether an error promises that nothing was applied.
+// definite reports whether an error guarantees that nothing was applied.
 func definite(err error) bool {
 	return errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrThrottled) || errors.Is(err, leasing.ErrReleased)
 }
@@ -177,7 +177,7 @@ func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	})
 }
 
-// The torture run with real network faults in place of injected ones.
+// A torture run passes with real network faults in place of injected faults.
 func TestTorture(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		t.Parallel() // for the most part it waits
@@ -190,7 +190,7 @@ func TestTorture(t *testing.T) {
 	})
 }
 
-// injectFaults makes one fault after the other, with a pause after each fault.
+// injectFaults injects one fault after the other, with a pause after each fault.
 func (b *bed) injectFaults(ctx context.Context, report func(torture.Disturbance)) error {
 	defer func() { _ = b.proxy.Heal() }()
 	for {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write operations/dashboard.json")
 
-// panel is a picture of one or more queries.
+// panel is a panel of the dashboard, with one or more queries.
 type panel struct {
 	title, unit, about string
 	queries            []query
@@ -20,20 +20,20 @@ type panel struct {
 
 type query struct{ legend, expr string }
 
-// selected and selectedProvider select series by the dashboard's variables: series with a scope, and series
-// without.
+// selected and selectedProvider select series by the dashboard's variables. selected is for series with a
+// scope, and selectedProvider for series without a scope.
 const (
 	selected         = `leasing_provider=~"$provider", leasing_scope=~"$scope"`
 	selectedProvider = `leasing_provider=~"$provider"`
 	window           = `[$__rate_interval]`
 )
 
-// rate is events per second of a counter, by a label.
+// rate returns a query for the events per second of a counter, by a label.
 func rate(by, counter, selected string) string {
 	return `sum by (` + by + `) (rate(` + counter + `{` + selected + `}` + window + `))`
 }
 
-// quantile is a quantile of a histogram, for each scope.
+// quantile returns a query for a quantile of a histogram, for each scope.
 func quantile(q, histogram string) string {
 	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + selected + `}` + window + `)))`
 }
@@ -112,8 +112,8 @@ func dashboard() map[string]any {
 	}
 }
 
-// The dashboard in the repository equals dashboard. It names no data source, so it can be
-// imported anywhere.
+// The dashboard in the repository equals the result of dashboard. It names no data source, so it
+// can be imported anywhere.
 func TestTheDashboardIsUpToDate(t *testing.T) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)

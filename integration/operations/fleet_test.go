@@ -35,7 +35,7 @@ import (
 
 const rules = "../../operations/alerts.yml"
 
-// atMost is for a very slow machine.
+// atMost bounds the waits on a very slow machine.
 const atMost = 2 * time.Minute
 
 // serverURL returns an environment variable of scripts/with-servers.
@@ -85,15 +85,15 @@ func start(t *testing.T, rawURL, prefix string) *process {
 	return p
 }
 
-// watcher is a Prometheus that looks at a fleet twice a second.
+// watcher is a Prometheus that scrapes a fleet twice a second.
 type watcher struct {
 	t   *testing.T
 	api string
 	up  bool // it has answered
 }
 
-// watch starts a Prometheus with the rules, whose minutes are seconds here, and whose
-// limit of the margin fits leases of six seconds.
+// watch starts a Prometheus with the rules. It shortens minutes in the rules to seconds, and adapts
+// the limit on the margin to leases of six seconds.
 func watch(t *testing.T, fleet ...*process) *watcher {
 	dir := t.TempDir()
 	text, err := os.ReadFile(rules)
@@ -136,7 +136,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	return w
 }
 
-// ask returns the data of an answer, or nothing until the server is up.
+// ask decodes the data of an answer into data, or does nothing until the server is up.
 func (w *watcher) ask(path string, data any) {
 	body := struct {
 		Status, Error string
@@ -183,7 +183,7 @@ func (w *watcher) fires(alert string) {
 	require.Eventually(w.t, func() bool { return w.firingAlerts()[alert] }, atMost, 200*time.Millisecond, alert)
 }
 
-// every calls do repeatedly, with a pause after each call, until ctx ends.
+// every calls the function do again and again, with a pause after each call, until ctx ends.
 func every(ctx context.Context, pause time.Duration, do func()) {
 	for {
 		do()
@@ -195,9 +195,10 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// A healthy fleet is silent. Then one lease is broken again and again, one has a holder
-// that is not measured, a former holder is refused, and the server is gone: each of
-// these fires its alerts. Meanwhile each panel of the dashboard has something to show.
+// A healthy fleet is silent. Then one lease is broken again and again, another has a
+// holder that is not measured, a former holder is refused, and the server is down: each
+// of these faults fires its alerts. Meanwhile each panel of the dashboard has something
+// to show.
 func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	server, err := url.Parse(serverURL(t, "LEASING_TEST_REDIS"))
 	require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.NoError(t, proxy.Set(netfault.Conditions{Down: true}))
 	w.fires("LeasingBackendDown")
 	w.fires("LeasingRenewalsFail")
-	seen := make([]bool, len(panels)) // while the fleet fails, and after it has recovered
+	seen := make([]bool, len(panels)) // whether each panel has shown data
 	shown := func() bool {
 		all := true
 		for i, p := range panels {
@@ -284,7 +285,7 @@ func TestTheRulesAndTheDashboardOnALiveFleet(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.firingAlerts()) == 0 }, atMost, 200*time.Millisecond, "it is well again")
 }
 
-// Each metric of the fleet has a panel, and panels and rules ask only for existing metrics.
+// Each metric of the fleet has a panel, and panels and rules query only existing metrics.
 func TestEachMetricIsShown(t *testing.T) {
 	asked := map[string]bool{}
 	name := regexp.MustCompile(`\bleasing_[a-z_]+`)

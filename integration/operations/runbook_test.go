@@ -77,7 +77,8 @@ func errorRows(t *testing.T) (rows []row) {
 	return rows
 }
 
-// sentinels are the texts of the exported sentinels for users, by name. A sentinel of package leasing has no package before its name.
+// sentinels returns the texts of the exported sentinels for users, by name. A sentinel of package leasing has no package before
+// its name.
 func sentinels(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -119,7 +120,7 @@ func sentinels(t *testing.T) map[string]string {
 	return found
 }
 
-// The table of errors has each sentinel for users and each code of error.type, and the code has their texts.
+// The table of errors has each sentinel for users and each value of error.type, and its texts are those in the source.
 func TestTheRunbookHasEachSentinelAndCode(t *testing.T) {
 	telemetry, err := os.ReadFile("../../internal/instrument/metrics.go")
 	require.NoError(t, err)
@@ -154,8 +155,8 @@ func TestTheRunbookHasEachSentinelAndCode(t *testing.T) {
 	require.Empty(t, unused)
 }
 
-// Each text that the table has for a sentinel of package leasing is the text of an error in the code that
-// matches the sentinel, and the table has all such texts.
+// For each sentinel of package leasing, the table has exactly the texts of the errors in the source that
+// match the sentinel.
 func TestTheRunbookHasEachError(t *testing.T) {
 	classes := map[string]error{
 		"ErrHeld": leasing.ErrHeld, "ErrLost": leasing.ErrLost, "ErrReleased": leasing.ErrReleased, "ErrHandedOver": leasing.ErrHandedOver,

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	workerVariable = "LEASING_WORKER" // in a worker's environment: its job
+	workerVariable = "LEASING_WORKER" // the environment variable with a worker's job
 	workers        = 4
 	kills, pauses  = 4, 4
-	lostAtLeast    = 2               // leases, by paused workers
+	lostAtLeast    = 2               // the number of leases that paused workers must lose
 	atMost         = 3 * time.Minute // bounds a run on a very slow machine
 )
 
@@ -139,7 +139,7 @@ func compete(t *testing.T, j job, serial string) {
 // process is a running worker.
 type process struct {
 	cmd    *exec.Cmd
-	killed time.Duration // when, if it was
+	killed time.Duration // when it was killed; 0 if it was not
 }
 
 // arena is the parent's view of the workers.
@@ -206,7 +206,7 @@ func (a *arena) note(p *process, n note) {
 	a.changed = make(chan struct{})
 }
 
-// leader waits until a process has led for 200 ms.
+// leader waits until a process has led for 200 ms, and returns the process and its token.
 func (a *arena) leader(deadline time.Time) (*process, int64) {
 	for {
 		a.mu.Lock()
@@ -260,8 +260,8 @@ func (a *arena) pause(p *process, deadline time.Time) {
 	require.NoError(a.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// hasEnough reports whether enough has happened to the paused workers: a worker that was just
-// about to release loses nothing.
+// hasEnough reports whether paused workers have lost enough leases, and a late write was refused. A
+// worker that was about to release its lease loses nothing.
 func (a *arena) hasEnough() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

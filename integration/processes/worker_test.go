@@ -26,7 +26,7 @@ const (
 	ttl       = 1500 * time.Millisecond
 )
 
-// job is the job that the parent gives to a worker, in JSON in its environment.
+// job is a worker's job, which the parent passes as JSON in the worker's environment.
 type job struct {
 	URL    string // of the leases
 	Schema string
@@ -35,7 +35,7 @@ type job struct {
 	Style  sqlfence.Placeholders
 }
 
-// note is a report of a worker to the parent, a line of JSON each.
+// note is a report of a worker to the parent, sent as one line of JSON.
 type note struct {
 	Kind  string
 	At    time.Duration // by the machine's CLOCK_BOOTTIME, which all processes share

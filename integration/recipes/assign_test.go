@@ -83,11 +83,11 @@ type workers struct {
 	processes  map[string]*servertest.Process
 	notes      chan func()
 
-	by    map[string]map[string]bool // partitions, by worker that lives
+	by    map[string]map[string]bool // partitions, by living worker
 	works map[string]map[int64]*span // by partition and token
 	begun int
 	moved int // because another worker gets them
-	lost  int // for any other reason, by workers that live
+	lost  int // for any other reason, by living workers
 }
 
 // span is the time in which a worker worked on a partition, by its own reports.
@@ -177,7 +177,7 @@ func (w *workers) waitUntilEven() time.Duration {
 	}
 }
 
-// Eight processes share 64 partitions. Some are killed, and new processes start.
+// Eight processes share 64 partitions evenly, even after some are killed and new processes start.
 func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) {
 		w := &workers{t: t, at: at, ttl: 4 * time.Second, processes: map[string]*servertest.Process{}, notes: make(chan func(), 10000), by: map[string]map[string]bool{}, works: map[string]map[int64]*span{}}

@@ -53,7 +53,7 @@ func TestTrap_T189_AnUnknownAuthorityIsFound(t *testing.T) {
 				_, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "name", ID: abstractions.NewID(), Owner: "test", TTL: 20 * time.Second})
 			}
 			require.ErrorIs(t, err, leasing.ErrUnavailable)
-			if name == "etcd" { // gRPC reports the cause as text alone
+			if name == "etcd" { // gRPC reports the cause only as text
 				require.ErrorContains(t, err, "certificate signed by unknown authority")
 				return
 			}
@@ -97,7 +97,7 @@ func serveUntrusted(t *testing.T, begin func(net.Conn) error) (address string) {
 	return listener.Addr().String()
 }
 
-// acceptTLS answers a client of PostgreSQL that asks for TLS.
+// acceptTLS answers a client of PostgreSQL that requests TLS.
 func acceptTLS(conn net.Conn) error {
 	if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
 		return err

@@ -17,12 +17,12 @@ import (
 
 const (
 	processes, names = 50, 200
-	providers        = 5 // which the processes share: a pool of connections each
+	providers        = 5 // shared by the processes; each provider has a pool of connections
 	after, every     = 300 * time.Millisecond, time.Second
 )
 
-// Random graphs of holders and waiters: each circle is found by all its members, and no
-// other circle is found.
+// In random graphs of holders and waiters, each circle is found by all its members, and no other
+// circle is found.
 func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) { graphs(t, at) })
 	servertest.Long(t)

@@ -32,8 +32,8 @@ func inTree(t *testing.T, files []string, test func(t *testing.T, root string, a
 	})
 }
 
-// Agents that lease one file by different spellings, or by its folder, never hold it
-// at the same time.
+// Agents that lease one file under different spellings, or through its folder, never hold it at the
+// same time.
 func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 	inTree(t, []string{"src/a.go", "docs/x"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		require.NoError(t, os.Symlink("src", filepath.Join(root, "link")))

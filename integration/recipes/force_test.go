@@ -15,16 +15,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// operator is a process that breaks some leases by force, and dies at a request.
+// operator is the job of a process that breaks leases by force, and dies at one of its requests.
 type operator struct {
 	At        string
 	Records   []leasing.Record
 	Immediate bool
 	Dies      int  // at which Break, counted from 0
-	Applied   bool // after it was applied, and not before it was sent
+	Applied   bool // the process dies after that Break was applied, and not before it was sent
 }
 
-// dyingProvider is a provider whose process dies at a Break, or whose Break fails, as do decides.
+// dyingProvider is a provider whose process dies at a Break, or whose Break fails, as the function do decides.
 type dyingProvider struct {
 	leasing.Provider
 	breaks *int

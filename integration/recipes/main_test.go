@@ -33,8 +33,8 @@ const atMost = 2 * time.Minute // on a very slow machine
 // backend returns the URL for the leases of a test, which may be in a folder of the test's own.
 type backend func(t *testing.T, root string) string
 
-// backends are those on which every recipe runs. In others the bounds of leases are
-// longer, or reads may lag.
+// backends are the backends on which every recipe runs. On the others, the time limits of leases
+// are longer, or reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
 	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd, "consul": consul, "mariadb": mariadb}
@@ -117,7 +117,7 @@ func provider(t *testing.T, at string) leasing.Provider {
 	t.Helper()
 	p, err := openURL(t.Context(), at)
 	require.NoError(t, err)
-	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // to which the prefix is new
+	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // these servers have not seen the prefix
 		require.NoError(t, servers.Bootstrap(t.Context()))
 	}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })

@@ -18,7 +18,7 @@ import (
 // The description of a job is JSON.
 var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate, "share": share}
 
-// jobVariable has the job in the environment of a process with a job.
+// jobVariable is the environment variable that has a process's job.
 const jobVariable = "LEASING_TEST_JOB"
 
 // TestMain is also the entry point of the processes that tests start.

@@ -22,16 +22,16 @@ import (
 	"github.com/distributedleasing/leasing/recipes/election"
 )
 
-// refusingBackend is a backend whose server may refuse the client of a URL.
+// refusingBackend is a backend whose server can be made to refuse the client of a URL.
 type refusingBackend struct {
 	url    string // of the client
 	refuse func()
 	allow  func()
 }
 
-// T187: a refusal that lasts seconds, as when a password is rotated, ends no election. A lasting refusal
-// ends the election, and the error of a lease that is lost to a refusal has the refusal as its cause
-// (T189).
+// T187: a refusal that lasts seconds, as when a password is rotated, does not end an election. A lasting
+// refusal ends the election, and the error of a lease that is lost to a refusal has the refusal as its
+// cause (T189).
 func TestTrap_T187_AnElectionLivesThroughARefusal(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) refusingBackend{
 		"redis": guardedRedis, "postgres": guardedPostgres, "mariadb": guardedMariaDB,
@@ -170,8 +170,8 @@ func guardedMariaDB(t *testing.T) refusingBackend {
 	return g
 }
 
-// startProxy starts a proxy before a server that speaks HTTP. The proxy answers in the server's place
-// while it refuses.
+// startProxy starts a proxy in front of a server that speaks HTTP. The proxy answers in the server's
+// place while it refuses.
 func startProxy(t *testing.T, server string, refuse http.HandlerFunc) (address string, g refusingBackend) {
 	to, err := url.Parse(server)
 	require.NoError(t, err)

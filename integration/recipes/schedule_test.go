@@ -25,7 +25,8 @@ import (
 
 type timetable = func(t time.Time) time.Time
 
-// nexts are the methods Next of schedules that cron libraries parse, or functions that do the same.
+// nexts has a function for each cron library, which parses an expression and returns the method Next
+// of the schedule, or a function that does the same.
 var nexts = map[string]func(t *testing.T, expression string) timetable{
 	"robfig/cron": func(t *testing.T, expression string) timetable {
 		s, err := robfig.ParseStandard(expression)
@@ -66,7 +67,8 @@ var (
 	expressions = []string{"0 * * * *", "*/15 * * * *", "0 0 * * *", "30 2 * * *", "30 1 * * 0", "0 3 1 * *"}
 )
 
-// changes returns the times at which the clocks of a place change from 2026 to the start of a year.
+// changes returns the times, from 2026 until the start of a year, at which the clocks of a place
+// change.
 func changes(place *time.Location, until int) (times []time.Time) {
 	t := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, before := t.In(place).Zone()
@@ -79,7 +81,7 @@ func changes(place *time.Location, until int) (times []time.Time) {
 }
 
 // Each schedule starts within nine hours of a change of clocks, and continues for at least a day. Its
-// clock is fast, so that it asks the library every quarter of an hour and not every 30 s.
+// clock is fast, so that it calls the library every quarter of an hour and not every 30 s.
 // LEASING_TEST_SLOW makes 98,880 starts.
 func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.T) {
 	step, until := 51, 2027 // three of the starts around each change of a year
@@ -137,7 +139,7 @@ func (s *scheduleFollower) String() string {
 
 const fast = 30 // how many times faster the clock of a follower runs
 
-// memoize asks a library once for each time, since followers ask for the same times.
+// memoize calls a library only once for each time, since followers pass the same times.
 func memoize(next timetable, place *time.Location) timetable {
 	var mu sync.Mutex
 	answers := map[time.Time]time.Time{}

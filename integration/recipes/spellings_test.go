@@ -29,7 +29,7 @@ type editor struct {
 	Log       string // the file in which it records that it is inside
 }
 
-// rounds is the number of times that each editor is inside; an editor continues until the editors
+// rounds is the number of times that each editor enters; an editor then continues until the editors
 // have taken minTurns turns.
 const rounds, minTurns = 20, 6
 
@@ -64,8 +64,8 @@ func TestProcessesThatSpellOneFileDifferentlyExcludeEachOther(t *testing.T) {
 				{Options: hardLinks(plain), Spellings: []string{"src/a.go", "docs/a"}},
 				{Options: hardLinks(viaWay), Spellings: []string{"docs/hard", "round/hard"}},
 			},
-			// Linux folds no case by itself. With the option the names are one, even on such a
-			// system.
+			// Linux does not fold case, but with the option the spellings are one name even on
+			// Linux.
 			"case": {
 				{Options: foldCase(plain), Spellings: []string{"src/new.go", "src/NEW.go"}},
 				{Options: foldCase(viaWay), Spellings: []string{"SRC/New.Go", "link/nEw.go"}},

@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 )
 
-// wrapper is an application's manager around the library's. It counts the leases that it returns,
-// and their releases.
+// wrapper is an application's manager around the library's manager. It counts the leases that it
+// returns, and their releases.
 type wrapper struct {
 	abstractions.Manager
 	acquires, releases atomic.Int64
@@ -55,7 +55,7 @@ func (l wrappedLease) Release(ctx context.Context) error {
 
 var errDone = errors.New("done")
 
-// Do and each recipe call only methods of the manager and the leases that they are given.
+// Do and each recipe call only methods of the manager and the leases that they receive.
 func TestEachCallPassesThroughAWrapper(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, ctx context.Context, m *leasing.Manager){
 		"Do": func(t *testing.T, ctx context.Context, m *leasing.Manager) {

@@ -33,8 +33,8 @@ const (
 	lifetime = 3 * time.Second // of a token
 )
 
-// bed is a Redis that accepts the tokens of an Entra ID: an ACL user whose
-// passwords are the tokens that have not expired, as in Azure.
+// bed is a Redis that accepts the tokens of a fake Entra ID: an ACL user whose passwords are the
+// tokens that have not expired, as in Azure.
 type bed struct {
 	t     *testing.T
 	entra *authtest.Server
@@ -103,8 +103,8 @@ func (b *bed) disconnect() (ended int64) {
 	return ended
 }
 
-// client returns a client that signs in with credentials, and has one connection
-// beside those that subscribe.
+// client returns a client that signs in with credentials, and has one connection in addition to
+// connections that subscribe.
 func (b *bed) client(hooks ...redis.Hook) *redis.Client {
 	b.t.Helper()
 	credentials, err := redisauth.New(redisauth.Options{Credential: b})
@@ -208,7 +208,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, timeout, 10*time.Millisecond)
 	old := b.tokens[0].Token
 	for range 2 {
-		b.waitForTokens(2) // the first may be for the other client
+		b.waitForTokens(2) // the first token may be for the other client
 		require.NoError(t, lease.Err())
 		require.Positive(t, b.disconnect())
 		before := lease.Renewals()

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// providers are the modules whose small program is made from that of providers/sql/sqlite. For each
-// slug they have the module's package, the variable with the URL of a server, and the URL that is
-// used if the variable is not set.
+// providers are the modules whose small program is derived from that of providers/sql/sqlite. For
+// each slug the map has the module's package, the variable with the URL of a server, and the URL
+// that is used if the variable is not set.
 var providers = map[string][3]string{
 	"providers-blob":      {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
 	"providers-cosmos":    {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},
@@ -18,7 +18,7 @@ var providers = map[string][3]string{
 	"providers-sql-mysql": {"mysqllease", "LEASING_TEST_MARIADB", "mysql://root@127.0.0.1:3306/leasing?create=true"},
 }
 
-// commands are the modules that are programs themselves, and arguments that use each. FOLDER is a new folder.
+// commands maps each module that is itself a program to arguments for a trial run. FOLDER is a new folder.
 var commands = map[string][]string{
 	"cmd-leasing":     {"run", "--url", "sqlite://FOLDER/leases.db?create=true", "hello", "--", "true"},
 	"cmd-leasing-dev": {"bench", "--url", "sqlite://FOLDER/leases.db?create=true", "--for", "300ms"},

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Join adds the cause of ctx to an error that followed from its end: drivers have their
-// own errors for that ("interrupted"), and database/sql has ErrTxDone. A cause that
+// Join adds the cause of ctx to an error that the end of ctx has led to: drivers return
+// errors of their own ("interrupted"), and database/sql returns ErrTxDone. A cause that
 // says that nothing was written is about another request, so only its text is added.
 func Join(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {

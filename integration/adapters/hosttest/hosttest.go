@@ -17,7 +17,7 @@ import (
 // URL is the environment variable with the URL of the backend.
 const URL = "LEASING_TEST_HOST_URL"
 
-// Acquired begins a line that is printed for each lease.
+// Acquired is the prefix of the line that is printed for each acquired lease.
 const Acquired = "hosttest: acquired"
 
 var provider = sync.OnceValues(func() (abstractions.Provider, error) {

@@ -7,12 +7,12 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Journal stores the items that a run records: an operation, hold, write, wait, reading, answer, observation, fault, stop,
-// killed or Violation. Operations, holds and waits are entered when they begin and again when they change, so
+// Journal stores the items that a run records. An item is an Operation, Hold, Write, Wait, Reading, Answer, Observation,
+// Fault, Stop, Killed or Violation. Operations, holds and waits are entered when they begin and again when they change, so
 // that the items of a killed process are not lost. It is safe for concurrent use.
 type Journal interface{ Enter(what any) }
 
-// Killed records the kill of a worker's process.
+// Killed records that a worker's process was killed.
 type Killed struct {
 	Worker int
 	At     time.Duration
@@ -63,7 +63,7 @@ func (b *Recording) Progress() Progress {
 	return b.count
 }
 
-// Collect returns the items so far, in order, and with labels for the claims' IDs.
+// Collect returns the items so far as a history, sorted, with labels in place of the claims' IDs.
 func (b *Recording) Collect() *History {
 	b.mu.Lock()
 	entries := b.entries
@@ -104,7 +104,7 @@ func (b *Recording) Collect() *History {
 	return h
 }
 
-// put adds an item, or replaces the item that was entered before under its key.
+// put adds an item, or replaces the earlier item with the same key.
 func put[K comparable, T any](all *[]T, places map[K]int, key K, one T) (now, before *T) {
 	at, again := places[key]
 	if !again {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The end of a process ends the leases that it still had, and no others.
+// Killing a process ends the holds that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
 	b := new(Recording)
 	for key, one := range map[string]Hold{

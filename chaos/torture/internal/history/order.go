@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// label replaces each claim's ID by the number of its worker and its number among that worker's
-// claims. Managers choose IDs at random.
+// label replaces each claim's ID, which its manager chose at random, with its worker's number
+// and its own number among that worker's claims.
 func (h *History) label() {
 	inOrder(h.Operations, func(o *Operation) place { return place{at: o.Call, worker: o.Worker, number: o.Number} })
 	labels, claims := map[string]string{}, map[int]int{}
@@ -22,7 +22,7 @@ func (h *History) label() {
 	relabel(reflect.ValueOf(h).Elem(), labels)
 }
 
-// relabel replaces each string that has a label. No other string equals an ID.
+// relabel replaces each string that has a label with that label. Only IDs have labels.
 func relabel(v reflect.Value, labels map[string]string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -8,7 +8,7 @@ import (
 // Check names one of the checks.
 type Check string
 
-// The checks, which the documentation of package torture lists.
+// The checks, described in the documentation of package torture.
 const (
 	CheckOverlap      Check = "overlap"
 	CheckTrust        Check = "trust"
@@ -40,7 +40,7 @@ const (
 // Violation is a broken promise.
 type Violation struct {
 	Check Check         `json:"check"`
-	Name  string        `json:"name"` // of the lease; empty if it concerns no lease
+	Name  string        `json:"name"` // of the lease; empty if the violation concerns no lease
 	At    time.Duration `json:"at"`   // since the beginning of the run
 	Text  string        `json:"text"`
 }

@@ -1,3 +1,3 @@
-// Package report reports the result of a run: it summarizes and checks the history, and writes the result as text and as a
-// page with a timeline. The same record gives the same report.
+// Package report summarizes and checks the history of a run, and writes the result as text and as an HTML page with a
+// timeline. The same record always produces the same report.
 package report

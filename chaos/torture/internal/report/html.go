@@ -26,7 +26,7 @@ type page struct {
 	Facts    [][2]string         // the lines of the text report
 	Listed   []history.Violation // the first violations
 	Whole    chart
-	Near     *chart // around the first violation of a name; nil without one
+	Near     *chart // around the first violation of a name; nil if there is none
 	Workers  []swatch
 	Kinds    []swatch // all kinds of faults
 	Unlisted int      // the number of violations that are not in Listed
@@ -37,7 +37,7 @@ type swatch struct {
 	Text  string
 }
 
-// chart is a part of the run's time. The page places each item in proportion to the chart's time.
+// chart is the timeline of a part of the run.
 type chart struct {
 	from, to time.Duration
 	Dense    bool
@@ -46,7 +46,7 @@ type chart struct {
 	Rows     []row
 }
 
-// row is the row of a name. The first row has the events that concern no name.
+// row has the bars of a name. The first row has the events that concern no name.
 type row struct {
 	Name string
 	Bars []bar
@@ -75,7 +75,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	})
 
 	end := max(h.End(), time.Millisecond)
-	for _, f := range p.Listed { // a leak is reported at its bound, after the history's end
+	for _, f := range p.Listed { // a leak is reported at its time limit, after the history's end
 		end = max(end, f.At)
 	}
 	p.Whole = newChart("mark", h, p.Listed, h.Names(), 0, end)
@@ -85,7 +85,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 // closeUp returns a chart of the first violation of a name, from one TTL before to one TTL
-// after the violation. It returns nil without such a violation, or if the run is short.
+// after the violation. It returns nil if there is no such violation, or if the run is short.
 func closeUp(h *history.History, findings []history.Violation, end time.Duration) *chart {
 	i := slices.IndexFunc(findings, func(f history.Violation) bool { return f.Name != "" })
 	if i < 0 || h.TTL == 0 || end < 4*h.TTL {
@@ -96,7 +96,7 @@ func closeUp(h *history.History, findings []history.Violation, end time.Duration
 	return &c
 }
 
-// newChart lays out some names from one time to another. The marks' IDs begin with prefix.
+// newChart returns the chart of some names between two times. The marks' IDs begin with prefix.
 func newChart(prefix string, h *history.History, findings []history.Violation, names []string, from, to time.Duration) chart {
 	c := chart{Dense: len(names) > 40, from: from, to: to, Width: int(min(max((to-from).Seconds()*60, 1150), 7200))}
 	rows := map[string]*row{}
@@ -145,12 +145,12 @@ func newChart(prefix string, h *history.History, findings []history.Violation, n
 	return c
 }
 
-// percent returns a time in percent of the chart's time, exact to a pixel.
+// percent returns a duration as a percentage of the chart's duration, precise to less than a pixel.
 func (c *chart) percent(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(c.to-c.from)*1e5) / 1e3
 }
 
-// ticks adds ticks at multiples of 1, 2 or 5 times a power of ten, some 90 pixels apart.
+// ticks adds ticks at multiples of 1, 2 or 5 times a power of ten, at least 90 pixels apart.
 func (c *chart) ticks() {
 	step, least := time.Millisecond, (c.to-c.from)*90/time.Duration(c.Width)
 	for factor := 0; step < least; factor++ {
@@ -187,7 +187,7 @@ var kinds = []swatch{
 	{"#00caf3", string(chaos.FaultWakeupsLost)}, {"#111111", string(chaos.FaultPartitioned)}, {"#76156e", string(chaos.FaultBroken)},
 }
 
-// kindOf returns the swatch of a kind, and a default swatch for a kind that kinds does not list.
+// kindOf returns the swatch of a kind, or a default swatch for a kind that is not in kinds.
 func kindOf(kind string) swatch {
 	if i := slices.IndexFunc(kinds, func(k swatch) bool { return k.Text == kind }); i >= 0 {
 		return kinds[i]

@@ -41,7 +41,7 @@ func TestChartHasItsTicksApart(t *testing.T) {
 	}
 }
 
-// twice returns a run of a minute in which two claims held a name at once.
+// twice returns the report of a one-minute run in which two claims held a name at once.
 func twice() *Report {
 	s := time.Second
 	return &Report{

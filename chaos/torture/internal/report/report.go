@@ -19,7 +19,7 @@ import (
 // Report is the result of a run.
 type Report struct {
 	Provider string
-	// Options are the options of the run, with defaults filled in, the seed included.
+	// Options are the options of the run, with defaults filled in, including the seed.
 	run.Options
 
 	Requests int            // of the workers' managers; each is checked as the client saw it and as the backend saw it
@@ -33,14 +33,14 @@ type Report struct {
 	Disturbances map[string]int
 	Lateness     Distribution  // from the end of trust until a holder was notified of its loss
 	Freed        time.Duration // from the last client's end until the last name was free
-	Undecided    []string      // names, with their layers, that have too many possible orders to try all
+	Undecided    []string      // names (with layers) whose operations have too many possible orders to try
 
 	Violations []history.Violation
 
 	record run.Record
 }
 
-// Of checks the history of a run, and makes the report.
+// Of checks the history of a run, and returns the report.
 func Of(record run.Record) *Report {
 	h, options := record.History, run.Options(record.Options)
 	l := options.Limits(record.Lateness, record.Pushes)
@@ -124,17 +124,17 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond / 10)
 }
 
-// WriteHistory writes the recorded history, with the data that are needed to check it again, as
-// JSON for Verify. Its durations are nanoseconds.
+// WriteHistory writes the recorded history, with the data needed to check it again, as JSON for
+// Verify. Its durations are nanoseconds.
 func (r *Report) WriteHistory(w io.Writer) error {
 	return json.NewEncoder(w).Encode(r.record)
 }
 
-// OK reports whether there is no violation. An unfinished search does not count as a violation:
-// see Undecided.
+// OK reports whether the run has no violations. An unfinished search does not count as a
+// violation: see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
-// Err is nil if there is no violation and nothing is undecided. Its text is the report.
+// Err returns nil if there is no violation and no name is undecided. Its text is the report.
 func (r *Report) Err() error {
 	if r.OK() && len(r.Undecided) == 0 {
 		return nil
@@ -205,7 +205,7 @@ func (r *Report) violations(w io.Writer) {
 	}
 }
 
-// counts lists the kinds with their counts, in descending order.
+// counts lists the kinds with their counts, in descending order of the counts.
 func counts(all map[string]int) string {
 	var parts []string
 	for _, kind := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(all[b]-all[a], strings.Compare(a, b)) }) {

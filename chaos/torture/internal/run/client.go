@@ -48,7 +48,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	return &client{top, states, faults, backend, provider}, nil
 }
 
-// endFaults stops new faults. Faults that have begun continue.
+// endFaults prevents new faults. Faults that have begun continue.
 func (c *client) endFaults() { _ = c.faults.Disable() } // Disable fails only for unknown rules
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }

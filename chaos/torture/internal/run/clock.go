@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// clock measures the time since the start of a run. The processes of a run share the start.
+// clock measures the time since the start of a run. All processes of a run use the same start.
 type clock struct{ start time.Time }
 
 func (c *clock) now() time.Duration { return c.at(time.Now()) }
 
-// at converts an instant of this process's clock.
+// at converts a time on this process's clock to the run's time.
 func (c *clock) at(t time.Time) time.Duration { return t.Sub(c.start) }
 
-// pause waits for a time or the end of ctx.
+// pause waits until d has passed or ctx has ended.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -23,5 +23,5 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inBubble reports whether this is a bubble of testing/synctest, where times are exact.
+// inBubble reports whether the caller is in a bubble of testing/synctest, where times are exact.
 func inBubble() bool { return time.Now().Year() == 2000 }

@@ -67,7 +67,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	return nil
 }
 
-// compete makes one attempt to acquire and use a name, and sometimes several attempts.
+// compete makes one attempt to acquire and use a name, or sometimes several attempts.
 func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed bool) {
 	pause(ctx, w.shortTime(0, 240*time.Millisecond))
 	switch {
@@ -84,14 +84,14 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 		w.operate(w.names[0])
 		return false
 	case w.random.Float64() < 0.03 && !w.options.Repeatable:
-		one := w.random.IntN(len(w.names)) // two wait in the manager
+		one := w.random.IntN(len(w.names)) // two of the three calls wait in the manager
 		w.attemptTogether(ctx, manager, []int{one, one, one}, w.shortTime(4*time.Millisecond, 100*time.Millisecond))
 		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// arrivalPause is the pause between two waiters of a manager, so that the order of their arrival is known.
+// arrivalPause is the pause between the arrivals of two waiters of a manager, so that their order is known.
 const arrivalPause = 20 * time.Millisecond
 
 // attemptTogether acquires several names concurrently, and holds each for a while.
@@ -182,7 +182,7 @@ func (w *worker) attempt(ctx context.Context, manager *leasing.Manager, name str
 	return crashed
 }
 
-// do calls Manager.Do with work in its function, and records the result.
+// do calls Manager.Do with a function that calls work, and records the result.
 func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	var l *leasing.Lease
 	var returned time.Duration
@@ -198,8 +198,8 @@ func (w *worker) do(ctx context.Context, manager *leasing.Manager, name string, 
 	return err
 }
 
-// acquire calls Acquire or TryAcquire, and then work. leave cancels the context of the call; acquire calls leave after the
-// time leaves, unless leaves is 0.
+// acquire calls Acquire or TryAcquire, and then work. leave cancels the context of the call; leaves is the time after
+// which acquire calls leave; 0 means never.
 func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration, try bool, manager *leasing.Manager, name string, work func(context.Context, *leasing.Lease)) error {
 	defer leave()
 	acquire := manager.Acquire
@@ -219,7 +219,7 @@ func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration
 	return err
 }
 
-// checkMemory finds leases that a manager still keeps after their end. It runs before the
+// checkMemory finds leases that a manager still references after their end. It runs before the
 // manager is closed, for one worker only, because a garbage collection slows all workers.
 func (w *worker) checkMemory() {
 	if w.index != 0 || len(w.past) < 30 {

@@ -13,14 +13,13 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// The labels mark the goroutines of a run and of one manager, and all goroutines that these start.
+// The labels mark the goroutines of a run or of one manager, and all goroutines that those start.
 const (
 	goroutineLabel = "leasing.torture"
 	managerLabel   = "leasing.torture.manager"
 )
 
-// runLabelled runs fn with a label on all goroutines that it starts, directly or through
-// others.
+// runLabelled runs fn with a label on all goroutines that fn starts, directly or indirectly.
 func runLabelled(ctx context.Context, key, label string, fn func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels(key, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
@@ -58,5 +57,5 @@ func goroutines(key, label string) (stacks []string, n int) {
 	return stacks, n
 }
 
-// frame is a function on a stack: "pkg.fn+0x2c".
+// frame matches a function on a stack, such as "pkg.fn+0x2c".
 var frame = regexp.MustCompile(`[^\s+]+\+0x`)

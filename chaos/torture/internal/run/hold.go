@@ -22,10 +22,10 @@ func endOf(err error) history.Result {
 	return history.ResultOf(err)
 }
 
-// claimOf returns the name of a claim in a history.
+// claimOf returns the string that identifies a claim in a journal.
 func claimOf(id string) string { return abstractions.FingerprintOf(id).String() }
 
-// by returns the actor and the reason of a break.
+// by joins the actor and the reason of a break.
 func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
 // recordEvent records an observer's events about the start and the end of a lease, and about failed acquires.
@@ -43,7 +43,7 @@ type holdRecorder struct {
 	journal history.Journal
 	working atomic.Bool // Do's function is running
 
-	failures int // the number of failed renewals in a row, by the observer's events
+	failures int // consecutive failed renewals, counted from the observer's events
 
 	mu           sync.Mutex
 	hold         history.Hold
@@ -67,11 +67,11 @@ func (h *holdRecorder) observe(e leasing.Event) {
 	l := h.lease
 	h.mu.Unlock()
 	if l != nil {
-		l.Remaining() // an observer may call its lease
+		l.Remaining() // an observer may call methods of its lease
 	}
 }
 
-// checkFailure records a violation for an event of a failed renewal with a wrong count or an unspecific error.
+// checkFailure records a violation if the event of a failed renewal has a wrong count or an unspecific error.
 func (h *holdRecorder) checkFailure(e leasing.Event) {
 	text := ""
 	switch e.Kind {
@@ -95,7 +95,7 @@ func (h *holdRecorder) begin(l *leasing.Lease) {
 	h.change(func(t *history.Hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), claimOf(l.ID()), l.Token()
 		h.lease = l
-		context.AfterFunc(l.Context(), h.recordContextEnd) // the worker may be waiting for an answer
+		context.AfterFunc(l.Context(), h.recordContextEnd) // at once, even while the worker waits for an answer
 	})
 }
 
@@ -132,7 +132,7 @@ func (h *holdRecorder) recordLoss(at time.Duration) {
 	})
 }
 
-// change applies and records a change. It does not record a lease before its acquire has returned.
+// change applies and records a change. It records nothing before the acquire has returned.
 func (h *holdRecorder) change(what func(*history.Hold)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -63,7 +63,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 				w.recordAnswer(run, history.Answer{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
 			}
 			if usage.lingers > 0 {
-				_ = l.Release(work) // this ends only the work
+				_ = l.Release(work) // inside Do, Release ends only the work
 				pause(context.WithoutCancel(run), usage.lingers)
 			}
 			h.end(history.EndingGivenUp)
@@ -95,7 +95,7 @@ func (w *worker) act(ctx context.Context, asking *sync.WaitGroup, manager *leasi
 	}
 }
 
-// release releases the lease with a context of its own, like a worker that shuts down.
+// release releases the lease with a context of its own, as a worker does when it shuts down.
 func (w *worker) release(ctx context.Context, l *leasing.Lease, usage usage) {
 	limit := w.options.TTL
 	if usage.cutRelease {
@@ -127,8 +127,8 @@ func (w *worker) acquireOwnName(ctx context.Context, manager *leasing.Manager, l
 	}
 }
 
-// settle makes a repeatable run leave this instant of virtual time. Within one instant it is
-// random whether the manager's loop sees a renewal plan before the plan changes.
+// settle waits for a nanosecond of virtual time in a repeatable run. Within one instant it is
+// random whether the manager's loop sees a planned renewal before the plan changes.
 func (w *worker) settle() {
 	if w.options.Repeatable {
 		pause(context.Background(), 1)
@@ -154,7 +154,7 @@ func (w *worker) afterLoss(run context.Context, l *leasing.Lease, h *holdRecorde
 		h.recordLoss(at)
 		w.recordAnswer(run, history.Answer{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
-		return // its context did not end
+		return // the lease's context did not end
 	}
 	pause(run, w.between(0, 0.3))
 	w.write(l)

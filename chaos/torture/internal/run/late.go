@@ -9,8 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// bypassManager makes a request below the manager, which does not notice the request: like a network that repeats requests, or like an
-// operator.
+// bypassManager makes a request that the manager does not see, like one that a network repeats or an operator sends.
 func (w *worker) bypassManager(ask func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.options.Patience+time.Second)
 	defer cancel()
@@ -36,8 +35,8 @@ func (w *worker) repeatAcquire(ctx context.Context, name, id, owner string, held
 	}
 }
 
-// copyRenewal delivers a late copy of a renewal of a lost lease. A backend may still keep the lease, and the copy must not
-// shorten it: the recorded requests of the manager do not include the copy, and so would not explain an earlier end.
+// copyRenewal delivers a late copy of a renewal of a lost lease. The backend may still have the lease, and the copy must
+// not shorten it: the recorded requests of the manager do not include the copy, so they would not explain an earlier end.
 func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
 	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend

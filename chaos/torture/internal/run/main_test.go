@@ -12,7 +12,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// TestMain also runs in worker processes. Each of these has its own leases.
+// TestMain also runs in worker processes. Each process has its own memory provider.
 func TestMain(m *testing.M) {
 	WorkerMain(func(context.Context) (leasing.Provider, error) {
 		if why := os.Getenv("TORTURE_TEST_FAILURE"); why != "" {

@@ -24,9 +24,9 @@ type Options struct {
 	// that all names are free. Each client is closed. See Share for a provider that is
 	// its own backend.
 	Open func(ctx context.Context) (leasing.Provider, error) `json:"-"`
-	// Plan says which faults happen. It applies to each worker separately,
-	// including its budgets and counts. The workers are the owners "worker-0",
-	// "worker-1" and so on. The zero value is a run without faults.
+	// Plan says which faults happen. It applies to each worker separately, including its
+	// budgets and counts. The workers' owner labels are "worker-0", "worker-1" and so on. The
+	// zero value is a run without faults.
 	Plan chaos.Plan `json:"plan"`
 	// Seed determines all random choices of the run, and those of the plan unless
 	// Plan.Seed is set. 0 means a random seed, which the report shows.
@@ -50,19 +50,19 @@ type Options struct {
 	// Fence checks the tokens of the writes. Default: a fence in memory.
 	Fence fencing.Fence `json:"-"`
 
-	// Process, unless nil, runs each worker as a process. The command, usually
-	// another copy of this program, must call WorkerMain before any other work. The
-	// run uses its standard input and output. Some processes are stopped for up to two
+	// Process, unless nil, runs each worker as a process. The command, usually another
+	// copy of this program, must call WorkerMain before any other work. The run uses
+	// the process's standard input and output. Some processes are stopped for up to two
 	// TTLs; others are killed and replaced. Only the numeric fields of Manager apply to
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb disturbs servers, networks and processes, which are out of a plan's
-	// reach. It runs alongside the workers and reports its actions for the timeline.
-	// When ctx ends it must undo its faults and return.
+	// Disturb disturbs servers, networks and processes, which a plan cannot reach. It runs
+	// alongside the workers and reports its actions for the timeline. When ctx ends it must
+	// undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
-	// AssumptionsBroken says that Plan or Disturb violate an assumption of the
-	// provider, such as that a server keeps its leases: see the documentation of package torture.
+	// AssumptionsBroken says that Plan or Disturb violates an assumption of the provider, such as
+	// that a server keeps its leases: see the documentation of package torture.
 	AssumptionsBroken bool `json:"assumptions_broken"`
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority of votes without
@@ -84,7 +84,7 @@ type Options struct {
 	// Command is the command line, shown in the report, that repeats the run.
 	Command string `json:"command"`
 
-	least    time.Duration // TTL
+	least    time.Duration // the provider's shortest TTL
 	infinite bool          // some leases are infinite
 
 	// Progress, unless nil, is called every second.
@@ -101,7 +101,7 @@ type Disturbance struct {
 // most is the highest number of workers and of names.
 const most = 9999
 
-// WithDefaults fills in the defaults that depend on no provider.
+// WithDefaults fills in the defaults that do not depend on the provider.
 func (o Options) WithDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)
@@ -157,12 +157,12 @@ func (o Options) fit(c leasing.Capabilities) Options {
 		}
 	}
 	o.Manager.TTL, o.least = o.TTL, c.MinTTL
-	// There are no infinite leases with processes, since those of a killed process would never run
-	// out; with breaks that let a lease run out, since an infinite one takes longer than the TTL;
-	// and in a repeatable run, since their first renewal comes at once, before or after those of
-	// other leases.
+	// Infinite leases are left out in a run with processes, because those of a killed process
+	// would never run out; in a run with breaks that let a lease run out, because an infinite
+	// lease takes longer than the TTL to do so; and in a repeatable run, because their first
+	// renewal is due at once, in a random order with those of other leases.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
-	// An odd time, so that no other timer fires in the same instant of virtual time, where the order would be random.
+	// An odd timeout, so that no other timer fires in the same instant of virtual time, where the order would be random.
 	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }
@@ -186,7 +186,7 @@ func (o *Options) Limits(lateness leasing.Lateness, pushes bool) check.Limits {
 	return l
 }
 
-// closeTimeout returns a longer time than a manager may take to close: a manager releases its
+// closeTimeout returns more time than a manager may take to close. A manager releases its
 // leases within a TTL.
 func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.Tuning.RequestTimeout + o.Patience

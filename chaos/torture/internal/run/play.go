@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// Run makes a run.
+// Run executes a run and returns its record.
 func Run(ctx context.Context, options Options) (Record, error) {
 	options, err := options.WithDefaults()
 	if err != nil {
@@ -29,7 +29,7 @@ func Run(ctx context.Context, options Options) (Record, error) {
 	return Record{savedFormat, r.caps.Provider, portable(r.options), r.caps.Lateness, r.pushes, h}, nil
 }
 
-// play makes the run, up to the check.
+// play executes the run, without the checks of its history.
 func (r *run) play(ctx context.Context) error {
 	err := r.checkBackend(ctx)
 	if err == nil {
@@ -104,7 +104,7 @@ func (r *run) prepare(ctx context.Context) error {
 		r.slots = append(r.slots, &slot{index: i, runner: newWorker(i, r.options, r.names, c, r.resource)})
 	}
 	if r.options.Process == nil {
-		r.clock.start = time.Now() // the time of opening the clients does not count
+		r.clock.start = time.Now() // the time spent opening the clients does not count
 	}
 	return nil
 }

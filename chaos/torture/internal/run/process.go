@@ -23,11 +23,11 @@ const workerVariable = "LEASING_TORTURE_WORKER"
 type job struct {
 	Index   int           `json:"index"`
 	Names   []string      `json:"names"`
-	Least   time.Duration `json:"least"` // TTL
+	Least   time.Duration `json:"least"` // the provider's shortest TTL
 	Options portable      `json:"options"`
 }
 
-func init() { // the types that are sent as an interface
+func init() { // the types that are sent as interface values
 	for _, one := range []any{history.Operation{}, history.Hold{}, history.Write{}, history.Wait{}, history.Reading{}, history.Answer{}, history.Observation{}, history.Fault{}, history.Violation{}} {
 		gob.Register(one)
 	}
@@ -40,7 +40,7 @@ type process struct {
 	*servertest.Process
 	r            *stage
 	job          job
-	faults, work context.Context // these end when the faults or the work must end
+	faults, work context.Context // these contexts end when the faults or the work must end
 	cancelFaults context.CancelFunc
 	stop         context.CancelFunc
 	called       atomic.Bool  // the process has called WorkerMain
@@ -74,10 +74,10 @@ func (p *process) Job(_ int, text *[]byte) (err error) {
 // Now returns the run's time, by which a worker sets its clock.
 func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
-// FaultsEnded returns when the faults must end.
+// FaultsEnded blocks until the faults must end.
 func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 
-// Stopped returns when the work must end.
+// Stopped blocks until the work must end.
 func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
 // Write makes a write to the resource.
@@ -99,7 +99,7 @@ func (p *process) Fail(why string, _ *int) error {
 // Enter records an item in the journal.
 func (p *process) Enter(what any, _ *int) error { p.r.recording.Enter(what); return nil }
 
-// spawn starts worker process number index.
+// spawn starts the worker process with an index.
 func (r *stage) spawn(index int) (*process, error) {
 	o := r.options
 	p := newProcess(r, job{Index: index, Names: r.names, Least: o.least, Options: portable(o)})
@@ -118,7 +118,7 @@ func (r *stage) spawn(index int) (*process, error) {
 	}
 	cmd.Stdin, cmd.Stdout = in, out
 	p.Process, err = servertest.StartProcess(cmd)
-	_, _ = in.Close(), out.Close() // the process has its own
+	_, _ = in.Close(), out.Close() // the process has copies of its own
 	conn := pipes{fromWorker, toWorker}
 	if err != nil {
 		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, conn.Close()))

@@ -34,7 +34,8 @@ func aRun(options Options) *stage {
 	}
 }
 
-// connected connects a worker process's side to a run, with a job.
+// connected connects a worker to a run. j is the worker's job. It returns the worker's side, the
+// run's side, and the run's end of the pipe.
 func connected(t *testing.T, r *stage, j job) (remote, *process, io.ReadWriteCloser) {
 	t.Helper()
 	s, server := newProcess(r, j), rpc.NewServer()
@@ -211,7 +212,8 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []history.Violation{{Check: history.CheckGoroutine}}, r.recording.Collect().Found)
 }
 
-// startProcess starts a worker process. It is this program, whose TestMain calls WorkerMain.
+// startProcess starts a worker process. The process runs this program, whose TestMain calls
+// WorkerMain.
 func startProcess(t *testing.T, cmd *exec.Cmd, options Options) *process {
 	t.Helper()
 	options.Process = func() *exec.Cmd { return cmd }

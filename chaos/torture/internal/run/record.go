@@ -37,10 +37,11 @@ func ReadRecord(from io.Reader) (r Record, err error) {
 	return r, nil
 }
 
-// portable has the options that JSON can represent: no functions, and of the manager's options only the numbers.
+// portable is Options as JSON can represent them: without functions, and with only the numbers of the manager's
+// options.
 type portable Options
 
-// MarshalJSON writes the numbers of the manager's options, without functions and loggers.
+// MarshalJSON writes only the numbers of the manager's options, not its functions and loggers.
 func (p portable) MarshalJSON() ([]byte, error) {
 	type plain portable
 	return json.Marshal(struct {
@@ -77,7 +78,7 @@ func numbers(of reflect.Value) map[string]any {
 	return all
 }
 
-// setNumbers sets the fields that numbers has written.
+// setNumbers sets the fields to values that numbers returned.
 func setNumbers(of reflect.Value, data json.RawMessage) error {
 	var all map[string]json.RawMessage
 	if data == nil {

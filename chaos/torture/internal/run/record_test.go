@@ -73,8 +73,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// The limits are the defaults that package leasing documents, and the longest time for which a fault of the plan may have
-// consequences.
+// The limits include the defaults that package leasing documents, and the longest time for which a fault of the plan may
+// have consequences.
 func TestLimitsOfTheChecks(t *testing.T) {
 	o := Options{Plan: chaos.GrayFailure(chaos.GrayFailureOptions{}), Manager: leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}}
 	l := o.Limits(leasing.Lateness{}, false)

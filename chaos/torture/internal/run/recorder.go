@@ -31,7 +31,7 @@ func (sharedProvider) Close() error { return nil }
 // tap is called with a renewal, which it may change, and returns a function that is called with the result.
 type tap func(ctx context.Context, req *abstractions.RenewRequest) func(*abstractions.RenewResult)
 
-// sendRenewal makes a Renew, and calls a tap.
+// sendRenewal sends a renewal, and calls a tap.
 func sendRenewal(ctx context.Context, x *providerkit.Exchange, req abstractions.RenewRequest, each tap) (abstractions.Grant, error) {
 	end := each(ctx, &req)
 	reply, err := x.Send(ctx, req)
@@ -40,7 +40,7 @@ func sendRenewal(ctx context.Context, x *providerkit.Exchange, req abstractions.
 	return result.Grant, result.Err
 }
 
-// sendBatch makes a RenewBatch, and calls a tap for each renewal.
+// sendBatch sends a batch, and calls a tap for each of its renewals.
 func sendBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions.RenewRequest, each tap) ([]abstractions.RenewResult, error) {
 	reqs, ends := slices.Clone(reqs), make([]func(*abstractions.RenewResult), len(reqs))
 	for i := range reqs {
@@ -54,14 +54,15 @@ func sendBatch(ctx context.Context, x *providerkit.Exchange, reqs []abstractions
 			end(&results[i])
 		case err == nil:
 			end(&abstractions.RenewResult{Err: errUnanswered})
-		default: // for each error of the batch
+		default: // the batch failed
 			end(&abstractions.RenewResult{Err: leasing.ErrUnavailable})
 		}
 	}
 	return results, err
 }
 
-// errUnanswered is the error of an item without a result in a batch that was answered. Its outcome is unknown.
+// errUnanswered is the error of an item without a result in a batch that was answered. The item's outcome is
+// unknown.
 var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
 
 // recorder is a provider that records its requests and their replies.
@@ -76,7 +77,7 @@ type recorder struct {
 	held *sync.Map
 }
 
-// above returns a copy of r above a provider.
+// above returns a copy of r that wraps a provider.
 func (r recorder) above(p leasing.Provider) *recorder {
 	r.Intercepted = providerkit.Intercept(p, (&r).handle)
 	return &r

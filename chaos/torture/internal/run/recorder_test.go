@@ -57,7 +57,7 @@ func acquire(t *testing.T, s scriptedProvider) (history.Operation, error) {
 	return h.Operations[0], err
 }
 
-// The outcome of an operation is unknown only if it may have been applied.
+// The recorded result is unknown only if the operation may have been applied.
 func TestRecordedResults(t *testing.T) {
 	for want, errs := range map[history.Result][]error{
 		history.ResultDone:     {nil},
@@ -81,7 +81,7 @@ func TestRecordedResults(t *testing.T) {
 	}
 }
 
-// A process may be killed in the middle of a call.
+// A call is recorded before its reply, because the process may be killed in the middle of the call.
 func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 	var b *history.Recording
 	var r *recorder
@@ -103,7 +103,7 @@ func TestRecordedTTLIsTheOneGranted(t *testing.T) {
 	require.Equal(t, time.Second, o.TTL, "as asked for: it may have been granted")
 }
 
-// A refusal counts as naming the holder only if the holder is confirmed.
+// A refused acquire is recorded with a holder only if the refusal names a confirmed holder.
 func TestRecordedHolderIsCertain(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder leasing.Record

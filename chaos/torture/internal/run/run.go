@@ -63,7 +63,7 @@ func (r *run) closeAll() error {
 }
 
 // awaitWorkers waits for the workers, for a bounded time. It returns the errors of workers that could
-// not work, since the provider need not be the cause.
+// not work. They are not violations, because their cause may not be the provider.
 func (r *run) awaitWorkers() error {
 	var errs []error
 	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
@@ -159,7 +159,7 @@ func (r *run) checkGoroutines() {
 }
 
 // stopAndKill pauses or kills worker processes, one at a time, until the second context ends.
-// Their successors work until ctx ends.
+// The successors of killed processes work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {

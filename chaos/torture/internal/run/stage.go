@@ -38,7 +38,7 @@ func newResource(fence fencing.Fence) resource {
 	}
 }
 
-// stage is the part of a run that the run shares with its worker processes.
+// stage is the part of a run that the run's side of each worker process uses.
 type stage struct {
 	options   Options
 	names     []string

@@ -12,8 +12,9 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// stateChecker is the provider between a manager and the recorder. It numbers the grants, and finds renewals without
-// the state of the latest grant. With shortens it requests a shorter TTL than its manager.
+// stateChecker is the provider between a manager and the recorder. It numbers the grants, and records a violation
+// for a renewal without the state of the latest grant. If shortens is set, it requests a shorter TTL than its
+// manager.
 type stateChecker struct {
 	*providerkit.Intercepted
 	shortens bool

@@ -38,7 +38,7 @@ func (m metadata) values() map[string]string {
 	return map[string]string{"is": string(m)}
 }
 
-// read returns the text of metadata.
+// read returns the text that metadata.values has stored.
 func read(values map[string]string) string { return cmp.Or(values["is"], string(noMetadata)) }
 
 func (w *worker) usage() usage {
@@ -51,7 +51,7 @@ func (w *worker) usage() usage {
 		ttl:       w.ttl(),
 		metadata:  noMetadata,
 	}
-	s.do = s.do && !s.crash // Do would release
+	s.do = s.do && !s.crash // Do would release the lease
 	w.usedInfinite = w.usedInfinite || s.ttl == leasing.Infinite
 	s.crash = s.crash && !w.usedInfinite // as in compete
 	s.noRenewal = s.noRenewal && s.ttl != leasing.Infinite
@@ -97,9 +97,9 @@ func (w *worker) ttl() time.Duration {
 	return w.options.TTL
 }
 
-// waitLimit returns the wait limit for a name. In a repeatable run there is no limit:
-// if a slow answer arrives after both the limit and a wake-up, a manager's select
-// chooses one at random.
+// waitLimit returns the wait limit for a name. In a repeatable run there is no limit: if a
+// slow answer arrives after both the limit and a wake-up, a manager's select chooses one of
+// the two at random.
 //
 // A repeatable run also has no crashes, because the requests that a manager's
 // goroutines begin before a sudden Close vary.

@@ -35,7 +35,7 @@ func newWorker(index int, options Options, names []string, client *client, resou
 	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: newRandom(options.Seed, uint64(index))}
 }
 
-// newRandom returns a source of random numbers for several goroutines.
+// newRandom returns a source of random numbers that is safe for concurrent use.
 func newRandom(seed, stream uint64) *rand.Rand {
 	return rand.New(&lockedSource{Source: rand.NewPCG(seed, stream)})
 }
@@ -59,8 +59,8 @@ func (w *worker) jitter() float64 {
 
 func (w *worker) label() string { return fmt.Sprintf("%p", w) }
 
-// rarely returns the probability of an action that takes as long as a lease. The probability is
-// lower with a higher Options.Intensity.
+// rarely returns the probability of an action that takes about as long as a lease. The
+// probability falls as Options.Intensity rises.
 func (w *worker) rarely(probability float64) float64 { return probability / w.options.Intensity }
 
 // between returns a random time between two fractions of the TTL.
@@ -68,8 +68,8 @@ func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// shortTime returns a random time between two times. It scales the times down for a TTL under 2 s, and
-// by Options.Intensity.
+// shortTime returns a random duration between two durations, which it scales down for a TTL under 2 s
+// and by Options.Intensity.
 func (w *worker) shortTime(low, high time.Duration) time.Duration {
 	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
@@ -97,7 +97,7 @@ func (w *worker) beginWait(ctx context.Context, name string, try bool, limit, le
 	}
 }
 
-// recordAnswer records the result of a holder's call of its lease.
+// recordAnswer records the result of a call that a holder made on its lease.
 func (w *worker) recordAnswer(ctx context.Context, one history.Answer, l *leasing.Lease, err error) {
 	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), claimOf(l.ID()), w.clock.now(), endOf(err)
 	one.Cut = errors.Is(ctx.Err(), context.Canceled)
@@ -124,8 +124,8 @@ func (w *worker) close(ctx context.Context, manager *leasing.Manager) error {
 	return err
 }
 
-// closeWithoutDeadline closes the current manager without a deadline, while a lease is never
-// released. Close must return when all leases have run out.
+// closeWithoutDeadline closes the current manager without a deadline, while a holder does not
+// release its lease. Close must return when all leases have run out.
 func (w *worker) closeWithoutDeadline(manager *leasing.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -137,7 +137,8 @@ func (w *worker) closeWithoutDeadline(manager *leasing.Manager) {
 	_ = w.close(ctx, manager)
 }
 
-// checkClosed finds a manager that did not wait for the holders of its leases, or did not cancel their contexts.
+// checkClosed records a violation if a manager did not wait for the holders of its leases, or did not cancel
+// their contexts.
 func (w *worker) checkClosed(err error) {
 	var left *leasing.CloseError
 	if errors.As(err, &left) && len(left.InUse) > 0 || errors.Is(err, context.DeadlineExceeded) {

@@ -146,7 +146,7 @@ func TestHolderNoticesItsLossByItsLease(t *testing.T) {
 	}
 }
 
-// The loss is recorded at its time even if the worker is waiting for an answer of the backend.
+// The loss is recorded at its time even if the worker is waiting for an answer from the backend.
 func TestHolderNoticesItsLossDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())
@@ -162,7 +162,8 @@ func TestHolderNoticesItsLossDuringARequest(t *testing.T) {
 	})
 }
 
-// The events of the manager and the actions of the holder may be recorded in any order.
+// A hold ends at the earliest end that is known, whatever the order in which the manager's events and the holder's
+// actions are recorded.
 func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)
@@ -190,8 +191,8 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	})
 }
 
-// Up to a limit, leases may be in use or about to end. A garbage collection frees all other
-// leases, because the worker itself keeps no lease.
+// The check allows 20 leases, which may be in use or about to end. A garbage collection must
+// free all others, because the worker itself has only weak pointers to its leases.
 func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 	for kept, bad := range map[int]bool{0: false, 20: false, 21: true} {
 		w, _, b := holder(nil)

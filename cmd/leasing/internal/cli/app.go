@@ -1,4 +1,5 @@
-// Package cli has the state that all commands share: the streams, the global flags, and the backend that these name.
+// Package cli has the state that all commands share: the streams, the global flags, and the backend that the flags
+// name.
 package cli
 
 import (
@@ -15,7 +16,7 @@ type App struct {
 	Timeout            time.Duration
 }
 
-// After returns a channel that fires once d has passed; for 0 it never fires.
+// After returns a channel that fires once d has passed; if d is 0, the channel never fires.
 func After(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil

@@ -25,7 +25,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Openers are those of all backends that processes can share.
+// Openers has the openers of all backends that processes can share.
 var Openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(), filelease.Opener(),
 }
@@ -56,10 +56,10 @@ type Backend struct {
 	Provider leasing.Provider
 }
 
-// CloseTimeout bounds the time for which a command that is done waits for the backend.
+// CloseTimeout bounds the wait for the backend at the end of a command.
 const CloseTimeout = 5 * time.Second
 
-// Open opens the backend with options to which the global flags are added.
+// Open opens the backend with the given options and the global flags.
 func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, error) {
 	provider, err := a.provider(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, erro
 // OpenPause is the pause between two attempts to open the backend.
 const OpenPause = time.Second
 
-// OpenWithin retries Open within a limit while the backend can't be reached: opening needs a server if tables are to be
-// created, or servers are checked. 0 means a single attempt, and a negative limit means no limit.
+// OpenWithin retries Open within a limit while the backend can't be reached: opening needs a server if it creates
+// tables or checks servers. 0 means a single attempt, and a negative limit means no limit.
 func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasing.Options) (*Backend, error) {
 	for begin := time.Now(); ; {
 		b, err := a.Open(ctx, options)
@@ -118,7 +118,7 @@ func (a *App) Using(ctx context.Context, use func(context.Context, *Backend) err
 	return errors.Join(use(ctx, b), b.CloseBoth())
 }
 
-// Records reads all pages, in the order of names.
+// Records returns the records of all pages, sorted by name.
 func (b *Backend) Records(ctx context.Context, prefix string, free bool) ([]output.Record, error) {
 	records := []output.Record{}
 	for r, err := range b.List(ctx, leasing.ListOptions{Prefix: prefix, HeldOnly: !free}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// settings is the config file.
+// settings is the content of the config file.
 type settings struct {
 	URL   *string `json:"url"`
 	Owner string  `json:"owner"`
@@ -70,8 +70,8 @@ func absolute(rawURL, from string) error {
 	return fmt.Errorf("%s: the path of the SQLite file is relative, so each working folder would have a file of its own: want sqlite:///folder/file", from)
 }
 
-// variable returns an environment variable that a flag may replace. A variable that is set and empty is an error: if
-// it were ignored, another setting might name another backend.
+// variable returns an environment variable that a flag may override. A variable that is set but empty is an error:
+// if it were ignored, another setting might name another backend.
 func variable(name, flag string) (string, error) {
 	value, set := os.LookupEnv(name)
 	if set && value == "" && flag == "" {
@@ -90,7 +90,7 @@ func (a *App) readConfig() (s settings, err error) {
 	named := path != ""
 	if !named && (a.URL != "" || !a.Local && os.Getenv("LEASING_URL") != "") {
 		defer func() {
-			if err != nil { // the file could only add the owner, for people to read
+			if err != nil { // the file could only add the owner, a label for people
 				s, err = settings{}, nil
 			}
 		}()
@@ -138,14 +138,14 @@ func ownURL() (string, error) {
 }
 
 // userFolder returns a folder of the XDG base directory specification, or "" for a user without a home. It
-// refuses a relative path, such as the "~" of a crontab's HOME=~, which means another folder in each working
-// folder.
+// refuses a relative path, such as the "~" of a crontab's HOME=~, which would mean a different folder in
+// each working folder.
 func userFolder(variable, otherwise string) (string, error) {
 	folder, from := os.Getenv(variable), variable
 	if folder == "" {
 		home, err := os.UserHomeDir()
 		if err != nil || home == "" {
-			return "", nil //nolint:nilerr // it says that no home is set
+			return "", nil //nolint:nilerr // the error says only that no home is set
 		}
 		folder, from = filepath.Join(home, otherwise), "HOME"
 	}

@@ -18,7 +18,8 @@ func (h Handler) Enabled(_ context.Context, level slog.Level) bool {
 func (h Handler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h Handler) WithGroup(string) slog.Handler      { return h }
 
-// Handle prints only the error of a record that has one: the error names the failed operation and the lease.
+// Handle prints a record. If the record has an error, Handle prints only the error, which names the failed
+// operation and the lease.
 func (h Handler) Handle(_ context.Context, r slog.Record) error {
 	text, detail := strings.TrimPrefix(r.Message, "leasing: "), ""
 	r.Attrs(func(attr slog.Attr) bool {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdoptsOrphans is true: no descendant escapes.
+// AdoptsOrphans is true on Linux, so no descendant escapes.
 const AdoptsOrphans = true
 
-// AdoptOrphans makes this process the parent of descendants whose own parent has ended, or stops that
-// (PR_SET_CHILD_SUBREAPER, prctl(2)).
+// AdoptOrphans makes this process the parent of descendants whose own parent has ended, or stops
+// doing so (PR_SET_CHILD_SUBREAPER, prctl(2)).
 func AdoptOrphans(on bool) {
 	value := uintptr(0)
 	if on {
@@ -45,7 +45,7 @@ func Visit(root, _ int, visit func(pid int) bool) {
 	}
 }
 
-// childrenByTask reads the children of a process, zombies among them, from its threads' files (proc_pid_task(5)).
+// childrenByTask reads the children of a process, including zombies, from its threads' files (proc_pid_task(5)).
 func childrenByTask(pid int) (all []int) {
 	folder := fmt.Sprintf("/proc/%d/task/", pid)
 	tasks, _ := os.ReadDir(folder) // fails when the process has ended
@@ -60,7 +60,8 @@ func childrenByTask(pid int) (all []int) {
 	return all
 }
 
-// childrenByParent reads the parents of all processes (proc_pid_stat(5)).
+// childrenByParent reads the parents of all processes (proc_pid_stat(5)), and returns a function that looks up
+// children.
 func childrenByParent() func(pid int) []int {
 	children := map[int][]int{}
 	processes, _ := os.ReadDir("/proc")

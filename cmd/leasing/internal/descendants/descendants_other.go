@@ -2,7 +2,7 @@
 
 package descendants
 
-// AdoptsOrphans is false: the system has no way to keep descendants whose parent has ended.
+// AdoptsOrphans is false, because this system has no way to keep descendants whose parent has ended.
 const AdoptsOrphans = false
 
 // AdoptOrphans does nothing.

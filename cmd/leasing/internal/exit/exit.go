@@ -5,14 +5,14 @@ package exit
 const (
 	No            = 1   // the answer is no: see each command
 	Busy          = 75  // EX_TEMPFAIL of sysexits.h: another holder has the name
-	Lost          = 124 // as timeout(1): the lease was lost, and the command stopped
+	Lost          = 124 // as timeout(1): the lease was lost, and the command was stopped
 	Failed        = 125 // as env(1): leasing itself failed
 	NotExecutable = 126
 	NotFound      = 127
 	Signal        = 128 // plus the signal's number
 )
 
-// Error ends the program with a code. Without Err nothing is printed.
+// Error ends the program with a code. If Err is nil, nothing is printed.
 type Error struct {
 	Code int
 	Err  error

@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
-// Acquire is the command that acquires a lease, which outlives the command.
+// Acquire is the command that acquires a lease that outlives the command itself.
 func Acquire(a *cli.App) *cobra.Command {
 	ttl, wait, reason := "1h", "0s", ""
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 	return cmd
 }
 
-// timeToLive reads a TTL.
+// timeToLive parses a TTL.
 func timeToLive(text string) (time.Duration, error) {
 	if text == "forever" {
 		return leasing.Infinite, nil
@@ -87,11 +87,11 @@ func acquireAndPrint(ctx context.Context, a *cli.App, b *cli.Backend, name strin
 	if err := printLease(a, lease); err != nil {
 		return errors.Join(err, lease.Release(ctx))
 	}
-	_, err = lease.HandOver(context.WithoutCancel(ctx)) // the lease's ID was printed
+	_, err = lease.HandOver(context.WithoutCancel(ctx)) // a signal must not stop it: the ID was printed
 	return err
 }
 
-// printLease prints the ID of a lease; as JSON also its name, token and TTL.
+// printLease prints the ID of a lease, or in JSON its ID, name, token and TTL.
 func printLease(a *cli.App, lease *leasing.Lease) error {
 	if a.Format != "json" {
 		_, err := fmt.Fprintln(a.Out, lease.ID())
@@ -106,7 +106,7 @@ func printLease(a *cli.App, lease *leasing.Lease) error {
 	return a.JSON(fields)
 }
 
-// Release is the command that ends such a lease.
+// Release is the command that ends a lease from Acquire.
 func Release(a *cli.App) *cobra.Command {
 	id := ""
 	cmd := &cobra.Command{

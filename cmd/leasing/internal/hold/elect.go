@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// Elect is the command that runs a command in each term of a leader.
+// Elect is the command that runs a command in each term in which this process is the leader.
 func Elect(a *cli.App) *cobra.Command {
 	f := &runFlags{}
 	var onLost string
@@ -75,8 +75,9 @@ func elect(ctx context.Context, a *cli.App, f *runFlags, name string, argv []str
 	}
 }
 
-// candidacyEnd reports whether the candidacy ends after a term that ended with this code, and returns the candidacy's own
-// code. To a service manager 0 means that the work is done, so only the last term ends the candidacy with 0.
+// candidacyEnd reports whether the candidacy ends after a term whose command exited with code, and returns the
+// candidacy's own exit code. To a service manager 0 means that the work is done, so only the last term ends the candidacy
+// with 0.
 func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	switch {
 	case w.EndedBy != nil:
@@ -87,7 +88,7 @@ func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	return last || code == exit.NotExecutable || code == exit.NotFound || code == exit.Failed, code
 }
 
-// hookTimeout bounds the time of the command of --on-lost.
+// hookTimeout bounds the run time of the --on-lost command.
 const hookTimeout = time.Minute
 
 // runOnLost runs the command of --on-lost.

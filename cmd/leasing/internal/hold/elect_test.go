@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/supervise"
 )
 
-// A candidacy ends with 0 only after the last of its terms.
+// A candidacy ends with exit code 0 only after its last term.
 func TestTrap_T222_AnElectionThatEndsReportsIt(t *testing.T) {
 	for _, c := range []struct {
 		runner   runner

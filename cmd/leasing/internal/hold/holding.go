@@ -64,7 +64,7 @@ func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string, limi
 	return w, err
 }
 
-// setGrace makes room in the TTL for the grace: TERM is sent that long before trust ends, and renewals
+// setGrace makes room in the TTL for the grace: TERM is sent one grace before trust ends, and renewals
 // have to come before TERM.
 func (w *runner) setGrace(f *runFlags) error {
 	if w.OnLoss != supervise.LossTerm {
@@ -78,7 +78,7 @@ func (w *runner) setGrace(f *runFlags) error {
 	if w.Grace > ttl/2 {
 		return fmt.Errorf("--grace %v: want at most half of the TTL, which is %v: the command gets TERM this long before the lease runs out", w.Grace, ttl)
 	}
-	const defaultFraction = 0.6 // of the time to the end
+	const defaultFraction = 0.6 // of the time until TERM
 	w.fraction = defaultFraction * (1 - float64(w.Grace)/float64(ttl))
 	return nil
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// nestedVariable names the leases of the runs that this process is part of, by their fingerprints.
+// nestedVariable is the environment variable with the fingerprints of the leases of all runs that this process is part
+// of.
 const nestedVariable = "LEASING_UNDER"
 
-// checkNested returns an error if this process is part of a run that has the name: that run ends when this process has
-// ended, so the process would wait for itself.
+// checkNested returns an error if this process is part of a run that has the name: that run ends only after this
+// process has ended, so the process would wait for itself.
 func checkNested(ctx context.Context, m *leasing.Manager, name string) error {
 	if os.Getenv(nestedVariable) == "" {
 		return nil

@@ -91,10 +91,10 @@ func run(ctx context.Context, a *cli.App, f *runFlags, name string, argv []strin
 		return err
 	}
 	defer w.finish()
-	limit = max(limit-time.Since(begin), min(limit, time.Second)) // leaves some of the limit for the lease
+	limit = max(limit-time.Since(begin), min(limit, time.Second)) // opening the backend does not use up the limit
 	lease, err := w.acquire(ctx, name, limit)
 	switch {
-	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends a mail for any output
+	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // no output, because cron mails any output
 		return nil
 	case errors.Is(err, leasing.ErrHeld):
 		return &exit.Error{Code: f.busyCode, Err: err}

@@ -102,7 +102,7 @@ func confirm(a *cli.App, s output.Record, options leasing.BreakOptions) error {
 	return nil
 }
 
-// thisUser returns the user of this process as a text for people.
+// thisUser returns the user and the host of this process, as a text for people.
 func thisUser() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/console"
 )
 
-// unixPrefix begins a --listen that is the path of a Unix socket.
+// unixPrefix is the prefix of a --listen value that is the path of a Unix socket.
 const unixPrefix = "unix:"
 
 // consoleFlags set the address of the console, and its permitted users.
@@ -91,7 +91,7 @@ func serve(ctx context.Context, a *cli.App, b *cli.Backend, f *consoleFlags) err
 	})
 }
 
-// access returns the rule for access to the console; nil for this machine alone.
+// access returns the rule for access to the console, or nil for access from this machine only.
 func (f *consoleFlags) access() (console.Access, error) {
 	switch {
 	case f.tokenFile != "":
@@ -118,7 +118,7 @@ func (f *consoleFlags) access() (console.Access, error) {
 	return nil, nil //nolint:nilnil // nil is an Access: see console.Options
 }
 
-// parsePrefix returns the addresses that a text names: a prefix, or one address.
+// parsePrefix parses a prefix, or a single address as a prefix of that address alone.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// maxLines is the number of lines that are kept for a reader that does not read.
+	// maxLines is the number of lines that are queued while the file blocks.
 	maxLines = 256
-	// flushTimeout bounds the wait for such a reader at the end of the program.
+	// flushTimeout bounds the wait for the file at the end of the program.
 	flushTimeout = 500 * time.Millisecond
 )
 
-// Lines writes to a file that may block for ever, such as a pipe to a paused pager. Write never blocks: a line
-// that does not fit into the queue is dropped.
+// Lines writes to a file that may block indefinitely, such as a pipe to a paused pager. Write never blocks: a
+// line that does not fit into the queue is dropped.
 type Lines struct {
 	queue   chan []byte
 	written chan struct{} // closed when all is written
 }
 
-// NewLines returns lines that are written in the background. The caller calls Flush.
+// NewLines returns lines that are written in the background. The caller must call Flush.
 func NewLines(to io.Writer) *Lines {
 	l := &Lines{queue: make(chan []byte, maxLines), written: make(chan struct{})}
 	go func() {
@@ -45,7 +45,7 @@ func (l *Lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Flush waits until all lines are written, for flushTimeout at most. Later lines are lost.
+// Flush waits until all lines are written, but no longer than flushTimeout. Later lines are lost.
 func (l *Lines) Flush() {
 	over := time.After(flushTimeout)
 	select {

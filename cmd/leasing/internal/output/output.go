@@ -33,7 +33,7 @@ func (p *Printer) JSON(value any) error {
 	return providerkit.WriteJSON(p.Out, value)
 }
 
-// Table prints rows, the first of which is the head. It makes the text of other users inert.
+// Table prints rows, the first of which is the header. It makes the text of other users inert: see Inert.
 func (p *Printer) Table(rows [][]string) error {
 	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -42,7 +42,7 @@ func (p *Printer) Table(rows [][]string) error {
 	return w.Flush()
 }
 
-// All prints items, as a table under a head or as a line of JSON each.
+// All prints items, as a table with a header or as one line of JSON for each item.
 func All[T any](p *Printer, head []string, items []T, row func(T) []string) error {
 	rows := [][]string{head}
 	for _, item := range items {
@@ -59,7 +59,7 @@ func All[T any](p *Printer, head []string, items []T, row func(T) []string) erro
 	return p.Table(rows)
 }
 
-// Inert spells out characters that are invisible on a terminal or change the look of others, except for the tab.
+// Inert escapes characters that are invisible on a terminal or change how others look, except for tabs.
 func Inert(text string) string {
 	cells := strings.Split(text, "\t")
 	for i := range cells {

@@ -9,7 +9,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Record is a record as JSON. Times are the backend's, durations in seconds.
+// Record is a leasing.Record in the form of the JSON output. Times are the backend's, and durations
+// are in seconds.
 type Record struct {
 	Name        string              `json:"name"`
 	Held        bool                `json:"held"`
@@ -18,19 +19,19 @@ type Record struct {
 	Token       int64               `json:"token"`
 	TTL         float64             `json:"ttl_s,omitempty"`
 	Infinite    bool                `json:"infinite,omitempty"`
-	Remaining   *float64            `json:"remaining_s,omitempty"` // absent where it is not known
+	Remaining   *float64            `json:"remaining_s,omitempty"` // absent if unknown
 	AcquiredAt  time.Time           `json:"acquired_at,omitzero"`
-	RenewedAt   time.Time           `json:"renewed_at,omitzero"` // by the acquire or a renewal; absent where it is not known
+	RenewedAt   time.Time           `json:"renewed_at,omitzero"` // by the acquire or a renewal; absent if unknown
 	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
 	Breaking    bool                `json:"breaking,omitempty"`
 	BrokenBy    string              `json:"broken_by,omitempty"`
 	BreakReason string              `json:"break_reason,omitempty"`
 	Unconfirmed bool                `json:"unconfirmed,omitempty"`
 	Metadata    map[string]string   `json:"metadata,omitempty"`
-	Waiters     []Waiter            `json:"waiters,omitempty"` // inspect asks for them
+	Waiters     []Waiter            `json:"waiters,omitempty"` // only inspect sets this field
 }
 
-// Waiter is a Waiting as JSON.
+// Waiter is a leasing.Waiting in the form of the JSON output.
 type Waiter struct {
 	Owner       string              `json:"owner"`
 	Fingerprint leasing.Fingerprint `json:"fingerprint"`
@@ -104,14 +105,14 @@ func (s Record) metadata() string {
 	return strings.Join(pairs, " ")
 }
 
-// Records prints records, a line each.
+// Records prints records, one line each.
 func (p *Printer) Records(records []Record) error {
 	return All(p, []string{"NAME", "STATE", "OWNER", "TOKEN", "LEFT", "METADATA"}, records, func(s Record) []string {
 		return []string{s.Name, s.state(), s.Holder(), strconv.FormatInt(s.Token, 10), s.left(), s.metadata()}
 	})
 }
 
-// Detail prints all of one record.
+// Detail prints all fields of one record.
 func (p *Printer) Detail(s Record) error {
 	if p.Format == "json" {
 		return p.JSON(s)

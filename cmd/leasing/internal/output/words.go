@@ -38,9 +38,9 @@ func OneLine(err error) string {
 	return joinLines(strings.ReplaceAll(text, "Provider.Bootstrap", `"leasing bootstrap"`))
 }
 
-// joinLines returns the lines of an error as one line, each of them once: errors that are joined, or attempts of a client
-// library, may all say the same. It leaves this program's name out, which is printed before the whole line. It
-// contains ErrUnavailable once, even if several servers or requests had no answer.
+// joinLines joins the lines of an error into one line without repetitions: joined errors, or attempts of a client
+// library, may all say the same. It leaves out this program's name, which is printed before the line. The result has the
+// text of ErrUnavailable only once, even if several servers or requests had no answer.
 func joinLines(text string) string {
 	var b strings.Builder
 	var seen []string
@@ -74,7 +74,7 @@ var adviceReplacer = strings.NewReplacer(
 	"use Options.Auth", "add auth=MODE to the URL",
 )
 
-// fieldName matches a field of Go's options.
+// fieldName matches the name of a field of the Go options.
 var fieldName = regexp.MustCompile(`\b[A-Z]\w+`)
 
 // flagNames are the flags that stand for options of the library.
@@ -100,7 +100,7 @@ func optionName(field string) string {
 	return fmt.Sprintf("URL parameter %q", snakeCase(name))
 }
 
-// snakeCase writes a Go name as in a URL: MaxTTL is max_ttl.
+// snakeCase converts a Go name to the name of a URL parameter, such as MaxTTL to max_ttl.
 func snakeCase(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

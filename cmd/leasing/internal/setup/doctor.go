@@ -79,7 +79,7 @@ func (d *doctor) addError(check string, err error) {
 	}
 }
 
-// advice returns a remedy for an error that has none of its own.
+// advice returns advice for an error that has none of its own.
 func advice(err error) string {
 	switch {
 	case errors.As(err, new(*providerkit.AdvisedError)), errors.As(err, new(*sqllease.SetupError)):
@@ -102,7 +102,7 @@ func advice(err error) string {
 	return "See docs/cli.md."
 }
 
-// slowPing is the time of a request that is long compared with the usual TTL of 30 s.
+// slowPing is the latency above which the backend is slow for the usual TTL of 30 s.
 const (
 	slowPing = 500 * time.Millisecond
 	maxSkew  = time.Second

@@ -10,14 +10,14 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// Guide has the commands that lead to leases on one backend. Words in capitals are to be filled in.
+// Guide has the commands that lead to leases on one backend. The user replaces the words in capitals.
 type Guide struct {
 	Schemes []string
 	URL     string // of an existing backend
 	Begin   string // starts a backend to try out
 	SetUp   string // creates what is missing
 	Rights  string // shows or grants the rights
-	Reach   string // asks the server without this program
+	Reach   string // queries the server without this program
 }
 
 // Guides are in the order of the README.

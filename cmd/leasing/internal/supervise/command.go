@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// OnLoss is the action on the command when its lease ends.
+// OnLoss is the action taken on the command when its lease ends.
 type OnLoss string
 
 // The values of OnLoss.
@@ -44,7 +44,7 @@ type Command struct {
 	EndedBy       os.Signal // the last signal that was passed on and also ends leasing
 }
 
-// Pause waits for a time, or until a signal that ends leasing.
+// Pause waits until d has passed, or until a signal ends leasing.
 func (c *Command) Pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

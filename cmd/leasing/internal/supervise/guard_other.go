@@ -19,7 +19,8 @@ func self() string {
 	return path
 }
 
-// diesWithGuard returns nil: only Linux and FreeBSD have such a signal, and it is untested on FreeBSD here.
+// diesWithGuard returns nil: apart from Linux only FreeBSD has a parent-death signal, which is not tested
+// here.
 func diesWithGuard() *syscall.SysProcAttr { return nil }
 
 // bootTime reads a clock that all processes of the machine share. On macOS the clock

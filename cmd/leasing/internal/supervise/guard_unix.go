@@ -36,13 +36,13 @@ func init() {
 }
 
 // Guard is the main function of both guards: leasing starts the outer guard, which starts the inner guard, which
-// starts the command. Each guard ends the command with all its descendants when the deadline comes, when leasing
-// is dead, or when the other guard is dead. So it is enough that one of the three processes runs. On Linux each
+// starts the command. Each guard ends the command with all its descendants when the deadline passes, when
+// leasing dies, or when the other guard dies. So it is enough if one of the three processes runs. On Linux each
 // guard adopts the descendants whose parents have ended, so a process that leaves the command's group does not
 // escape.
 //
 // A guard reads no lease and needs no network. It goes on if leasing is stopped, killed or starved. If all
-// three die at once, only PR_SET_PDEATHSIG is left, which ends the command's first process alone, and only on
+// three die at once, only PR_SET_PDEATHSIG is left, which ends only the command's first process, and only on
 // Linux.
 func Guard() {
 	if os.Args[0] == stubName {
@@ -92,7 +92,7 @@ type guard struct {
 
 // startInner starts the inner guard, which leads the command's group.
 func (g *guard) startInner() error {
-	var life [2]int // ends with this process
+	var life [2]int // a pipe that closes when this process ends
 	if err := unix.Pipe(life[:]); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (g *guard) startInner() error {
 	return errors.Join(err, unix.Close(g.inner), unix.Close(life[0]))
 }
 
-// startCommand starts the command in the group that this guard leads, and takes the guard out of the group: the
+// startCommand starts the command in the group that this guard leads, and moves the guard out of the group: the
 // kernel can then end the group with one signal, and the guard survives to end the other descendants.
 func (g *guard) startCommand(path string, argv []string) error {
 	g.group = unix.Getpid()
@@ -131,12 +131,13 @@ func (g *guard) startCommand(path string, argv []string) error {
 	return err
 }
 
-// script returns the command line for a file that has no format of its own, as in execvp(3).
+// script returns the command line for a file whose format the kernel does not know: a shell script, as in execvp(3).
 func script(path string, argv []string) (command string, args []string) {
 	return "/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...)
 }
 
-// stub becomes the command. A process knows its ID only once it was started, and a guard can't ignore SIGCHLD.
+// stub becomes the command. It makes settings that a guard can't make: LISTEN_PID is known only once the process has
+// started, and a guard can't ignore SIGCHLD.
 func stub() {
 	ignored, _ := strconv.ParseUint(os.Args[1], 10, 64)
 	if signalSet(ignored).has(unix.SIGCHLD) {
@@ -163,7 +164,7 @@ func cannotRun(err error) int {
 	return exit.NotExecutable
 }
 
-// reportStart reports whether the guard's child was started, and watches the child from then on.
+// reportStart sends a report about the start of the guard's child, and starts to watch the child.
 func (g *guard) reportStart(err error) {
 	switch {
 	case err != nil && g.outer:
@@ -180,8 +181,8 @@ func (g *guard) reportStart(err error) {
 }
 
 // reap waits for all children of the guard. The inner guard reports the end of the command, and the end of the command's
-// last descendant. The outer guard ends the processes that the inner guard has left. A guard without a child has no
-// descendant.
+// last descendant. The outer guard ends the processes that the inner guard has left running. A guard without a child has
+// no descendant.
 func (g *guard) reap() {
 	defer close(g.childless)
 	for {
@@ -207,8 +208,8 @@ func (g *guard) reap() {
 	}
 }
 
-// reportAlone reports to leasing that no process is left. On a system without adoption of orphans it only waits for the end
-// of the group.
+// reportAlone reports to leasing that no process is left. On a system where guards do not adopt orphans, this means only
+// that the group has ended.
 func (g *guard) reportAlone() {
 	for !descendants.AdoptsOrphans && g.group > 0 && unix.Kill(-g.group, 0) != unix.ESRCH && !g.ending.Load() {
 		<-time.After(10 * time.Millisecond)
@@ -229,13 +230,13 @@ func (g *guard) killDescendants() {
 				return
 			}
 			<-time.After(pause)
-		case <-time.After(pause): // the next round follows soon, since a process may fork all the time
+		case <-time.After(pause): // the next round follows soon, since a process may keep forking
 		}
 	}
 }
 
 // killAll sends KILL to a group, to the descendants of a process except one, and to the groups that they lead:
-// one signal ends a group that forks all the time.
+// one signal ends even a group that keeps forking.
 func killAll(group, root, command, spared int) {
 	if group > 0 {
 		_ = unix.Kill(-group, unix.SIGKILL)
@@ -249,9 +250,9 @@ func killAll(group, root, command, spared int) {
 	})
 }
 
-// catchAll keeps the signals that the group gets from ending the guard. They are caught, and not ignored, since the
-// command inherits ignored signals. The signals that leasing ignores are ignored here too, so that the command inherits
-// them, except for two that the Go runtime needs.
+// catchAll prevents signals to the group from ending the guard. They are caught, and not ignored, since the command
+// inherits ignored signals. The signals that leasing ignores are ignored here too, so that the command inherits them,
+// except for two that the Go runtime needs.
 func catchAll(ignored signalSet) {
 	caught := make(chan os.Signal, 1)
 	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
@@ -295,8 +296,8 @@ func (g *guard) finish() {
 	select {}
 }
 
-// wait waits until there is something to read, or the deadline may have come, and reads all messages: after
-// a pause only the latest deadline counts.
+// wait waits until there is something to read, or the deadline may have passed, and reads all messages:
+// after a pause only the latest deadline counts.
 func (g *guard) wait() {
 	files := []unix.PollFd{{Fd: int32(g.deadlines), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLIN}}
 	if !g.outer {

@@ -11,8 +11,8 @@ import (
 )
 
 // ignoredAtStart returns the set of signals that were ignored when this process began. The Go runtime leaves a
-// few signals as they are, and the kernel reports these. The runtime catches the others before any other code
-// runs, and remembers their earlier state: see wasIgnored.
+// few signals unchanged, and the kernel reports whether those are ignored. The runtime catches the others
+// before any other code runs, and remembers their earlier state: see wasIgnored.
 func ignoredAtStart() (ignored signalSet) {
 	text, _ := os.ReadFile("/proc/self/status") // Check has found /proc
 	for line := range strings.Lines(string(text)) {
@@ -77,8 +77,9 @@ func wasIgnored(sig unix.Signal) bool {
 	return ignored
 }
 
-// forkAndSignal forks a process that sends itself a signal, and ends with 0. The copy has only one thread, so it
-// runs only code that needs no other thread: system calls and the first lines of the runtime's handler.
+// forkAndSignal forks a process that sends itself a signal and, if it survives, exits with 0. The copy has only
+// one thread, so it runs only code that needs no other thread: system calls and the first lines of the runtime's
+// handler.
 //
 //go:norace
 //go:nosplit

@@ -22,7 +22,7 @@ const (
 type guardArgs struct {
 	deadlines  int  // the pipe of deadlines
 	inner      int  // for the outer guard: the inner guard's pipe of deadlines; for the inner guard: a pipe that ends with the outer guard
-	reports    int  // where the inner guard reports to leasing
+	reports    int  // the pipe of the inner guard's reports to leasing
 	foreground bool // the command's group has the terminal
 	stub       bool // the command needs its own process ID in its environment, or has to ignore a signal that a guard needs
 	ignored    signalSet
@@ -37,8 +37,8 @@ func parseGuardArgs(text string) (o guardArgs, err error) {
 	return o, err
 }
 
-// inheritFiles returns the files of a process that is about to be started: the inherited ones at their own numbers, and
-// more files at numbers that are free. It also returns these numbers.
+// inheritFiles returns the files of a process that is about to be started: the inherited files at their own numbers,
+// and more files at free numbers. It also returns the numbers of the files in more.
 func inheritFiles(more ...uintptr) (files []uintptr, at []int) {
 	files = []uintptr{0, 1, 2}
 	for n := 3; len(more) > 0; n++ {
@@ -56,7 +56,7 @@ type report struct {
 	kind  string
 	code  int           // ended: the exit code; started: the process ID; stopped: the signal
 	group int           // started: the process group
-	at    time.Duration // when, on the boot clock
+	at    time.Duration // the time of the event, on the boot clock
 	err   error         // why the command could not be started
 }
 

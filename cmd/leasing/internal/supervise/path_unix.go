@@ -13,11 +13,12 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// defaultPath is the path of execvp(3) in glibc if PATH is not set.
+// defaultPath is the search path of execvp(3) in glibc if PATH is not set.
 const defaultPath = "/bin:/usr/bin"
 
-// LookPath finds a command as execvp(3) does: in the folders of PATH, relative ones and the working folder ("") among
-// them, unless its name has a slash. A file that can't be run is an error only if no other folder has the command.
+// LookPath finds a command as execvp(3) does: in the folders of PATH, including relative folders and the working
+// folder (""), unless its name has a slash. A file that can't be run is an error only if no other folder has the
+// command.
 func LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)
@@ -47,7 +48,7 @@ func LookPath(name string) (string, error) {
 
 var errNotFound = errors.New("command not found")
 
-// executable returns the reason why a file can't be run, with its exit code.
+// executable returns the reason why a file can't be run, with an exit code, or nil.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/exit"
 )
 
-// Signals are the signals that this process gets, and passes on to a command.
+// Signals are the signals that this process receives and passes on to a command.
 type Signals struct {
 	caught  chan os.Signal
 	ignored signalSet // since before this process began
@@ -18,8 +18,8 @@ type Signals struct {
 // NewSignals returns signals that are not caught before Catch.
 func NewSignals() *Signals { return &Signals{caught: make(chan os.Signal, 16)} }
 
-// CancelOnSignal calls a function whose context is canceled by a signal that ends leasing. In that case the signal is
-// the error, whatever the function returns.
+// CancelOnSignal calls a function whose context is canceled by a signal that ends leasing. In that case it returns an
+// *exit.Error with the code for that signal, whatever the function returns.
 func (s *Signals) CancelOnSignal(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

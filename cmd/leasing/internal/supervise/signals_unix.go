@@ -14,11 +14,11 @@ type signalSet uint64
 
 func (s signalSet) has(sig unix.Signal) bool { return sig > 0 && s&(1<<(sig-1)) != 0 }
 
-// lastSignal is the largest number of a signal.
+// lastSignal is the highest signal number.
 const lastSignal = unix.Signal(64)
 
 // forwarded are the signals that are passed on to the command: all that can be caught, except those that report
-// a process' own faults, children, pipes and terminal. TSTP is also passed on once there is a command: until
+// a process's own faults, children, pipes and terminal. TSTP is also passed on once there is a command: until
 // then it stops leasing, as it would stop any program.
 var forwarded = func() (all []os.Signal) {
 	for sig := unix.Signal(1); sig <= lastSignal; sig++ {
@@ -37,7 +37,7 @@ func endsLeasing(s os.Signal) bool {
 	return s != unix.SIGWINCH && s != unix.SIGCONT && s != unix.SIGTSTP
 }
 
-// asksToQuit reports whether a signal asks a program to end, which also ends an election.
+// asksToQuit reports whether a signal asks a program to end. These signals also end an election.
 func asksToQuit(s os.Signal) bool {
 	return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGHUP || s == unix.SIGQUIT
 }

@@ -20,7 +20,7 @@ func LookPath(name string) (string, error) { return name, nil }
 // Catch does nothing.
 func (s *Signals) Catch() {}
 
-// IsGuard reports that this process is no guard.
+// IsGuard returns false.
 func IsGuard() bool { return false }
 
 // Guard does nothing.
@@ -29,5 +29,5 @@ func Guard() {}
 // Check returns the reason why no command can be run here.
 func Check() error { return errors.New("run and elect need a Unix system") }
 
-// Run fails: there are no process groups to end a command with all that it has started.
+// Run fails: there are no process groups with which to end a command and its descendants.
 func (c *Command) Run(*leasing.Lease, []string) (int, error) { return exit.Failed, Check() }

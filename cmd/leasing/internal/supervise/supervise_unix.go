@@ -23,11 +23,11 @@ import (
 	"github.com/distributedleasing/leasing/cmd/leasing/internal/output"
 )
 
-// guardDead stands for the exit code of a command whose guard was killed. The command dies
-// with the guard, or is killed by end.
+// guardDead stands for the exit code of a command whose guard was killed. The command dies with the
+// guard, or is killed by finish.
 const guardDead = -1
 
-// never is a time that is never reached.
+// never is the latest possible time, which no clock reaches.
 const never = time.Duration(math.MaxInt64)
 
 // killMargin is the time from KILL to the end of trust. The sender of the signal has to be
@@ -41,23 +41,23 @@ type supervisor struct {
 	*Command
 	lease     *leasing.Lease
 	env       []string
-	guard     int           // the outer guard's process ID, which is not reused before end waits for the guard
+	guard     int           // the outer guard's process ID, which is not reused before finish waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
 	command   int           // the command's process ID; 0 before the command has started
 	existing  map[int]bool  // the descendants that this process had before the guards
 	deadlines []*os.File    // to the guards
 	killAt    time.Duration // when the command is sent KILL
 	lost      error         // why the command was stopped, or nil
-	lostAt    time.Duration // when
+	lostAt    time.Duration // when the command was stopped
 	killed    bool          // the command was sent KILL
-	result    *report       // how the command ended; nil before
+	result    *report       // how the command ended; nil until then
 	settleAt  time.Duration // when the processes that the command has left running are sent TERM
 	sentTerm  bool          // the processes left running were sent TERM
 	terminal  *os.File      // the terminal that the group has, or nil
 }
 
-// settleTime is the time for which the processes that the command has left running may go on, to finish their output,
-// and again after TERM.
+// settleTime is the time for which processes that the command has left running may continue: first to finish their
+// output, and again after TERM.
 const settleTime = time.Second
 
 // Run runs the command, and returns when it has ended with all its descendants. It returns the exit
@@ -134,7 +134,7 @@ func (s *supervisor) start() (<-chan report, error) {
 		return nil, errors.Join(err, s.closeDeadlines(), reports.Close())
 	}
 	if s.terminal != nil {
-		signal.Ignore(unix.SIGTTOU) // for takeTerminal; not earlier, since the guard would inherit it
+		signal.Ignore(unix.SIGTTOU) // for takeTerminal; not earlier, since the guard would inherit the setting
 	}
 	parsed := make(chan report)
 	go func() {
@@ -149,11 +149,11 @@ func (s *supervisor) start() (<-chan report, error) {
 	return parsed, nil
 }
 
-// listenPID names the process for which systemd has opened files (sd_listen_fds(3)).
+// listenPID is the environment variable that names the process for which systemd has opened files (sd_listen_fds(3)).
 const listenPID = "LISTEN_PID"
 
 // extend sends the deadline of the group to the guards. A pipe has room for thousands of
-// deadlines, so nothing blocks while a guard is stopped.
+// deadlines, so extend does not block while a guard is stopped.
 func (s *supervisor) extend() {
 	var message [8]byte
 	binary.NativeEndian.PutUint64(message[:], uint64(s.killAt))
@@ -162,7 +162,7 @@ func (s *supervisor) extend() {
 	}
 }
 
-// closeDeadlines makes the guards end the command, and then themselves.
+// closeDeadlines makes the guards end the command, and then exit.
 func (s *supervisor) closeDeadlines() (err error) {
 	for _, deadline := range s.deadlines {
 		err = errors.Join(err, deadline.Close())
@@ -170,7 +170,7 @@ func (s *supervisor) closeDeadlines() (err error) {
 	return err
 }
 
-// signalRounds bounds the searches of signal for new processes.
+// signalRounds is the maximum number of times that the method signal searches for new processes.
 const signalRounds = 20
 
 // signal sends a signal to the command's group, and once to each descendant outside of the group.
@@ -198,7 +198,7 @@ func (s *supervisor) signal(sig unix.Signal) {
 	}
 }
 
-// kill ends the command and all its descendants. It continues guards that were stopped, which then do the same.
+// kill ends the command and all its descendants. It also continues stopped guards, which then do the same.
 func (s *supervisor) kill() {
 	killAll(s.group, s.guard, s.command, s.group)
 	for _, guard := range s.guards() {
@@ -251,7 +251,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 				switch {
 				case s.lost != nil && s.lostAt <= r.at:
 					r.code, r.err = exit.Lost, s.lost
-				case r.at >= s.killAt: // a guard has ended it
+				case r.at >= s.killAt: // a guard has ended the command
 					r.code, r.err = exit.Lost, s.expiry()
 				}
 				s.result, s.settleAt = &r, bootTime()+settleTime
@@ -268,7 +268,7 @@ func (s *supervisor) watch(reports <-chan report) error {
 	}
 }
 
-// nextAction returns the time of the next action, unless something happens before.
+// nextAction returns the time of the next action, if no event comes earlier.
 func (s *supervisor) nextAction() time.Duration {
 	due := s.killAt
 	if s.lost == nil && due != never {
@@ -287,8 +287,8 @@ func (s *supervisor) terminateRest() {
 	s.signal(unix.SIGCONT) // a stopped process has to continue before it can end
 }
 
-// refresh moves the deadline, and reports whether the deadline has moved. It moves no deadline that has passed: the
-// event of a renewal may be late, and the guards have acted on that deadline.
+// refresh moves the deadline, and reports whether the deadline has moved. It does not move a deadline that has
+// passed: the event of a renewal may be late, and the guards have acted on that deadline.
 func (s *supervisor) refresh() bool {
 	until := s.trustedUntil()
 	if s.lost != nil || until <= s.killAt || bootTime() >= s.killAt {
@@ -334,9 +334,9 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	s.Warn("%s; the command gets TERM", output.OneLine(reason))
 }
 
-// onLost is called when the lease has ended while the command runs. The user who has broken
-// the lease may want the name at once. If another holder has the name already, no time is
-// left.
+// onLost ends the command when the lease has ended before the command. After a break the
+// command gets the grace. After any other loss it is killed at once, because another holder
+// may already have the name.
 func (s *supervisor) onLost() {
 	if s.OnLoss == LossIgnore {
 		s.Warn("%s; the command goes on", output.OneLine(s.expiry()))
@@ -377,13 +377,13 @@ func (s *supervisor) finish() (guard unix.WaitStatus) {
 	}
 	s.takeTerminal()
 	if s.terminal != os.Stdin {
-		_ = s.terminal.Close() // even if the file is nil
+		_ = s.terminal.Close() // fails without harm if the file is nil
 	}
 	return guard
 }
 
-// killOrphans ends the processes that killed guards have left to this process, and returns the number that it has
-// found.
+// killOrphans ends the processes that killed guards have left to this process, and returns the number of
+// processes that it has found.
 func (s *supervisor) killOrphans() (found int) {
 	if s.group > 0 {
 		_ = unix.Kill(-s.group, unix.SIGKILL)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend also stops leasing after the command was stopped from the terminal, so that the shell gets the terminal
-// back. The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in a
-// pipeline, gets the terminal of this process.
+// suspend stops leasing, too, after the command was stopped from the terminal, so that the shell gets the
+// terminal back. The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in
+// a pipeline, gets the terminal of this process.
 func (s *supervisor) suspend(by unix.Signal) {
 	wants := by == unix.SIGTTIN || by == unix.SIGTTOU
 	if wants && s.terminal == nil {
