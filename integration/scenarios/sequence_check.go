@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence"
 )
 
-// ends are the states in which the numbers of the troubles have to end.
+// ends maps each trouble to the state in which its number has to end.
 var ends = map[string]sequence.State{
 	killedEmpty: sequence.Sealed, killedHalf: sequence.Recovered, killedDone: sequence.Recovered,
 	pausedToGap: sequence.Filled, pausedToSeal: sequence.Sealed, pausedToOther: sequence.Recovered, cutOff: sequence.Filled,

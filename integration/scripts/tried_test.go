@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTrap_T195_TheTableOfServersIsTrue compares docs/providers/README.md with the versions that the tests run.
+// TestTrap_T195_TheTableOfServersIsTrue compares docs/providers/README.md with the server versions that the tests use.
 func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "providers", "README.md"))
 	require.NoError(t, err)

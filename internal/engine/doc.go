@@ -11,6 +11,6 @@
 //
 // None of these packages imports the engine or holds the manager: each is given the functions that it needs.
 //
-// A lease serializes the inputs of its lifecycle.Lease by a lock, and apply takes the effects. No code of an application or a
-// provider runs under a lock, except a function that a user has registered with context.AfterFunc, which runs in a goroutine.
+// A lease serializes the inputs of its lifecycle.Lease with a lock, and apply carries out the effects. No code of an application
+// or a provider runs under a lock: functions that a user has registered with context.AfterFunc run in goroutines of their own.
 package engine

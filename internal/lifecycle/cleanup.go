@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// CleanUp is a release that has to be repeated until the claim has ended for certain.
+// CleanUp is a release that has to be repeated until the claim has certainly ended.
 type CleanUp struct {
 	From  trust.Instant // the time of the first try; the zero instant means now
 	Until trust.Instant // the time of the last try
@@ -18,7 +18,7 @@ type CleanUp struct {
 // them but the last, which is sent at the end.
 const repeats = 4
 
-// Tries are the tries of a clean-up. Its inputs and their effects:
+// Tries are the tries of a clean-up. The effects of its input Tried:
 //
 //	input                       while the manager works        once Close has begun
 //	Tried: answered             again, repeats times           done
@@ -49,7 +49,7 @@ type NextTry struct {
 	Done        bool
 	Pause       time.Duration // until the next try
 	FirstAnswer bool          // no earlier try was answered
-	Warn        bool          // an infinite claim stays: after 1, 2, 4, 8 and so on tries
+	Warn        bool          // an infinite claim is still held; true after 1, 2, 4, 8 and so on tries
 }
 
 // Count returns the number of tries after which the clean-up went on.

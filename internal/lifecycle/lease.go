@@ -100,8 +100,8 @@ type Effects struct {
 	Settled    bool  // the waiters for the renewal under way see its result
 	Failing    int8  // the change to the number of leases whose latest renewal failed
 	Cause      error // ends the lease's context
-	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is
-	// published after Event; nil for a lease that lives on.
+	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is published after Event; nil
+	// if the lease is not lost.
 	Event Event
 	Lost  *abstractions.LostError
 	// CleanUp is needed for a claim that may outlive the lease; nil if there is no such claim.
@@ -150,7 +150,7 @@ func (l *Lease) Cause() error { return l.cause }
 // Outcome returns the result of the release, or the *abstractions.LostError, once the lease has ended.
 func (l *Lease) Outcome() error { return l.outcome }
 
-// Err returns the cause of the end of a lease that has ended, or is about to.
+// Err returns the loss of a lost lease, and otherwise the cause with which the lease's context has ended.
 func (l *Lease) Err() error {
 	if lost, ok := l.outcome.(*abstractions.LostError); ok { //nolint:errorlint // as Lose has set it
 		return lost
@@ -158,7 +158,7 @@ func (l *Lease) Err() error {
 	return l.cause
 }
 
-// Next returns when the lease is due, and how much earlier it may be taken along with others.
+// Next returns when the lease is due, and how much earlier its renewal may be sent together with others.
 func (l *Lease) Next(now trust.Instant) (due, early time.Duration) {
 	due = l.until.Left(now)
 	if renew := l.nextRenew().Left(now); !l.renewing && renew < due {
@@ -167,8 +167,7 @@ func (l *Lease) Next(now trust.Instant) (due, early time.Duration) {
 	return due, early
 }
 
-// slack returns the time by which a renewal may be sent early along with others that
-// are due, where they can share a request.
+// slack returns how early a renewal may be sent to share a request with renewals that are due.
 func (l *Lease) slack() time.Duration {
 	if !l.rules.Batches || l.settings.Cadence == trust.Forever || l.failures > 0 {
 		return 0
@@ -291,8 +290,8 @@ func (l *Lease) usedUp() bool {
 	return l.settings.MaxRenewals > 0 && int(l.renewals) >= l.settings.MaxRenewals
 }
 
-// CanHandOver reports whether a renewal that was sent after began has succeeded, or the renewals are used up, and none is
-// under way.
+// CanHandOver reports whether no renewal is under way, and either a renewal that was sent after began has succeeded or the
+// renewals are used up.
 func (l *Lease) CanHandOver(began trust.Instant) bool {
 	renewed := l.sent.Mono >= began.Mono && (l.granted == abstractions.Infinite) == (l.settings.TTL == abstractions.Infinite)
 	return !l.renewing && (l.usedUp() || renewed)
