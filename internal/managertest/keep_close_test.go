@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A holder that outlasts Close neither frees the name early nor keeps it for longer.
+// The release of a holder that outlasts Close frees the name neither before AtLeast has passed nor later.
 func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) {
 	for what, c := range map[string]struct {
 		ttl, work, stays time.Duration

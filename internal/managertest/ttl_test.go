@@ -139,7 +139,7 @@ func lands(p *leasingtest.Provider, after time.Duration) {
 	})
 }
 
-// A renewal without an answer may land after a later one with a longer TTL, and restarts its own, shorter TTL.
+// A renewal without an answer may land after a later renewal with a longer TTL, and then restarts its own, shorter TTL.
 func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 	for name, first := range map[string]func(*testing.T, *leasing.Lease, *leasingtest.Provider){
 		"shorter, then longer": func(t *testing.T, l *leasing.Lease, p *leasingtest.Provider) {

@@ -1,8 +1,8 @@
-// Package waiting is the wait for one name in one process: the queue of its waiters, and the next step of the first of them, the
-// head, which alone asks the backend. The methods of Queue and Head are the inputs. A Queue returns the waiter to be woken, and a
-// Head its next Step. The package has no lock, goroutine, context, clock or channel: the engine serializes the inputs of each Queue,
-// wakes and waits, and passes instants and random numbers. A wake-up stays with a waiter that does not listen yet. The engine never
-// sends an input where a table has "-".
+// Package waiting implements the wait for one name in one process: the queue of waiters, and the steps of the first waiter, the
+// head. Only the head asks the backend. The methods of Queue and Head are the inputs. A Queue returns the waiter to be woken, and
+// a Head its next Step. The package has no lock, goroutine, context, clock or channel: the engine serializes the inputs of each
+// Queue, wakes and waits, and passes instants and random numbers. A wake-up for a waiter that does not listen yet is kept for
+// that waiter. The engine never sends an input where a table has "-".
 //
 // A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after the end of a lease
 // of ours, that is, of this process. The inputs of a Queue, and their effects:

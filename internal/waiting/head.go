@@ -21,7 +21,7 @@ type Step struct {
 	Pause                time.Duration // the longest wait for a wake-up
 	IgnoreWakeups        bool          // wake-ups do not end the pause
 	Failed               int           // to be reported: attempts in a row that the backend did not answer
-	End                  error         // why the wait stops; nil if Last says it all
+	End                  error         // why the wait stops; nil if Last is the whole reason
 	Last                 error         // the last obstacle before the stop; may be nil
 }
 
@@ -58,7 +58,7 @@ func (h *Head) Subscribed(isNew bool, random float64) Step {
 	return h.pause(random)
 }
 
-// Answered is the input that a request has ended without the lease. refused is the report of the queue. random is from [0, 1).
+// Answered is the input that a request has ended without the lease. refused is the result of Queue.Answered. random is in [0, 1).
 func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) (s Step) {
 	switch {
 	case a.Final:
@@ -124,7 +124,8 @@ func (h *Head) pause(random float64) Step {
 	return Step{Pause: pause}
 }
 
-// Woken is the input that a pause is over: by its time, a wake-up, the end of a lease of ours, or the end of the wake-ups.
+// Woken is the input that a pause is over, because its time has passed, or because of a wake-up, the end of a lease of ours, or
+// the end of the wake-ups.
 func (h *Head) Woken(wakeupsEnded bool) Step {
 	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}
@@ -147,8 +148,8 @@ func (h *Head) Stopped(end error, a *Answer) Step {
 	return Step{Stop: true, End: end, Last: h.last.Err}
 }
 
-// WaitError returns the error of a wait without the lease: why it ended, and the last obstacle, which may be nil. An obstacle
-// replaces ErrLimit.
+// WaitError returns the error of a wait that has ended without the lease: why it ended, and the last obstacle, which may be nil.
+// An obstacle replaces ErrLimit.
 func WaitError(end, last error) error {
 	switch {
 	case end == nil, last != nil && errors.Is(end, ErrLimit):

@@ -34,7 +34,7 @@ func queueIn(state string, rules *Rules) *Queue[int, string] {
 	return q
 }
 
-// The rows of the first table in doc.go.
+// Each input of a queue has the effects in the first table of doc.go.
 func TestTableOfQueues(t *testing.T) {
 	for _, state := range []string{"idle", "with a head", "blocked"} {
 		idle, headed, blocked := state == "idle", state == "with a head", state == "blocked"
@@ -142,8 +142,8 @@ func held(left time.Duration) *Answer {
 	return &Answer{Err: h, Held: h}
 }
 
-// The rows of the second table in doc.go: of a head that polls, that may register, or that is registered, and of one whose limit has
-// passed.
+// Each input of a head has the effects in the second table of doc.go, for a head that polls, that may register, or that is
+// registered, and for a head whose limit has passed.
 func TestTableOfHeads(t *testing.T) {
 	noAnswer, final := errors.New("no answer"), errors.New("invalid")
 	throttled := &Answer{Err: abstractions.ErrThrottled, Throttled: true, RetryAfter: time.Hour}
