@@ -138,7 +138,7 @@ func TestBlobIdentities(t *testing.T) {
 	}
 }
 
-// sas is an account SAS with the permissions that doc.go requires.
+// sas returns an account SAS with the permissions that doc.go requires.
 func (b *bed) sas(t testing.TB, server *Azurite) string {
 	key, err := service.NewSharedKeyCredential(azuriteAccount, server.key)
 	require.NoError(t, err)
@@ -150,8 +150,7 @@ func (b *bed) sas(t testing.TB, server *Azurite) string {
 	return query
 }
 
-// The application passes its own credential. A call with this credential ends with its
-// context.
+// The application passes its own credential. A call with this credential ends when the call's context ends.
 func TestBlobOwnCredential(t *testing.T) {
 	t.Parallel()
 	server := startAzurite(t, true)

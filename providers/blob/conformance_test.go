@@ -37,7 +37,7 @@ func TestConformanceBlob(t *testing.T) {
 // endpointOf finds Azurite's scheme and host in a connection string.
 var endpointOf = regexp.MustCompile(`http://[^/;]+`)
 
-// The suite runs against a real account, if the environment names an account:
+// The suite runs against a real account if the environment names one:
 // AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_URL and the variables of
 // auth.FromEnvironment. It makes its own container, and takes some minutes: see lag.
 func TestConformanceBlobAccount(t *testing.T) {
@@ -107,7 +107,7 @@ func harness(o opener) providertest.Harness {
 		},
 		Peer:   func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
 		Forget: func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
-		Remove: func(t testing.TB, p abstractions.Provider, name string) { // as an operator breaks the lease in the portal
+		Remove: func(t testing.TB, p abstractions.Provider, name string) { // like an operator who breaks the lease in the portal
 			d := p.(*Provider).driver
 			client, err := lease.NewBlobClient(d.store.container.NewBlobClient(d.Key(name)), nil)
 			require.NoError(t, err)
@@ -119,8 +119,7 @@ func harness(o opener) providertest.Harness {
 	}
 }
 
-// forget deletes a name as Sweep does a minute or more later: it waits until the
-// service's clock has passed the token.
+// forget deletes a name as Sweep does a minute or more later: it then waits until the service's clock has passed the token.
 func forget(t testing.TB, p *Provider, name string) {
 	before, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)

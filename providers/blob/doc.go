@@ -1,5 +1,5 @@
-// Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob,
-// whose holder has the service's own lease on the blob.
+// Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob, and the holder of the name has the service's
+// own lease on the blob.
 //
 //	provider, err := bloblease.Open(ctx, bloblease.Options{
 //		AccountURL: "https://account.blob.core.windows.net",
@@ -51,13 +51,11 @@
 //   - Waiters are not queued and get no wake-ups: they poll, with one request each
 //     time. The service does not report the remaining time of a lease.
 //   - After a failover of a geo-redundant account its last writes may be lost
-//     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among them: a
-//     name can be granted while its holder still trusts its lease. The next token is
-//     still greater. If two holders would do harm, check tokens (package fencing).
-//   - TTLs are 15 to 60 s. Package leasing grants a longer TTL by renewing more often.
-//     An infinite lease needs [Options].Infinite. It is verified by requests like any
-//     other lease, and if its holder dies it blocks the name until an operator breaks
-//     the lease.
+//     (…/azure/storage/common/storage-disaster-recovery-guidance), including leases: a name can be granted while its holder still
+//     trusts its lease. The next token is still greater. If two holders would do harm, check tokens (package fencing).
+//   - TTLs are 15 to 60 s. Package leasing cuts longer TTLs to 60 s, unless renewal is left to the application: then they are an
+//     error. An infinite lease needs [Options].Infinite. It is verified by requests like any other lease, and if its holder dies
+//     it blocks the name until an operator breaks the lease.
 //
 // # How it works
 //
@@ -93,13 +91,12 @@
 // finds no lease. If the process dies between the two, the next call that changes the
 // name releases the lease, or breaks it with the grace in the record.
 //
-// A renewal with the state of a grant skips the read, and also the write if only the end
-// of the lease changes: the request is then the service's own renewal, conditional on
-// the record's ETag. If the TTL changes, the record is written first, and the lease is
-// acquired once more with the new duration. A delayed copy of an earlier request has an
-// older ETag and is refused, so a lease is never shorter than its last renewal granted.
-// Decisions rely on the service's error codes (failures.go), not on the texts of
-// replies, nor on this machine's clock.
+// A renewal with the state of a grant skips the read, and also the write if only the end of the
+// lease changes: the request is then the service's own renewal, conditional on the record's ETag.
+// If the TTL changes, the record is written first, and the lease is acquired once more with the new
+// duration. A delayed copy of an earlier request has an older ETag and is refused, so a lease is
+// never shorter than its last renewal granted. Decisions rely on the service's error codes
+// (failures.go), not on the texts of replies or on this machine's clock.
 //
 // # Requests
 //

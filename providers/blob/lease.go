@@ -55,7 +55,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 			r.Left = abstractions.Infinite
 		}
 		if !v.infinite || r.Left != abstractions.Infinite {
-			r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
+			r.Slack = abstractions.Infinite // the remaining time may be the whole TTL, or nothing
 		}
 	case v.lease == lease.StateTypeAvailable && r.ID != "" && !r.Breaking:
 		r.Left = reservedFor(r)
@@ -146,8 +146,8 @@ func (s *store) breakLease(ctx context.Context, key string, period int32, etag a
 	return time.Duration(deref(answer.LeaseTime)) * time.Second, s.failure(err)
 }
 
-// ifMatch is the condition that the blob was not written since: every write changes the
-// ETag, and a lease operation does not.
+// ifMatch returns the condition that the blob was not written since: every write changes the ETag,
+// and a lease operation does not.
 func ifMatch(etag azcore.ETag) *lease.ModifiedAccessConditions {
 	return &lease.ModifiedAccessConditions{IfMatch: &etag}
 }
