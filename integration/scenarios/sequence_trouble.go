@@ -21,7 +21,7 @@ const (
 	cutOff        = "cut off, back with a journal"
 )
 
-// troubles are the troubles of the workers w1 to w6, in order. Each comes after a report of the given kind and phase.
+// troubles lists the troubles of the workers w1 to w6, in order. Each comes after a report of the given kind and phase.
 var troubles = []struct{ what, kind, phase string }{
 	{killedEmpty, "has done its work", ""},
 	{killedHalf, "has saved", string(sequence.Partial)},
@@ -93,7 +93,7 @@ func (s *sequenceShow) wake(trouble string) {
 	}
 }
 
-// seal seals the closed numbers, up to the first gap that a late result can still fill.
+// seal seals the closed numbers before the first gap that a late result can still fill.
 func (s *sequenceShow) seal(ctx context.Context) (err error) {
 	upTo := s.seen
 	for _, trouble := range []string{pausedToGap, cutOff} {

@@ -91,7 +91,7 @@ var (
 	quotedText = regexp.MustCompile(`"[^"]*"`)
 )
 
-// Each Go name in the Go columns of the tables exists, and so does each name that one of our packages qualifies.
+// Each Go name in the Go columns of the tables exists, and so does each name that is qualified by one of our packages.
 func TestThePageForDotnetNamesWhatExists(t *testing.T) {
 	qualified, bare := exports(t)
 	packages := map[string]bool{}

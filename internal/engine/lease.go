@@ -144,7 +144,7 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.run()
 }
 
-// apply takes the steps after an input to life that may be taken under mu, and returns the other steps. Caller holds mu.
+// After an input to life, apply takes the steps that may be taken under mu, and returns the other steps. Caller holds mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))

@@ -18,7 +18,7 @@ type CleanUp struct {
 // them but the last, which is sent at the end.
 const repeats = 4
 
-// Tries are the tries of a clean-up. The effects of its input Tried:
+// Tries are the tries of a clean-up. The input Tried has these effects:
 //
 //	input                       while the manager works        once Close has begun
 //	Tried: answered             again, repeats times           done

@@ -158,8 +158,7 @@ func TestTrap_T08_TTLOfTheCallDecidesTheSchedule(t *testing.T) {
 	})
 }
 
-// Leases of every TTL last as long as their backend answers. Each is renewed within 0.8 to 1 times the cadence after the previous
-// renewal was sent.
+// Leases of every TTL last as long as their backend answers. The time from one renewal to the next is 0.8 to 1 times the cadence.
 func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 	for _, ttl := range []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, 10 * time.Minute, 24 * time.Hour} {
 		for _, latency := range []time.Duration{0, min(ttl/20, 5*time.Second)} {
@@ -253,7 +252,7 @@ func TestALossReportsTheLastRenewalThatSucceeded(t *testing.T) {
 func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second
-		// Each renewal is applied and answered only long after trust is over.
+		// Each renewal is applied at once, but answered only after the trust has run out.
 		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, ttl))
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 		lostAt := awaitEnd(t, l, time.Minute)

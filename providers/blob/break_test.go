@@ -212,7 +212,7 @@ func (b *bed) takeInfinite(name, id string) abstractions.Grant {
 	return g
 }
 
-// T16: an operator's process dies between the two requests of a Break. Otherwise the infinite lease would never end, so the next
+// T16: an operator's process dies between the two requests of a Break. The lease is infinite and does not run out, so the next
 // call of any process finishes the Break, with its grace.
 func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 	t.Parallel()

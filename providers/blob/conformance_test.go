@@ -39,7 +39,7 @@ var endpointOf = regexp.MustCompile(`http://[^/;]+`)
 
 // The suite runs against a real account if the environment names one:
 // AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_URL and the variables of
-// auth.FromEnvironment. It makes its own container, and takes some minutes: see lag.
+// auth.FromEnvironment. It makes its own container, and takes some minutes: see maxFreeDelay.
 func TestConformanceBlobAccount(t *testing.T) {
 	o := Options{
 		ConnectionString: os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), AccountURL: os.Getenv("AZURE_STORAGE_ACCOUNT_URL"),

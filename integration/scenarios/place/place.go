@@ -75,7 +75,7 @@ func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, e
 	}
 	remove := func() error { return os.RemoveAll(folder) }
 	switch open.Scheme(rawURL) {
-	case "redis", "rediss": // removes the record of a name a minute after its lease has ended
+	case "redis", "rediss": // the record of a name stays for a minute after its lease has ended
 		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
 	case "postgres", "postgresql":
 		p.Leases = withParameter(withParameter(rawURL, "schema", p.Scope), "history", "true")

@@ -28,7 +28,7 @@ func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
 	cmd := exec.Command(s.program, slices.Concat(s.flags, []string{"-owner", name}, args)...)
 	cmd.Env = append(os.Environ(), "LEASING_URL="+s.Place.Leases, "LEASING_DATA="+s.Place.Data) // not as flags: URLs may contain passwords
 	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe() // the worker reads its end when this process has ended
+	input, err := cmd.StdinPipe() // the worker reads end-of-file when this process has ended
 	if err != nil {
 		return err
 	}
