@@ -296,20 +296,19 @@ func (l *Lease) Err() error { return l.impl.Err() }
 // background.
 func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
-// SetMetadata replaces the lease's metadata by a renewal that is sent now; nil
-// clears the metadata. Others see the new metadata once the renewal has succeeded. It
-// counts as a renewal. If it fails while the lease stays held, the next renewals carry
-// the new metadata until one succeeds or the backend refuses the metadata for good.
-// Metadata returns the old metadata until a renewal with the new metadata has succeeded. Of
-// several calls the last one counts.
+// SetMetadata replaces the lease's metadata by a renewal that is sent now; nil clears the metadata.
+// Others see the new metadata once the renewal has succeeded. It counts as a renewal. If it fails
+// while the lease stays held, the next renewals carry the new metadata until one succeeds or the
+// backend refuses the metadata for good. Metadata returns the old metadata until a renewal with the
+// new metadata has succeeded. If there are several calls, the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
 }
 
 // SetTTL changes the TTL of the lease by a renewal that is sent now. Renewals keep their share of the TTL: with the
-// default RenewFraction they are sent at 0.6 of the new TTL. SetTTL counts as a renewal. If it fails, the lease
-// is still held unless the error matches ErrLost, and the next renewals ask for the new TTL. Of several calls
-// the last one counts.
+// default RenewFraction they are sent at 0.6 of the new TTL. SetTTL counts as a renewal. If it fails, the lease is
+// still held unless the error matches ErrLost, and the next renewals ask for the new TTL. If there are several
+// calls, the last one counts.
 //
 // A TTL beyond the backend's bounds is treated as in an acquire. Infinite is refused, and so is every TTL
 // for an infinite lease.

@@ -57,9 +57,9 @@ func lines(modules []string, without ...string) string {
 	return strings.Join(slices.Compact(paths), "")
 }
 
-// importedModules builds and vets the module as it was packed, and returns the modules
-// that its packages need. Packages whose name ends in "test", like net/http/httptest, and those
-// inside them, are linked into tests only and may need more.
+// importedModules builds and vets the module as it was packed, and returns the modules that its
+// packages need. Packages whose name ends in "test", like net/http/httptest, and packages inside
+// them, are linked only into tests and may need more.
 func (s *sandbox) importedModules(ctx context.Context, m released, dir string) ([]string, error) {
 	packed, err := s.run(ctx, dir, "go", "list", "-m", "-f", "{{.Dir}}", m.Path)
 	if err != nil {

@@ -37,7 +37,7 @@ const operator, reason = "ada", "it sits on its files"
 const edits = 6
 
 // The files of agents in trouble. No other agent wants both crossed files, and their names sort last, so another agent that holds
-// one of the two waits for no further file.
+// one of the two does not wait for a further file.
 var crossed, dying, dawdled = files[4:], files[0] + "," + files[2], files[1] + "," + files[3]
 
 // inTrouble maps an agent to its trouble, and to the kind of the history entry about the end of its leases. For the agent that is

@@ -44,7 +44,7 @@ type electionControl struct {
 	*runner.Runner
 	checker checker
 	rows    [][]any // of the table of take-overs
-	wakeUp  string  // text about the paused leader after it woke up
+	wakeUp  string  // how soon the paused leader noticed its loss, as text
 }
 
 func controlElection(ctx context.Context, s *runner.Runner) error {
@@ -154,8 +154,8 @@ func (d *electionControl) expiryOf(ctx context.Context, now runner.Report) (time
 	return at.Add(left), err
 }
 
-// takeOver attacks the leader by a call of do. It waits for the next leader, and compares the time of the take-over with the time
-// at which the lease would have run out.
+// takeOver calls do, which attacks the leader. It then waits for the next leader, and compares the time of the take-over with the
+// time at which the lease would have run out.
 func (d *electionControl) takeOver(ctx context.Context, before runner.Report, how string, do func()) (next runner.Report, err error) {
 	free, err := d.expiryOf(ctx, before)
 	if err != nil {

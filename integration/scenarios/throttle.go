@@ -18,8 +18,7 @@ import (
 // a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway goes on
 // with that call, like a real gateway.
 //
-// Look at the number of calls "at a time", as counted by the gateway: above the limit without permits, and never above it with
-// them.
+// Look at the number of calls "at a time", as counted by the gateway: it exceeds the limit without permits, and never with them.
 var throttle = runner.Scenario{
 	Name: "throttle", About: "at most so many calls of an API at a time, across a fleet", Sample: "scenarios",
 	// Far longer than a call, so that no call outlives the permit of a process that died in the middle of the call.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// othersJSON lists the files and folders that read or write the JSON of another program, with the names of that program.
+// othersJSON lists the files and folders that read or write the JSON of another program, and use that program's names.
 var othersJSON = []string{
 	"auth/redisauth/token.go", "integration/", "providers/cosmos/answers.go", "providers/cosmos/cosmostest/", "providers/cosmos/store.go",
 	"providers/kubernetes/lease.go", "providers/kubernetes/rules.go",

@@ -236,7 +236,7 @@ func structOf(t *testing.T, lines *token.FileSet, folder, name string) (found *a
 	return found
 }
 
-// tableOf returns the table of a struct. Its name is "Options", or "folder.Options" for a package below the module.
+// tableOf returns the table of a struct. name is "Options", or "folder.Options" for a package below the module.
 func tableOf(t *testing.T, folder, name string) string {
 	if sub, in, found := strings.Cut(name, "."); found {
 		folder, name = filepath.Join(folder, sub), in

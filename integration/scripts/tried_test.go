@@ -18,7 +18,7 @@ func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 	_, table, found := strings.Cut(string(text), "## Servers of the tests")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n## ")
-	stated := map[string]string{} // from the server to its version
+	stated := map[string]string{} // the version, by server
 	for _, row := range regexp.MustCompile(`(?m)^\| [^|]* \| ([^|]*) \| [^|]* \| ([^|]*) \|$`).FindAllStringSubmatch(table, -1) {
 		stated[row[1]] = row[2]
 	}

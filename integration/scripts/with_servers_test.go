@@ -65,7 +65,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	// A test run in the background may ignore INT, and so would its children.
+	// A test that runs in the background may ignore INT, and then its children do so too.
 	cmd := exec.CommandContext(ctx, "env", append([]string{
 		"--default-signal=INT", filepath.Join(dir, "scripts", "with-servers"), "fake", "--",
 	}, args...)...)

@@ -24,7 +24,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// ofTheManager are instruments without a scope.
+// ofTheManager lists the instruments that have no scope.
 var ofTheManager = []string{"leasing.observer.panics", "leasing.cleanups", "leasing.backend.up", "leasing.waiters.oldest"}
 
 // One lease is contended, is renewed, fails a renewal and is lost, and a second lease is released. Together they produce points

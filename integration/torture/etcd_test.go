@@ -21,7 +21,7 @@ import (
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 )
 
-// etcdMember asks a member, through etcd's JSON gateway, whether it leads. A member without a leader is an error.
+// etcdMember asks a member, through etcd's JSON gateway, whether it leads. It returns an error if the member has no leader.
 func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -1,5 +1,4 @@
-// Package torture has the short form of the torture run (chaos/torture), of a few seconds on every backend. `make torture` is the
-// long form.
+// Package torture runs chaos/torture on every backend, for a few seconds each. `make torture` runs it for longer.
 package torture
 
 import (
@@ -59,8 +58,8 @@ func openFile(ctx context.Context, file string) (leasing.Provider, error) {
 	return sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + file, Create: true})
 }
 
-// faultyPlan combines faults under which a backend keeps its promises: lost requests and
-// replies, late and doubled ones, delays, throttling, and a short partition.
+// faultyPlan combines faults under which a backend keeps its promises: lost, late and duplicated requests, lost replies, delays,
+// throttling, and a short partition.
 func faultyPlan() chaos.Plan {
 	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})
 	plan.Name = "a bit of everything"

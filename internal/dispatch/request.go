@@ -136,7 +136,7 @@ func sendInHelper[P, Req, Reply any](ctx context.Context, r *Requests, pending *
 const maxIdleHelpers = 16
 
 // run runs f in a helper, a goroutine of sendInHelper. Some helpers stay after a request, for the next request: a new
-// goroutine would have to grow its stack, to 64 KB for a database in the process.
+// goroutine would have to grow its stack, to 64 KB for an in-process database.
 func (r *Requests) run(f func()) {
 	select {
 	case r.work <- f:

@@ -1,11 +1,11 @@
 // Package engine is the manager behind package leasing. It joins the packages of the core, and adds locks, contexts,
 // goroutines, the lists of leases and clean-ups, and Close.
 //
-//	lifecycle   decides about one lease: a pure function of an input and an instant
-//	waiting     decides about the waiters of one name, in the same way
+//	lifecycle   makes the decisions about one lease, as pure functions of an input and an instant
+//	waiting     makes the decisions about the waiters of one name, in the same way
 //	trust       instants on two clocks, and the time for which a grant is trusted
 //	timetable   calls leases and clean-ups when they are due
-//	dispatch    sends requests: bounds, panics, batches, how many at a time
+//	dispatch    sends requests: their bounds, panics, batches, and their number at a time
 //	notify      delivers events to observers
 //	instrument  metrics and spans
 //

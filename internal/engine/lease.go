@@ -23,7 +23,7 @@ import (
 //
 // life makes the decisions. The lease serializes the inputs to life with mu, and takes the steps that follow.
 type lease struct {
-	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases do not fit into any cache.
 
 	mu      sync.Mutex // not needed in the phase Claiming, when only one goroutine has the lease
 	adopted bool

@@ -262,7 +262,7 @@ func (m *Manager) wrap(op, name, id string, err error) error {
 	if !errors.As(err, &wrapped) {
 		return &abstractions.Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err, Fingerprint: abstractions.FingerprintOf(id)}
 	}
-	if id != "" && wrapped.Fingerprint.IsZero() && error(wrapped) == err { //nolint:errorlint // the outermost only: a provider's own
+	if id != "" && wrapped.Fingerprint.IsZero() && error(wrapped) == err { //nolint:errorlint // only the outermost error, which is the provider's own
 		named := *wrapped
 		named.Fingerprint = abstractions.FingerprintOf(id)
 		return &named

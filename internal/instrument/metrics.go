@@ -39,7 +39,7 @@ const (
 	MaxScopes  = 64
 )
 
-// Telemetry is OpenTelemetry for one manager. An instrument of a disabled meter
+// Telemetry has the OpenTelemetry instruments of one manager. An instrument of a disabled meter
 // costs one check; attribute sets are made once for each scope.
 type Telemetry struct {
 	tracer   trace.Tracer

@@ -17,7 +17,7 @@ import (
 // name: https://www.w3.org/TR/trace-context/#traceparent-header.
 const traceKey = "traceparent"
 
-// Trace is the trace state of a lease. A lease that is not traced has a nil Trace, which all methods accept.
+// Trace has the tracing data of a lease. A lease that is not traced has a nil Trace, which all methods accept.
 type Trace struct {
 	caller   trace.SpanContext // the span in the context of the acquire; may be invalid
 	header   string            // the value of traceKey; "" if the acquire is not sampled

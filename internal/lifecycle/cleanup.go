@@ -10,7 +10,7 @@ import (
 type CleanUp struct {
 	From  trust.Instant // the time of the first try; the zero instant means now
 	Until trust.Instant // the time of the last try
-	// ByID says that the release carries the ID alone: the request that may still land has another token and state.
+	// ByID says that the release carries only the ID: the request that may still land has another token and state.
 	ByID bool
 }
 

@@ -18,7 +18,7 @@ const (
 	Ending                 // its context is cancelled; its work and its renewals may still go on
 	Releasing              // the release is under way
 	Ended                  // released, lost or handed over: see Outcome
-	Abandoned              // given up with the outcome of a request unknown
+	Abandoned              // given up while the outcome of a request was unknown
 )
 
 // Rules are the settings that the leases of a manager share. They do not change.
@@ -61,7 +61,7 @@ type Settings struct {
 // Lease is the life of one lease. Its methods are the inputs; each returns the effects that the engine takes
 // afterwards. A Lease is not safe for concurrent use.
 type Lease struct {
-	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases do not fit into any cache.
 
 	phase             Phase
 	renewing          bool  // an attempt is under way, or about to be
@@ -211,7 +211,7 @@ func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random 
 	return fx
 }
 
-// Abandon gives the claim up with the outcome of a request unknown.
+// Abandon gives the claim up while the outcome of a request is unknown.
 func (l *Lease) Abandon() CleanUp {
 	l.phase = Abandoned
 	return CleanUp{Until: l.lastSent.Add(l.settings.FirstTTL)}

@@ -53,7 +53,7 @@ type backend struct {
 
 var epoch = time.Unix(1_700_000_000, 0)
 
-// refresh brings the record up to now.
+// refresh updates the record to the current time.
 func (w *world) refresh() {
 	b := &w.backend
 	b.record.Floor, b.record.Left = b.floor, b.deadline-w.time

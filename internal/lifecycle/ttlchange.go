@@ -37,8 +37,8 @@ func (t *ttlChange) longestTTL() time.Duration {
 	return t.longest
 }
 
-// carryTTL notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
-// from now on. carryTTL reports whether the trust became shorter.
+// carryTTL notes the TTL of a renewal that is about to be sent. From now on the lease is trusted for no longer than that
+// renewal's TTL. carryTTL reports whether the trust became shorter.
 func (l *Lease) carryTTL(ttl time.Duration, sent trust.Instant) (shorter bool) {
 	t := l.ttlChange
 	t.carried, t.asked, t.longest = t.version, ttl, max(t.longest, ttl)

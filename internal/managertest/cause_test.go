@@ -20,7 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The last attempts before a loss have only milliseconds, so the last error is their own deadline. The loss also carries the
+// The last attempts before a loss have only milliseconds left, so the last error is their own deadline. The loss also carries the
 // backend's last answer, which an operator needs.
 func TestTrap_T189_ALossCarriesTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})

@@ -397,7 +397,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// OpenTelemetry's SimpleSpanProcessor exports a span within End, which may take long. The end of one lost lease's span must not
+// OpenTelemetry's SimpleSpanProcessor exports a span within End, which may take long. Ending the span of one lost lease must not
 // delay the loss of another lease.
 func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
 	measured(t, leasing.Options{TTL: 10 * time.Second, NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {

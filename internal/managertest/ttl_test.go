@@ -162,7 +162,7 @@ func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 				require.LessOrEqual(t, l.Remaining(), 10*time.Second, "the late renewal can come at any moment")
 				time.Sleep(19 * time.Second)
 				require.NoError(t, l.Err(), "renewals follow the trust")
-				// The late renewal lands in a moment, and no renewal follows.
+				// The late renewal lands a second later, and no renewal follows.
 				p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 				<-l.Done()
 				record, err := m.Inspect(t.Context(), l.Name())

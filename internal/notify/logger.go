@@ -22,7 +22,7 @@ const (
 type logger struct {
 	to       *slog.Logger
 	provider string
-	// tickAfter makes observe get a logTick after d.
+	// tickAfter makes observe receive a logTick after d.
 	tickAfter func(d time.Duration) *time.Timer
 	repeats   map[failureKind]*repeated
 }

@@ -177,7 +177,7 @@ func (s *Subscription) drain() {
 			s.observers.noteIdle(s)
 			return
 		}
-		// The observer has ended its goroutine (runtime.Goexit): go on in another.
+		// The observer has ended its goroutine (runtime.Goexit): continue in another goroutine.
 		s.observers.panics.Add(1)
 		s.mu.Lock()
 		s.pending, s.last = append(batch, s.pending...), nil

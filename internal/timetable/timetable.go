@@ -35,7 +35,7 @@ type Timetable struct {
 
 	mu     sync.Mutex
 	heap   []slot
-	wakeAt time.Duration // when the loop will next look by itself
+	wakeAt time.Duration // when the loop will look next, unless it is woken
 	wake   chan struct{} // wakes the loop now
 }
 

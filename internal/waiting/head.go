@@ -36,7 +36,8 @@ type Answer struct {
 	Final      bool          // asking again can't help
 }
 
-// Head is the first waiter of a queue, which alone asks the backend. Its methods are the inputs, and return the next step.
+// Head is the first waiter of a queue, and the only one that asks the backend. Its methods are the inputs, and return the next
+// step.
 type Head struct {
 	rules        *Rules
 	askedAt      time.Time // when the last request ended; zero before the first

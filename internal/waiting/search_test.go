@@ -28,7 +28,7 @@ var longest = (&Rules{MaxPoll: tick}).maxPushedPause()
 
 const throttle = 3 * tick
 
-// plan is the setting of a search.
+// plan has the settings of a search.
 type plan struct {
 	rules       Rules
 	waiters     [2]int // of each process
@@ -108,7 +108,7 @@ func (w *world) clone() *world {
 
 func claim(p, n int) int { return 10*(p+1) + n }
 
-// holds reports whether a waiter of the process has acquired, and its lease has not ended.
+// holds reports whether a waiter of the process has acquired the name, and its lease has not ended.
 func (p *process) holds() bool {
 	return slices.ContainsFunc(p.waiters[:], func(x waiter) bool { return x.phase >= holding && x.phase < gone })
 }

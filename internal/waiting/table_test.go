@@ -18,8 +18,8 @@ var (
 	queues  = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Wakeups: true, Queued: true}
 )
 
-// queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same waiters
-// after the head has left with the outcome of its request unknown.
+// queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same
+// waiters after the head has left while the outcome of its request was unknown.
 func queueIn(state string, rules *Rules) *Queue[int, string] {
 	q := New[int, string](rules)
 	if state == "idle" {

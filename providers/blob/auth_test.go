@@ -74,7 +74,7 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	require.NoError(t, err)
 	for status, want := range map[int]error{401: abstractions.ErrDenied, 500: abstractions.ErrUnavailable, 429: abstractions.ErrUnavailable, 503: abstractions.ErrUnavailable} {
 		tokens.Fail(status)
-		require.Eventually(t, func() bool { // Azurite may get a token just before its end, and deny the request
+		require.Eventually(t, func() bool { // Azurite may get a token just before the token expires, and deny the request
 			_, err := p.Renew(t.Context(), renewRequest(g))
 			require.NotErrorIs(t, err, abstractions.ErrLost)
 			require.NotErrorIs(t, err, abstractions.ErrThrottled, "the account is not")

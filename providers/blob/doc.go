@@ -59,24 +59,21 @@
 //
 // # How it works
 //
-// The rules, and the record, are those of cas.Records. A blob's metadata has one
-// entry, "leasing". It contains the record, in base64url, with token, ID, owner, TTL and
-// metadata of the latest claim, and the IDs that ended earlier. Beside the record it
-// contains the ID under whose lease the record was written. (Other programs must not lease
-// or write these blobs; the provider detects such programs, but does not support them.)
-// The service's lease ID is the claim's ID if that ID is a GUID in the form of
-// leasing.NewID.
+// The rules, and the record, are those of cas.Records. A blob's metadata has one entry, "leasing". It contains the record, in
+// base64url, with token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended earlier. In addition to the
+// record, it contains the ID under whose lease the record was written. (Other programs must not lease or write these blobs; the
+// provider detects such programs, but does not support them.) The service's lease ID is the claim's ID if that ID is a GUID in
+// the form of leasing.NewID.
 //
 // Keep content in separate blobs: an upload to a lease's blob replaces its metadata,
 // and so the record. To recover, end the lease with its Release or with a Break without
 // a token, and remove the content.
 //
-// Each call reads the record (HEAD), writes it if it changes, and then adjusts the
-// service's lease to the record. The write is conditional on the record that was read,
-// and the lease operation on the record that was written (If-Match: every write changes
-// the ETag, a lease operation does not). The usual order is the opposite: acquire the
-// lease, then write its holder. With the order here, neither a crash nor a lost reply
-// leaves anything behind:
+// Each call reads the record (HEAD), writes it if it changes, and then adjusts the service's lease
+// to the record. The write is conditional on the record that was read, and the lease operation on
+// the record that was written (If-Match: every write changes the ETag, a lease operation does not).
+// The usual order is the opposite: acquire the lease, then write its holder. With the order used
+// here, neither a crash nor a lost reply leaves anything behind:
 //
 //	what fails                     what is left             until
 //	the read                       nothing

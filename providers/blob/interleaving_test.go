@@ -302,7 +302,7 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	}
 }
 
-// Other processes that change the record all the time make a call fail, not hang.
+// If other processes change the record all the time, a call fails and does not hang.
 func TestBlobContentionEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

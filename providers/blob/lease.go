@@ -41,9 +41,8 @@ func seconds(ttl time.Duration) int32 {
 	return int32((ttl + time.Second - 1) / time.Second)
 }
 
-// Complete compares a record with the service's lease. The holder of a lease is certain:
-// claims acquire the lease only under a record with their ID. If the record has no
-// claim, the lease belongs to another program, or its release is under way.
+// Complete compares a record with the service's lease. The holder of a lease is known for certain: claims acquire the lease only
+// under a record with their ID. If the record has no claim, the lease belongs to another program, or its release is under way.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.isLocked() && r.ID == "" && v.holder != ""
@@ -102,9 +101,9 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 		r.Left, err = s.breakLease(ctx, item.Key, breakPeriod(r), v.etag)
 		v.lease = lease.StateTypeBreaking
 		return item, err
-	// A renewal restarts the duration. The service also renews a lease that has run
-	// out, if the blob was neither written nor leased since, but no lease that was
-	// broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
+	// A renewal restarts the duration. The service also renews a lease that has run out, if the blob
+	// was neither written nor leased since, but it never renews a lease that was broken
+	// (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
 		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: ifMatch(v.etag)})
 	default:
