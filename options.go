@@ -33,7 +33,7 @@ type Options struct {
 	TTL time.Duration
 	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is called once for each acquire, even if the acquire
 	// waits, but not for infinite leases or by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result is raised or cut
-	// to fit the backend and the renewals; 0 or less leaves the TTL unchanged. A lease keeps this TTL until Lease.SetTTL changes it.
+	// to fit the backend and the renewals; 0 or less leaves the TTL unchanged. A lease keeps this TTL until a call of Lease.SetTTL.
 	// TTLPolicy is called on the caller's goroutine, without locks, from several goroutines at a time. Package recipes/ttlpolicy has
 	// two policies.
 	TTLPolicy func(TTLRequest) time.Duration

@@ -50,8 +50,8 @@ func rules(root string, modules []released) (problems []string, err error) {
 }
 
 // internalImports finds imports of the internal packages of a sibling module. Go allows them,
-// because the paths of the two modules begin alike. But then users must upgrade the two together,
-// and no message says so.
+// because the paths of the two modules begin alike. But then users must upgrade the two modules
+// together, and no message asks for that upgrade.
 func internalImports(root string, m released, modules []released) (problems []string, err error) {
 	packed, err := zip.CheckDir(m.abs)
 	if err != nil {

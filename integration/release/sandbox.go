@@ -57,8 +57,8 @@ func fileURL(path string) string {
 }
 
 // publish packs the module in dir into the proxy, in the layout of
-// https://go.dev/ref/mod#goproxy-protocol. It leaves out nested modules, vendor folders and version
-// control files, as a proxy does.
+// https://go.dev/ref/mod#goproxy-protocol. Like a real proxy, it leaves out nested modules, vendor
+// folders and version control files.
 func (s *sandbox) publish(m module.Version, dir string) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {

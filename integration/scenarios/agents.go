@@ -24,8 +24,8 @@ import (
 //   - one is killed in the middle of an edit, and a seventh agent does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
-// Look at the table at the end: it shows the history of the leases that trouble befell. On SQLite and PostgreSQL the provider
-// writes this history; elsewhere package history does.
+// Look at the table at the end: it shows the history of the leases that trouble befell. The history is written by the provider on
+// SQLite and PostgreSQL, and elsewhere by package history.
 var agents = runner.Scenario{
 	Name: "agents", About: "six processes edit one tree: two deadlock, one is killed, one is forced out (make agents)", Sample: "agents",
 	TTL: 2 * time.Second, // short, so that the leases of a killed agent end soon

@@ -101,5 +101,5 @@ func (s *dailyShow) check(done map[string]string) error {
 	return nil
 }
 
-// stamp formats a tick as the database table daily has it.
+// stamp formats a tick as in the database table daily.
 func stamp(tick time.Time) string { return tick.UTC().Format(time.RFC3339) }

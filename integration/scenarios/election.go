@@ -99,7 +99,7 @@ func (d *electionControl) stop(ctx context.Context, now runner.Report) (runner.R
 	})
 }
 
-// pause stops the leader's process for longer than its lease lasts, and then resumes it.
+// pause stops the leader's process for longer than its lease lasts, and then resumes the process.
 func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.Report, error) {
 	var paused time.Time
 	next, err := d.takeOver(ctx, now, "paused", func() {

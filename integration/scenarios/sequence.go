@@ -100,7 +100,7 @@ func controlSequence(ctx context.Context, r *runner.Runner) (err error) {
 	return s.check(ctx)
 }
 
-// openStore opens the store of the numbers in the ledger's database, as the sample does.
+// openStore, like the sample, opens the store of the numbers in the ledger's database.
 func openStore(p place.Place, db *sql.DB) (*sqlsequence.Store[*sql.Tx], error) {
 	if p.Driver == "pgx" {
 		return sqlsequence.OpenPostgres(db, sqlsequence.Options{Schema: p.Scope})

@@ -31,7 +31,7 @@ var troubles = []struct{ what, kind, phase string }{
 	{pausedToOther, "has saved", string(sequence.Completed)},
 }
 
-// trouble kills or pauses a worker that has reached the point of its trouble, and reports whether it did.
+// trouble kills or pauses a worker that has reached the point of its trouble. It returns false for any other report.
 func (s *sequenceShow) trouble(r runner.Report) bool {
 	i := slices.Index([]string{"w1", "w2", "w3", "w4", "w5", "w6"}, r.Worker)
 	if i < 0 || r.Kind != troubles[i].kind || r.Phase != troubles[i].phase {

@@ -180,7 +180,7 @@ func TestTrap_T268_AnAzureScriptEndsWithItsFirstFailure(t *testing.T) {
 	}
 }
 
-// The scripts change no account that lacks the tag leasing=samples, and remove no group that lacks it.
+// The scripts change no account and remove no group without the tag leasing=samples.
 func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	for script, account := range map[string]string{"blob": "storage.account", "cosmos": "cosmosdb", "redis": "redisenterprise"} {
 		t.Run(script, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	}
 }
 
-// A shell can run the output of a script unchanged, and the provider can open the URL in it.
+// A shell can run the output of a script unchanged, and the provider can open the URL in the output.
 func TestTheAzureScriptsPrintWhatToRun(t *testing.T) {
 	openers := map[string]func(url string) error{
 		"blob":   func(url string) error { return opens(t, url, bloblease.Opener()) },

@@ -160,7 +160,7 @@ func TestRedisAndRedlockServers(t *testing.T) {
 	}
 }
 
-// A script that is killed can't stop its servers, so the kernel stops them.
+// If the script is killed, the kernel stops the script's servers.
 func TestRedisServersDieWithTheScript(t *testing.T) {
 	cmd := startRedis(t, "redis", "")
 	require.NoError(t, cmd.Process.Kill())
@@ -217,8 +217,8 @@ func TestRedisThatDoesNotStart(t *testing.T) {
 	require.NotContains(t, string(out), "not reached")
 }
 
-// If the variable names the user's own server, that server is used. Tests that kill servers need the program nevertheless, and
-// redis_example says so.
+// If the variable names the user's own server, that server is used. redis_example says that tests that kill servers need the
+// program nevertheless.
 func TestRedisVariableThatIsSetIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"redis", "redlock"} {
 		variable := "LEASING_TEST_" + strings.ToUpper(name)

@@ -65,7 +65,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	// A test that runs in the background may ignore INT, and then its children do so too.
+	// A test that runs in the background may ignore INT, and its children would inherit that setting.
 	cmd := exec.CommandContext(ctx, "env", append([]string{
 		"--default-signal=INT", filepath.Join(dir, "scripts", "with-servers"), "fake", "--",
 	}, args...)...)
@@ -82,7 +82,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 	return c
 }
 
-// pid waits for a line that consists of what and a PID, and returns the PID.
+// pid waits for a line that consists of the given word and a PID, and returns the PID.
 func (c *command) pid(what string) int {
 	c.t.Helper()
 	line, err := c.out.ReadString('\n')
@@ -119,7 +119,7 @@ func (c *command) requireGone(pids ...int) {
 	require.Empty(c.t, left)
 }
 
-// isRunning reports whether a process runs. A process that has ended may be a zombie until process 1 reaps it.
+// isRunning reports whether a process runs. A process that has ended may be a zombie until process 1 reaps the zombie.
 func isRunning(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

@@ -145,7 +145,7 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
-// The server crashes while all workers use it. Its recovery restores the commits, which include each answered request.
+// The server crashes while all workers are busy. Its recovery restores the commits, which include each answered request.
 func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
@@ -292,7 +292,7 @@ func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	require.Positive(t, report.Disturbances["node 2 killed"])
 }
 
-// wait waits for d. It returns false if ctx ends first.
+// wait waits for d. It returns false if ctx ends before d is over.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -309,7 +309,7 @@ func TestTorture_blob(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
-// The container is deleted while workers hold leases in it, and calls that need the container recreate it.
+// The container is deleted while workers hold leases. Then calls that need the container create it anew.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -386,7 +386,7 @@ func TestTorture_sqlserver(t *testing.T) {
 	})
 }
 
-// The server is killed while all workers use it. Its recovery restores the commits.
+// The server is killed while all workers are busy. Its recovery restores the commits.
 func TestTortureOfAServerThatIsKilled_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// asUnavailable makes an error match abstractions.ErrUnavailable, unless the error already does.
+// asUnavailable makes an error match abstractions.ErrUnavailable, by wrapping if necessary.
 func asUnavailable(err error) error {
 	if errors.Is(err, abstractions.ErrUnavailable) {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/waiting"
 )
 
-// maxRecent bounds the number of names that queues remembers although no acquire waits for them.
+// maxRecent is the number of queues at which get begins to drop idle queues.
 const maxRecent = 1024
 
 // queues has a queue of a manager's waiters for each name. Only the head of a queue asks the backend, so a hundred waiters cost

@@ -56,7 +56,7 @@ func NewTrace(ctx, spanCtx context.Context, adopted bool) *Trace {
 	return t
 }
 
-// With returns metadata with the trace context added, if there is room for it.
+// With returns metadata with the trace context added, if there is enough room.
 func (t *Trace) With(metadata map[string]string) map[string]string {
 	if t == nil || t.header == "" {
 		return metadata

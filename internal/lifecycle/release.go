@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRelease is the input that the holder releases the lease. It returns the phase that the lease had. Only a caller that gets a
+// AskRelease is the input that the holder releases the lease. It returns the lease's previous phase. Only a caller that gets a
 // phase earlier than Releasing sends the release. await says that this caller first waits for the renewal under way, which could
 // arrive after the renewal that shortens the lease.
 func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
@@ -62,8 +62,8 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 	return Shorten, RoundUp(max(rest, l.rules.MinTTL), l.rules.Granularity)
 }
 
-// backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an
-// answer may have postponed that time, or may yet do so.
+// backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an answer may
+// have postponed that time, or may still postpone the end.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, uncertain bool) {
 	return l.sent.Add(l.granted), l.renewalUnanswered || l.mayLand.Left(now) > 0
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// act makes a move of process i. It calls the process's Lease as the engine does.
+// act makes a move of process i. Like the engine, it calls the process's Lease.
 func (w *world) act(i int, kind byte) {
 	p := &w.parties[i]
 	switch kind {

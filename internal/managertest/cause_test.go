@@ -135,7 +135,7 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	}
 }
 
-// higherTokens shows held names with tokens above the granted tokens, as Redlock servers sometimes do.
+// higherTokens, like a Redlock server at times, shows held names with tokens above the granted tokens.
 type higherTokens struct{ *leasingtest.Provider }
 
 func (h higherTokens) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {

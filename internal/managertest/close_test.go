@@ -234,7 +234,7 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// One renewal hangs, and others are queued behind it. Their callers get an error when the manager closes, when the leases are
+// Other renewals are queued behind one that hangs. Their callers get an error when the manager closes, when the leases are
 // released, and when the trust runs out.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {

@@ -58,7 +58,7 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 		require.Less(t, time.Since(began), 65*time.Second)
 		require.Zero(t, p.Count(leasingtest.Release), "nothing to clean up")
 
-		// An outage does not restart the minute, but an answer that shows a holder does.
+		// The minute restarts after an answer that shows a holder, but not after an outage.
 		p.Clear()
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 		l := acquire(t, other, nil)

@@ -186,7 +186,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// A process that shuts down may hand over its leases instead of releasing them.
+// While a manager closes, its leases can still be handed over.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)

@@ -21,7 +21,7 @@ type machine struct {
 	beforeSet func()
 }
 
-// BeforeAlarm makes the next call of Set call f first.
+// BeforeAlarm makes the next call of Set begin with a call of f.
 func (m *machine) BeforeAlarm(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *machine) Boot() time.Duration {
 	return m.boot()
 }
 
-// Suspend advances only the boot clock, by d, as a closed lid does.
+// Suspend advances only the boot clock, by d, like a laptop with a closed lid.
 func (m *machine) Suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

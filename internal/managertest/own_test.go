@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A Do inside a Do of the same name waits for the lease of the outer Do. The error says that this manager holds the name.
+// A Do inside a Do of the same name waits for the outer lease. The error says that this manager holds the name.
 func TestDoWithinDoOfOneName(t *testing.T) {
 	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		nothing := func(context.Context, *leasing.Lease) error { panic("not reached") }

@@ -139,7 +139,8 @@ func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
 	endWork(t, "cancel", "release", "close")
 }
 
-// endWork ends the work under a lease in each of the ways in stops. The work ends slowly, and the name must stay held until then.
+// endWork ends the work under a lease in each of the ways in stops. The work ends slowly, and the name must stay held until its
+// end.
 func endWork(t *testing.T, stops ...string) {
 	for _, stop := range stops {
 		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

@@ -133,8 +133,8 @@ func (t *Timetable) MakeDueNow(item Item) {
 }
 
 // next returns and remembers the time of the loop's next look: the due time of the first item.
-// Without items it keeps the time that it had. Otherwise a lone lease that comes and goes would
-// wake the loop each time, which took half of the client's CPU time with a fast server.
+// Without items it keeps the previous time. Otherwise a lone lease that comes and goes would wake
+// the loop each time, which took half of the client's CPU time with a fast server.
 func (t *Timetable) next(now time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

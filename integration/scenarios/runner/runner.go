@@ -69,7 +69,7 @@ func Run(ctx context.Context, folder string, scenario Scenario, url string, out 
 	return scenario.Control(ctx, s)
 }
 
-// RunWorkers starts n workers, named w1, w2 and so on, and follows them as Follow does.
+// RunWorkers starts n workers, named w1, w2 and so on, and then calls Follow.
 func (s *Runner) RunWorkers(ctx context.Context, n int, on func(Report) (goOn bool), args ...string) error {
 	for i := range n {
 		if err := s.Start(ctx, fmt.Sprintf("w%d", i+1), args...); err != nil {
