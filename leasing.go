@@ -196,12 +196,11 @@ func (m *Manager) Capabilities() Capabilities { return m.impl.Capabilities() }
 // of every lease, with ErrClosed as its cause. Then Close waits, while renewals go on, for each
 // Do to return and each other holder to call Release.
 //
-// If ctx ends first, a *CloseError names the leases still in use. They are no longer renewed and run
-// out; if they were released, another process could acquire the names while the holders still work. An
-// infinite lease stays held until its holder releases the lease. If ctx has no deadline, Close does the
-// same once the longest trust that was left when it began has passed (an infinite lease counts as the
-// manager's TTL), or twice Tuning.RequestTimeout if that is longer. Give ctx a deadline if work takes
-// longer to wind up.
+// If ctx ends first, a *CloseError names the leases still in use. They are no longer renewed and run out; if they were released,
+// another process could acquire the names while the holders still work. An infinite lease stays held until its holder releases
+// the lease. If ctx has no deadline, Close does the same after a while: the longest trust that was left when it began (an
+// infinite lease counts as the manager's TTL), or twice Tuning.RequestTimeout if that is longer. Give ctx a deadline if work
+// takes longer to wind up.
 //
 // After two seconds, and from time to time after that,
 // Close logs a warning that names the leases and releases under way. It waits at most
@@ -322,8 +321,8 @@ func (l *Lease) SetTTL(ctx context.Context, ttl time.Duration) error { return l.
 // may get the name from then on. It cancels Context, stops renewing and sends the release on a context of its own, so that it
 // works even if ctx has ended. Once ctx has ended, Release waits one more second for the answer and then continues in the
 // background. It retries for as long as the backend may still show the lease as held. If the backend refuses the release with
-// ErrDenied, Release returns that error, and the manager retries in the background: until the TTL has passed or the manager is
-// closed, and for an infinite lease until it is closed.
+// ErrDenied, Release returns that error, and the manager retries in the background until the TTL has passed or the manager is
+// closed. For an infinite lease it retries until the manager is closed.
 //
 // Releasing again returns the result of the first release. Releasing a
 // lost lease returns its *LostError: the work may have run unprotected.

@@ -186,8 +186,8 @@ func (d *electionControl) awaitLeader(ctx context.Context, after int64) (runner.
 }
 
 // awaitRows waits until the leader has written some rows and has enough trust left that no renewal is due. It leaves the leader
-// waiting: a leader that is stopped in the middle of a write would keep its locks in the database (on SQLite the lock of the
-// whole file), and no lease helps against those.
+// waiting. A leader that is stopped in the middle of a write would keep its locks in the database (on SQLite the lock of the
+// whole file), and a lease does not end such locks.
 func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) error {
 	rows := 0
 	_, err := d.await(ctx, func(r runner.Report) bool {

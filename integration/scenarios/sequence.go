@@ -20,9 +20,9 @@ import (
 // sequenceScenario shows the fate of the numbers of a ledger while its writers are killed, paused and cut off.
 //
 // Seven processes write transfers into a ledger, each under the next number of one stream. Trouble befalls six of them, once
-// each: see troubles. An eighth writer, in this process, is cut off from the database, keeps its result in a journal, and comes
-// back as a process of its own. All writers give up some of their numbers. A cleaner closes the numbers whose leases have run
-// out. Three readers follow the ledger up to its seal.
+// each: see troubles. An eighth writer runs in this process. It is cut off from the database, keeps its result in a journal, and
+// comes back as a process of its own. All writers give up some of their numbers. A cleaner closes the numbers whose leases have
+// run out. Three readers follow the ledger up to its seal.
 //
 // Look at the table at the end: it shows the outcome of each lease that has run out, and where its work has gone.
 var sequenceScenario = runner.Scenario{

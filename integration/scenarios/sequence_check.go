@@ -105,8 +105,7 @@ func (s *sequenceShow) checkAccounts(entries []sequence.Entry) error {
 	return nil
 }
 
-// noLateCommits checks that the ledger has a row for each result, and for nothing else, and that
-// every late commit was refused.
+// noLateCommits checks that the ledger has a row for each result and no other rows, and that every late commit was refused.
 func (s *sequenceShow) noLateCommits(ctx context.Context, entries []sequence.Entry) error {
 	want := map[int64]string{}
 	for _, e := range entries {

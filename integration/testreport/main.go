@@ -183,8 +183,8 @@ func end(printed []string) string {
 }
 
 // read reads events in the format of `go doc test2json`. It returns the last state of each test (run, pass, fail or skip), and
-// the output of each test that neither passed nor was skipped. A package is listed if it failed or never ended although all of
-// its tests ended and none failed: it didn't build, or panicked, or leaked after its last test.
+// the output of each test that neither passed nor was skipped. A package is listed if it failed or never ended, although all
+// of its tests ended and none failed. Such a package didn't build, or it panicked or leaked after its last test.
 func read(events []byte) (states map[test]string, printed map[test][]string, err error) {
 	states, printed = map[test]string{}, map[test][]string{}
 	passed := map[test]bool{} // in an earlier part of the run; a later part may lack the server

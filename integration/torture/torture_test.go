@@ -309,7 +309,7 @@ func TestTorture_blob(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
-// The container is deleted while workers hold leases. Then calls that need the container create it anew.
+// The container is deleted while workers hold leases. Then calls that need the container create a new container.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -75,12 +75,12 @@ func NewRequests(heedsContext bool, log func(level slog.Level, text string, args
 }
 
 // Send sends req to the provider p by its method send. Unless the provider declares HeedsContext, the call runs in another
-// goroutine, and its caller leaves soon after ctx has ended: a process that hangs in fsync ignores contexts. late, unless
-// nil, gets a reply that comes after the caller has left.
+// goroutine, and its caller leaves soon after ctx has ended. For example, a call that hangs in fsync ignores its context. late,
+// unless nil, gets a reply that comes after the caller has left.
 //
-// A panic becomes an error with an unknown outcome, and is logged with its stack. Send does not panic again: most requests belong
-// to the manager, where a panic would end the process for the sake of one lease, and a holder's deferred Release must not end the
-// holder. The steps after an unknown outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
+// A panic becomes an error with an unknown outcome, and is logged with its stack. Send does not pass the panic on. Most requests
+// belong to the manager, and there a panic would end the process because of one lease. Nor must a holder's deferred Release end
+// the holder. The steps after an unknown outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
 func Send[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
 	if r.direct {
 		return callGuarded(ctx, r, p, send, req)

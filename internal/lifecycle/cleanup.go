@@ -14,8 +14,8 @@ type CleanUp struct {
 	ByID bool
 }
 
-// repeats is the number of repetitions of a release that was answered. A third of the time that is left passes before each of
-// them but the last, which is sent at the end.
+// repeats is the number of repetitions of a release that was answered. Before each repetition passes a third of the time that is
+// left; the last repetition is sent at the end.
 const repeats = 4
 
 // Tries are the tries of a clean-up. The input Tried has these effects:
@@ -58,8 +58,8 @@ func (t *Tries) Count() int { return t.count }
 // Answered reports whether a try was answered.
 func (t *Tries) Answered() bool { return t.answered }
 
-// Deadline returns the end of the tries: the end of the claim or, while the manager is being closed and the backend does not
-// answer, the end of Close's wait.
+// Deadline returns the end of the tries. This is the end of the claim, or the end of Close's wait while the manager is being
+// closed and the backend does not answer.
 func (t *Tries) Deadline(closing Closing) trust.Instant {
 	if !t.answered && closing.Begun && closing.GiveUpAt.Mono < t.Until.Mono {
 		return closing.GiveUpAt

@@ -217,8 +217,8 @@ func (l *Lease) Abandon() CleanUp {
 	return CleanUp{Until: l.lastSent.Add(l.settings.FirstTTL)}
 }
 
-// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is
-// due, which is then under way.
+// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is due. Such a
+// renewal counts as under way from then on.
 func (l *Lease) Due(now trust.Instant) (renew bool, fx Effects) {
 	fx = l.Expire(now)
 	if l.Over() {

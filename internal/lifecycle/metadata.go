@@ -9,10 +9,10 @@ import (
 // metadataChange has the metadata that WantMetadata wants renewals to carry. A lease whose
 // metadata never changes has no metadataChange.
 //
-// A request that carried a change and was not answered may have been applied, or
-// may yet be applied. So a change stays wanted until a renewal with it has succeeded or was
-// refused, and every renewal carries the confirmed metadata until no unanswered
-// request is left that could undo the change.
+// A request that carried a change and was not answered may have been applied, or may yet be
+// applied. So a change stays wanted until a renewal with it has succeeded or was refused. Every
+// renewal carries the confirmed metadata until no unanswered request is left that could undo the
+// change.
 type metadataChange struct {
 	confirmed map[string]string // by the backend; the map is replaced, never changed
 

@@ -8,8 +8,8 @@ import (
 )
 
 // AskRelease is the input that the holder releases the lease. It returns the lease's previous phase. Only a caller that gets a
-// phase earlier than Releasing sends the release. await says that this caller first waits for the renewal under way, which could
-// arrive after the renewal that shortens the lease.
+// phase earlier than Releasing sends the release. await says that this caller first waits for the renewal under way, because that
+// renewal could arrive after the one that shortens the lease.
 func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
 	fx = l.Expire(now)
 	if before = l.phase; before >= Releasing {

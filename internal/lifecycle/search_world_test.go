@@ -9,9 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// The world of the search has processes that claim one name, each with a real Lease, a backend with the real rules of the record,
-// and between them a network that delays, duplicates and loses requests. Each process may pause at any time, and its clock may be
-// slower than the backend's, within the margin.
+// The world of the search has processes that claim one name, each with a real Lease, and a backend with the real rules of the
+// record. The network between them delays, duplicates and loses requests. Each process may pause at any time, and its clock may
+// be slower than the backend's, within the margin.
 
 const (
 	tick    = time.Second

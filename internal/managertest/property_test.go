@@ -237,10 +237,9 @@ func (w *world) checkEvents(manager int, events []leasing.Event) {
 	}
 }
 
-// In every history of acquires, renewals, releases and breaks over a backend that fails, hangs, is
-// slow and loses replies, on machines that are suspended and managers that are closed, the promises
-// hold: one trusted lease of a name at a time, rising tokens, one end and one report of that end
-// for each lease, and nothing left behind.
+// The promises hold in every history of acquires, renewals, releases and breaks: one trusted lease of a name at a time, rising
+// tokens, one end and one report of that end for each lease, and nothing left behind. The backend fails, hangs, is slow and loses
+// replies, machines are suspended, and managers are closed.
 func TestPromisesHoldInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{ttl: rapid.SampledFrom(ttls).Draw(rt, "ttl"), tokens: map[string]int64{}, broken: map[string]bool{}}

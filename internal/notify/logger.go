@@ -9,16 +9,17 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The logger logs the first failure of a kind at once, and repetitions later, with their count: after firstLogPause, and then
-// after pauses that double up to lastLogPause. Without the pauses a stall of eight seconds with 220 leases makes 1,896 warnings.
+// The logger logs the first failure of a kind at once, and the number of repetitions later. The first pause is firstLogPause;
+// each further pause is twice as long, up to lastLogPause. Without the pauses a stall of eight seconds with 220 leases makes
+// 1,896 warnings.
 const (
 	firstLogPause = 10 * time.Second
 	lastLogPause  = time.Minute
 )
 
 // logger is the observer that writes to the application's logger. Events that an operator should see are logged as warnings, and
-// all others for debugging. The logger runs like any observer, so a slow log delays no lease, and it gets one event at a time, so
-// it needs no lock.
+// all others for debugging. The logger runs like any observer: a slow log delays no lease. It gets one event at a time, and so
+// needs no lock.
 type logger struct {
 	to       *slog.Logger
 	provider string

@@ -71,8 +71,8 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 	h.failures++
 	if a.Held != nil {
 		h.failures = 0
-		// Without wake-ups the head asks more often while the name changes hands, a few times for each lease: the moments in
-		// which the name is free are short (see yieldState).
+		// Without wake-ups the head asks more often while the name changes hands: a few times for each lease, because the name is free
+		// only for short moments (see yieldState).
 		if h.token != 0 && h.token != a.Held.Holder.Token && !h.subscribed {
 			h.backoff = max(0, h.backoff-3)
 		}
@@ -125,8 +125,8 @@ func (h *Head) pause(random float64) Step {
 	return Step{Pause: pause}
 }
 
-// Woken is the input that a pause is over, because its time has passed, or because of a wake-up, the end of a lease of ours, or
-// the end of the wake-ups.
+// Woken is the input that a pause is over. The cause is the end of its time, a wake-up, the end of a lease of ours, or the end of
+// the wake-ups.
 func (h *Head) Woken(wakeupsEnded bool) Step {
 	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}

@@ -58,8 +58,8 @@ func (q *Queue[T, L]) Join(t T) (head bool) {
 	return head
 }
 
-// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says that a
-// request may have been applied, or may yet be. blocks says that Settled has to follow.
+// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says
+// that a request may have been applied already, or may still be applied later. blocks says that Settled has to follow.
 func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool, wake T) {
 	i := slices.Index(q.waiters, t)
 	q.waiters = slices.Delete(q.waiters, i, i+1)

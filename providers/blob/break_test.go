@@ -58,7 +58,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	}
 }
 
-// A break that is interrupted half way, followed by the expiry of the lease, has the same effect.
+// A break that is interrupted half way has the same effect once the lease has expired.
 func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -91,8 +91,8 @@ func (o opener) open(t testing.TB) *Provider {
 
 func newContainer() string { return "leases-" + abstractions.NewID() }
 
-// harness makes the container with the first provider. Without a container, the ID of a
-// claim that never held a name is not refused, as the comment of Provider says.
+// harness makes the container with the first provider. While there is no container, the provider does not refuse the ID of a
+// claim that never held a name: see the comment of Provider.
 func harness(o opener) providertest.Harness {
 	var once sync.Once
 	return providertest.Harness{
@@ -119,7 +119,8 @@ func harness(o opener) providertest.Harness {
 	}
 }
 
-// forget deletes a name as Sweep does a minute or more later: it then waits until the service's clock has passed the token.
+// forget deletes a name, and then waits until the service's clock has passed the token. Sweep need not wait: it deletes a name a
+// minute or more after its end.
 func forget(t testing.TB, p *Provider, name string) {
 	before, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)

@@ -101,9 +101,8 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 		r.Left, err = s.breakLease(ctx, item.Key, breakPeriod(r), v.etag)
 		v.lease = lease.StateTypeBreaking
 		return item, err
-	// A renewal restarts the duration. The service also renews a lease that has run out, if the blob
-	// was neither written nor leased since, but it never renews a lease that was broken
-	// (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
+	// A renewal restarts the duration. The service also renews a lease that has run out, unless the blob was written or leased
+	// since. It never renews a lease that was broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
 		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: ifMatch(v.etag)})
 	default:
@@ -119,11 +118,10 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 	return item, s.failure(err)
 }
 
-// breakPeriod returns the time in seconds for which a lease still runs after a Break. A
-// lease with less time left ends earlier. Without a period an infinite lease would end
-// at once (learn.microsoft.com/rest/api/storageservices/lease-blob,
-// x-ms-lease-break-period), and the lease may be infinite, or longer, although the
-// record already has another duration: see Reconcile.
+// breakPeriod returns the time in seconds for which a lease still runs after a Break. A lease with
+// less time left ends earlier. Without a period an infinite lease would end at once
+// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-lease-break-period). The lease may
+// be infinite, or longer, although the record already has another duration: see Reconcile.
 func breakPeriod(r *providerkit.Record) int32 {
 	if r.TTL == abstractions.Infinite {
 		return max(1, seconds(r.Left))
