@@ -33,8 +33,8 @@ func NewManager(provider Provider, options Options) (*Manager, error) {
 	return ManagerOf(engine.New(provider, caps, options.config(caps, settings))), nil
 }
 
-// ManagerOf returns a Manager whose methods are those of implementation. Each method, each Do
-// and each recipe calls nothing else:
+// ManagerOf returns a Manager whose methods are those of implementation. Every method, every Do and every recipe calls only
+// implementation:
 //
 //	type logged struct{ abstractions.Manager }
 //
@@ -130,16 +130,14 @@ func (m *Manager) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 // the lease may have been renewed although no process holds it: adopt it again, with the
 // same TTL or a shorter one, or let it run out.
 //
-// Adopt does not stop the former holder, nor another process that has adopted the
-// lease: give a Handover to one process only. After HandOver no process trusts the lease any
-// more. In every other case make sure that the former holder is dead.
-// While it lives, both processes trust the lease under one token, so that no
-// fence can distinguish the processes. If the adopter's TTL is the shorter one, a third
-// process may even get the name while the former holder still trusts its lease.
+// Adopt does not stop the former holder, or another process that has adopted the lease: give a Handover to one process only.
+// After HandOver no process trusts the lease any more. In every other case make sure that the former holder is dead. While it
+// lives, both processes trust the lease under one token, so that no fence can distinguish the processes. If the adopter's TTL is
+// the shorter one, a third process may even get the name while the former holder still trusts its lease.
 //
-// Adopt with a TTL no longer than the shortest of the former holder's. A delayed renewal of the
-// former holder, or of an Adopt that failed, restarts its own, shorter TTL on
-// arrival, and would cut a longer one short.
+// Use a TTL no longer than the former holder's shortest TTL. A delayed renewal of the former
+// holder, or of an Adopt that failed, restarts its own, shorter TTL on arrival, and would cut a
+// longer TTL short.
 func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOptions) (*Lease, error) {
 	return wrapLease(m.impl.Adopt(ctx, handover, options))
 }
@@ -159,10 +157,10 @@ func (m *Manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
 	return m.impl.Waiters(ctx, name)
 }
 
-// List iterates over the records whose names begin with options.Prefix.
-// It reads page by page as the loop goes on, and ends at the first error,
-// which matches ErrUnsupported if the provider is no Lister. On Redis a name may
-// appear twice, and on a Cluster whose slots are being moved one may be missing.
+// List iterates over the records whose names begin with options.Prefix. It reads page by page as
+// the loop goes on, and ends at the first error, which matches ErrUnsupported if the provider is no
+// Lister. On Redis a name may appear twice, and on a Cluster whose slots are being moved a name may
+// be missing.
 func (m *Manager) List(ctx context.Context, options ListOptions) iter.Seq2[Record, error] {
 	return m.impl.List(ctx, options)
 }
@@ -187,8 +185,8 @@ func (m *Manager) Subscribe(observer Observer) (unsubscribe func()) {
 	return m.impl.Subscribe(observer)
 }
 
-// Health pings the backend, for at most Tuning.HealthTimeout, and reports on it
-// and on the leases held. It takes no lease.
+// Health pings the backend, for at most Tuning.HealthTimeout, and reports on it and on the leases
+// held. It acquires no lease.
 func (m *Manager) Health(ctx context.Context) Health { return m.impl.Health(ctx) }
 
 // Capabilities returns the provider's capabilities.
@@ -198,14 +196,11 @@ func (m *Manager) Capabilities() Capabilities { return m.impl.Capabilities() }
 // of every lease, with ErrClosed as its cause. Then Close waits, while renewals go on, for each
 // Do to return and each other holder to call Release.
 //
-// If ctx ends first, a
-// *CloseError names the leases still in use. They are no longer renewed and
-// run out; releasing them would let another process in beside their holders.
-// An infinite lease stays held until its holder releases the lease. If ctx has no
-// deadline, Close does the same once the longest trust that was left when it
-// began has passed (an infinite lease counts as the manager's TTL), or twice
-// Tuning.RequestTimeout if that is longer. Give it a deadline if work takes
-// longer to wind up.
+// If ctx ends first, a *CloseError names the leases still in use. They are no longer renewed and run out; if they were released,
+// another process could acquire the names while the holders still work. An infinite lease stays held until its holder releases
+// the lease. If ctx has no deadline, Close does the same after a while: the longest trust that was left when it began (an
+// infinite lease counts as the manager's TTL), or twice Tuning.RequestTimeout if that is longer. Give ctx a deadline if work
+// takes longer to wind up.
 //
 // After two seconds, and from time to time after that,
 // Close logs a warning that names the leases and releases under way. It waits at most
@@ -252,8 +247,8 @@ func (l *Lease) ID() string { return l.impl.ID() }
 // Owner returns the Options.Owner of the manager.
 func (l *Lease) Owner() string { return l.impl.Owner() }
 
-// Token returns the fencing token. Pass it to the resource that the lease
-// protects, which must refuse smaller ones: see package fencing.
+// Token returns the fencing token. Pass it to the resource that the lease protects, which must
+// refuse smaller tokens: see package fencing.
 func (l *Lease) Token() int64 { return l.impl.Token() }
 
 // TTL returns the TTL as granted. An infinite lease begins with the manager's
@@ -273,9 +268,9 @@ func (l *Lease) Renewals() int { return l.impl.Renewals() }
 // Metadata returns the metadata that the backend confirmed last: see SetMetadata.
 func (l *Lease) Metadata() map[string]string { return l.impl.Metadata() }
 
-// Context returns a context that ends when the lease does, or when its release begins. Work under
-// the lease gets this context, and stops when it ends. Its cause is Err. It keeps the values of the
-// context that acquired the lease, but not its cancellation or deadline.
+// Context returns a context that ends when the lease does, or when its release begins. Pass it to the work under the lease, which
+// must stop when the context ends. Its cause is Err. It keeps the values of the context that acquired the lease, but not its
+// cancellation or deadline.
 func (l *Lease) Context() context.Context { return l.impl.Context() }
 
 // Done returns Context().Done().
@@ -300,20 +295,19 @@ func (l *Lease) Err() error { return l.impl.Err() }
 // background.
 func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
-// SetMetadata replaces the lease's metadata by a renewal that is sent now; nil
-// clears the metadata. Others see the new metadata once the renewal has succeeded. It
-// counts as a renewal. If it fails while the lease stays held, the next renewals carry
-// the new metadata until one succeeds or the backend refuses the metadata for good.
-// Metadata returns the old metadata until a renewal with the new metadata has succeeded. Of
-// several calls the last one counts.
+// SetMetadata replaces the lease's metadata by a renewal that is sent now; nil clears the metadata.
+// Others see the new metadata once the renewal has succeeded. It counts as a renewal. If it fails
+// while the lease stays held, the next renewals carry the new metadata until one succeeds or the
+// backend refuses the metadata for good. Metadata returns the old metadata until a renewal with the
+// new metadata has succeeded. If there are several calls, the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
 }
 
 // SetTTL changes the TTL of the lease by a renewal that is sent now. Renewals keep their share of the TTL: with the
-// default RenewFraction they are sent at 0.6 of the new TTL. SetTTL counts as a renewal. If it fails, the lease
-// is still held unless the error matches ErrLost, and the next renewals ask for the new TTL. Of several calls
-// the last one counts.
+// default RenewFraction they are sent at 0.6 of the new TTL. SetTTL counts as a renewal. If it fails, the lease is
+// still held unless the error matches ErrLost, and the next renewals ask for the new TTL. If there are several
+// calls, the last one counts.
 //
 // A TTL beyond the backend's bounds is treated as in an acquire. Infinite is refused, and so is every TTL
 // for an infinite lease.
@@ -323,15 +317,12 @@ func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) err
 // the shortest TTL of all such renewals, although it is renewed with the new TTL.
 func (l *Lease) SetTTL(ctx context.Context, ttl time.Duration) error { return l.impl.SetTTL(ctx, ttl) }
 
-// Release frees the name, or leaves it taken as AcquireOptions.AtLeast says. Call it when the
-// work is over, not before: others may get the name from then on. It cancels Context, stops
-// renewing and sends the release on a context of its own, so that it
-// works although ctx has ended. Once ctx has ended, Release waits one
-// more second for the answer and then continues in the background. It
-// retries for as long as the backend may still show the lease as held. If the
-// backend refuses the release with ErrDenied, Release returns that error, and the
-// manager retries in the background: until the TTL has passed or the manager is
-// closed, and for an infinite lease until it is closed.
+// Release frees the name, or leaves it taken as AcquireOptions.AtLeast says. Call it when the work is over, not before: others
+// may get the name from then on. It cancels Context, stops renewing and sends the release on a context of its own, so that it
+// works even if ctx has ended. Once ctx has ended, Release waits one more second for the answer and then continues in the
+// background. It retries for as long as the backend may still show the lease as held. If the backend refuses the release with
+// ErrDenied, Release returns that error, and the manager retries in the background until the TTL has passed or the manager is
+// closed. For an infinite lease it retries until the manager is closed.
 //
 // Releasing again returns the result of the first release. Releasing a
 // lost lease returns its *LostError: the work may have run unprotected.

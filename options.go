@@ -31,13 +31,11 @@ type Options struct {
 	// TTL is the duration of a lease without renewal. Default 30 s, or the nearest TTL that
 	// the backend grants.
 	TTL time.Duration
-	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is
-	// called once for each acquire, also for one that waits, but not for infinite
-	// leases, nor by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result
-	// is raised or cut to fit the backend and the renewals; 0 or less
-	// leaves the TTL unchanged. A lease keeps its TTL for as long as it is held.
-	// TTLPolicy is called on the caller's goroutine, without locks, from several
-	// goroutines at a time. Package recipes/ttlpolicy has two policies.
+	// TTLPolicy, unless nil, chooses the TTL of each lease: see TTLRequest. It is called once for each acquire, even if the acquire
+	// waits, but not for infinite leases or by Adopt. It overrides Options.TTL and AcquireOptions.TTL. Its result is raised or cut
+	// to fit the backend and the renewals; 0 or less leaves the TTL unchanged. A lease keeps this TTL until a call of Lease.SetTTL.
+	// TTLPolicy is called on the caller's goroutine, without locks, from several goroutines at a time. Package recipes/ttlpolicy has
+	// two policies.
 	TTLPolicy func(TTLRequest) time.Duration
 	// RenewFraction is the fraction of the TTL after which a lease is renewed,
 	// counted from when the last successful renewal was sent. Up to a tenth of
@@ -57,10 +55,9 @@ type Options struct {
 	// it is an error.
 	RaiseToMinTTL bool
 
-	// RefusalTimeout bounds the retries of a waiting Acquire while the backend refuses
-	// with ErrDenied and gives no other answer. Then Acquire returns that error. Most
-	// refusals pass: a password is rotated, a role assignment has not arrived yet. TryAcquire
-	// and Adopt return the first refusal. Default 1 min.
+	// RefusalTimeout bounds the retries of a waiting Acquire while the backend refuses with ErrDenied and gives no other answer.
+	// Then Acquire returns that error. Most refusals are temporary: a password is rotated, a role assignment has not arrived yet.
+	// TryAcquire and Adopt return the first refusal. Default 1 min.
 	RefusalTimeout time.Duration
 
 	// Logger logs what an operator should know: a lost lease, a failed
@@ -72,10 +69,10 @@ type Options struct {
 	// each acquire, from several at a time. Default: the part before the name's first
 	// slash, and "_none" for names that have no slash.
 	Scope func(name string) string
-	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled
-	// stores the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where
-	// there is room. The span of a wait has a link to the acquire of each lease in its way. Lease.Metadata leaves out
-	// the key; Inspect shows the key.
+	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled stores
+	// the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where there is room. The
+	// span of a wait has a link to the acquire of each lease that it waited for. Lease.Metadata leaves out the key; Inspect
+	// shows the key.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
@@ -83,7 +80,7 @@ type Options struct {
 	Tuning Tuning
 }
 
-// Tuning is the part of Options that few programs set. Each zero field means its default.
+// Tuning is the part of Options that few programs set. A field that is zero has its default.
 type Tuning struct {
 	// DriftFactor and DriftFloor set the margin by which trust in a lease ends before its TTL:
 	// factor x TTL + floor. Together with RenewFraction, DriftFactor must leave room for renewals.
@@ -92,25 +89,21 @@ type Tuning struct {
 	DriftFactor float64
 	DriftFloor  time.Duration
 
-	// RequestTimeout bounds each request that neither its context nor its
-	// lease bounds sooner. Default 10 s.
+	// RequestTimeout bounds each request, unless the request's context or lease ends it sooner. Default 10 s.
 	RequestTimeout time.Duration
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
-	// RenewConcurrency bounds the renewal requests in flight; as many more may be
-	// in flight for leases whose last renewal failed. A request that would
-	// otherwise be late exceeds the bound, up to 16 times RenewConcurrency or 256,
-	// whichever is more. Default 16.
+	// RenewConcurrency bounds the renewal requests in flight; as many more may be in flight for leases whose last renewal failed.
+	// Requests that would otherwise be late exceed the bound, up to 16 times RenewConcurrency or 256, whichever is more. Default 16.
 	RenewConcurrency int
-	// RenewBatch is the most claims in one request to a BatchRenewer. Default 256.
+	// RenewBatch is the largest number of claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int
 
-	// MinPoll and MaxPoll bound the jittered, doubling pause between the requests
-	// of a waiter that no wake-up reaches. With a provider that pushes wake-ups
-	// the pause may grow to ten times MaxPoll. They also bound the pauses of a
-	// manager that takes one name again and again: see "Waiting" in the package
-	// documentation. Defaults 25 ms and 1 s.
+	// MinPoll and MaxPoll bound the jittered, doubling pause between the requests of a waiter that no
+	// wake-up reaches. With a provider that pushes wake-ups the pause may grow to ten times MaxPoll.
+	// They also bound the pauses of a manager that acquires one name again and again: see "Waiting" in
+	// the package documentation. Defaults 25 ms and 1 s.
 	MinPoll, MaxPoll time.Duration
 
 	// Random is the source of all jitter. It returns a number in [0, 1), and is
@@ -131,7 +124,7 @@ type TTLRequest struct {
 
 const defaultTTL = 30 * time.Second
 
-// withDefaults replaces zero fields by the defaults and checks the rest. It also returns the settings of
+// withDefaults replaces zero fields with the defaults, and checks the others. It also returns the settings of
 // an acquire without options.
 func (o Options) withDefaults(c Capabilities) (Options, *engine.Settings, error) {
 	o.Tuning.RequestTimeout = cmp.Or(o.Tuning.RequestTimeout, 10*time.Second)
@@ -358,8 +351,8 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	return ttl, nil
 }
 
-// nearestTTL returns the TTL nearest to a policy's that the backend grants, and that leaves
-// time for renewals at the default fraction.
+// nearestTTL returns the TTL nearest to ttl, the choice of a policy, that the backend grants and that leaves time for renewals at
+// the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	limit := trust.Forever / 2
 	if c.MaxTTL > 0 {
@@ -368,7 +361,7 @@ func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	return lifecycle.RoundUp(min(max(ttl, c.MinTTL, o.minRenewableTTL()), limit), c.Granularity)
 }
 
-// cadence is the time from one renewal to the next.
+// cadence returns the time from one renewal to the next.
 func (o *Options) cadence(optionsType string, a *AcquireOptions, p *engine.Settings) (time.Duration, error) {
 	fraction, every, source := o.RenewFraction, o.RenewCadence, "Options"
 	if a.RenewFraction != 0 || a.RenewCadence != 0 {
@@ -414,8 +407,8 @@ func (o *Options) cadence(optionsType string, a *AcquireOptions, p *engine.Setti
 	return 0, invalid
 }
 
-// tooShortError returns the error for a TTL that leaves no time for a renewal at the default
-// fraction either, so that RenewFraction and RenewCadence are not to blame.
+// tooShortError returns an error if ttl leaves no time for a renewal even at the default fraction, so that the error does not
+// blame RenewFraction or RenewCadence.
 func (o *Options) tooShortError(optionsType string, a *AcquireOptions, ttl time.Duration) error {
 	if o.renewableFraction() <= 0 {
 		return &InvalidError{Field: "Options.Tuning.DriftFactor", Value: o.Tuning.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-lifecycle.DefaultFraction)}
@@ -437,7 +430,7 @@ func (o *Options) renewableFraction() float64 {
 	return 1 - o.Tuning.DriftFactor - lifecycle.DefaultFraction
 }
 
-// minRenewableTTL is the shortest TTL that leaves time for a renewal at the default fraction,
+// minRenewableTTL returns the shortest TTL that leaves time for a renewal at the default fraction,
 // if renewableFraction is positive.
 func (o *Options) minRenewableTTL() time.Duration {
 	shortest := 2 * minCadence

@@ -9,7 +9,7 @@ import (
 // people, and no internal state. Format handles every verb of
 // package fmt, which would otherwise read the fields without their locks.
 
-// Format shows name, token and state of a lease, for every verb.
+// Format prints the name, the token and the state of a lease, for every verb.
 func (l *Lease) Format(s fmt.State, verb rune) {
 	if own, ok := l.impl.(fmt.Formatter); ok {
 		own.Format(s, verb)
@@ -30,7 +30,7 @@ func (l *Lease) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprint(l))
 }
 
-// Format shows provider and owner of a manager, and the number of leases held, for every verb.
+// Format prints the provider and the owner of a manager, and the number of leases held, for every verb.
 func (m *Manager) Format(s fmt.State, verb rune) {
 	if own, ok := m.impl.(fmt.Formatter); ok {
 		own.Format(s, verb)

@@ -51,7 +51,7 @@ func Schemes(openers ...abstractions.Opener) string {
 	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
-// isScheme is RFC 3986, section 3.1.
+// isScheme matches a URL scheme: RFC 3986, section 3.1.
 var isScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
 
 // Scheme returns the part of a URL before "://", or "" if there is no valid

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clients are the client libraries of the SQL dialects, by the names of their folders.
+// clients maps the folder of each SQL dialect to its client library.
 var clients = map[string]string{"postgres": "github.com/jackc/pgx/", "sqlite": "github.com/ncruces/go-sqlite3", "mysql": "github.com/go-sql-driver/mysql", "sqlserver": "github.com/microsoft/go-mssqldb"}
 
-// A program of one SQL dialect links one client: SQLite alone is larger than all the rest of a
-// PostgreSQL program.
+// A program that uses one SQL dialect links only that dialect's client: SQLite alone is larger than all the rest of a PostgreSQL
+// program.
 func TestAProgramOfOneDialectLinksOneClient(t *testing.T) {
 	const module = "github.com/distributedleasing/leasing/providers/sql"
 	for dialect, packages := range map[string][]string{
@@ -31,8 +31,8 @@ func TestAProgramOfOneDialectLinksOneClient(t *testing.T) {
 	}
 }
 
-// The first program of a user of PostgreSQL, without the tables of a debugger, is at most 14 MB. It is 12 MB, and was 24 MB when one
-// module had all dialects.
+// The first program of a user of PostgreSQL, built without debug tables, is smaller than 14 MB. It is 12 MB, and was 24 MB when
+// one module had all dialects.
 func TestAPostgreSQLProgramIsSmall(t *testing.T) {
 	const most = 14_000_000
 	dir := t.TempDir()

@@ -12,9 +12,8 @@ import (
 // consumer is the module of a user of a released module.
 const consumer = "example.com/consumer"
 
-// footprint returns the text of the allow list that allows exactly the modules that a
-// module brings along to a consumer in dir. Versions are left out, so that an upgrade
-// doesn't change the list.
+// footprint returns the text of an allow list with exactly the modules that m adds to a consumer in dir. Versions are left out,
+// so that an upgrade doesn't change the list.
 func (s *sandbox) footprint(ctx context.Context, m released, dir string) (string, error) {
 	imported, err := s.importedModules(ctx, m, dir)
 	if err != nil {
@@ -45,8 +44,7 @@ func (s *sandbox) footprint(ctx context.Context, m released, dir string) (string
 ` + lines(strings.Fields(graph), m.Path, consumer, "go", "toolchain"), nil
 }
 
-// lines sorts module paths, without their versions and repetitions, and leaves some
-// out.
+// lines returns module paths, one per line, sorted, and without versions and duplicates. It leaves out the paths in without.
 func lines(modules []string, without ...string) string {
 	var paths []string
 	for _, m := range modules {
@@ -59,9 +57,9 @@ func lines(modules []string, without ...string) string {
 	return strings.Join(slices.Compact(paths), "")
 }
 
-// importedModules builds and vets the module as it was packed, and returns the modules
-// that its packages need. Packages whose name ends in "test", like net/http/httptest, and those
-// inside them, are linked into tests only and may need more.
+// importedModules builds and vets the module as it was packed, and returns the modules that its
+// packages need. Packages whose name ends in "test", like net/http/httptest, and packages inside
+// them, are linked only into tests and may need more.
 func (s *sandbox) importedModules(ctx context.Context, m released, dir string) ([]string, error) {
 	packed, err := s.run(ctx, dir, "go", "list", "-m", "-f", "{{.Dir}}", m.Path)
 	if err != nil {

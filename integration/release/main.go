@@ -57,11 +57,11 @@ type released struct {
 	module.Version
 	dir  string // relative to the root, with slashes; "." is the root
 	abs  string
-	slug string // names it in file names
+	slug string // stands for the module in file names
 }
 
-// check checks the repository whose go.work is in dir or in a folder above dir. It goes on
-// to the next module after a failure, to report all at once.
+// check checks the repository whose go.work is in dir or in a folder above dir. It goes on to the
+// next module after a failure, to report all failures at once.
 func check(ctx context.Context, dir string, update bool) (err error) {
 	env, err := goEnv(ctx, dir)
 	if err != nil {
@@ -128,12 +128,11 @@ func goEnv(ctx context.Context, dir string) (env goSettings, err error) {
 	return env, nil
 }
 
-// programTime is far more than a small program needs to acquire and release.
+// programTime is far more than a small program needs to acquire and release a lease.
 const programTime = time.Minute
 
-// checkModule follows the steps of the first user of a release: an empty module, go
-// get, a small program, go run. Then it compares the modules that came along with
-// the allow list.
+// checkModule follows the steps of the first user of a release: an empty module, go get, a small
+// program, go run. Then it checks the modules that go get has added against the allow list.
 func (s *sandbox) checkModule(ctx context.Context, m released, update bool) error {
 	dir := filepath.Join(s.dir, "consumers", m.slug)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -143,8 +142,8 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 	if _, err := s.run(ctx, dir, "go", "mod", "init", consumer); err != nil {
 		return err
 	}
-	// The sums in the module's own go.sum were verified when they were written, and
-	// the checksum database, which may be out of reach, is not needed.
+	// The sums in the module's own go.sum were verified when they were written, so the checksum database, which may be unreachable,
+	// is not needed.
 	if err := copyFile(filepath.Join(m.abs, "go.sum"), filepath.Join(dir, "go.sum")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

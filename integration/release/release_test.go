@@ -58,7 +58,7 @@ func allowList(module string, brought ...string) string {
 ` + text
 }
 
-// writeTree writes the small repository with changes: an empty text drops a file.
+// writeTree writes smallTree with some files changed. An empty text drops a file.
 func writeTree(t *testing.T, changes map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,8 +79,8 @@ func writeTree(t *testing.T, changes map[string]string) string {
 	return dir
 }
 
-// serveDrivers sets a proxy of files, with ex.org/driver and ex.org/stranger, as
-// the only proxy, so that the tests need no network.
+// serveDrivers makes a module proxy of files, which serves ex.org/driver and ex.org/stranger, and sets it as the only proxy, so
+// that the tests need no network.
 func serveDrivers(t *testing.T) {
 	t.Helper()
 	s := &sandbox{dir: t.TempDir()}
@@ -107,7 +107,7 @@ func TestCheckPasses(t *testing.T) {
 	require.NoError(t, check(t.Context(), writeTree(t, nil), false))
 }
 
-// An obstacle for a stranger fails the check, and the message names the obstacle.
+// Whatever would stop a stranger from using a module fails the check, with a message that names the problem.
 func TestCheckFails(t *testing.T) {
 	servertest.Long(t)
 	serveDrivers(t)

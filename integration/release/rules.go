@@ -23,7 +23,7 @@ func rules(root string, modules []released) (problems []string, err error) {
 		return nil, err
 	}
 	for _, m := range modules {
-		// A module is published alone, so each has the licence.
+		// Each module is published alone, so each needs its own copy of the licence.
 		if own, err := os.ReadFile(filepath.Join(m.abs, "LICENSE")); err != nil || !bytes.Equal(own, licence) {
 			problems = append(problems, m.dir+": has no LICENSE like the root's")
 		}
@@ -49,9 +49,9 @@ func rules(root string, modules []released) (problems []string, err error) {
 	return problems, nil
 }
 
-// internalImports finds imports of the internal packages of a sibling module. Go
-// allows them, because the paths of the two modules begin alike. But then the two
-// must be upgraded together, and no message says so to the users.
+// internalImports finds imports of the internal packages of a sibling module. Go allows them,
+// because the paths of the two modules begin alike. But then users must upgrade the two modules
+// together, and no message asks for that upgrade.
 func internalImports(root string, m released, modules []released) (problems []string, err error) {
 	packed, err := zip.CheckDir(m.abs)
 	if err != nil {
@@ -78,7 +78,7 @@ func internalImports(root string, m released, modules []released) (problems []st
 	return problems, nil
 }
 
-// ownerOf is the path of the module that would provide a package, or "".
+// ownerOf returns the path of the module that would provide a package, or "".
 func ownerOf(imported string, modules []released) (owner string) {
 	for _, m := range modules {
 		if strings.HasPrefix(imported+"/", m.Path+"/") && len(m.Path) > len(owner) {

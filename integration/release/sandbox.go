@@ -27,9 +27,8 @@ type sandbox struct {
 	env  []string
 }
 
-// newSandbox lets the user's module cache serve third parties, so that a check
-// needs no network after a build. It also keeps the go command from asking the
-// checksum database about unpublished modules.
+// newSandbox lets the user's module cache serve third-party modules, so that a check needs no network after a build. It also
+// keeps the go command from asking the checksum database about unpublished modules.
 func newSandbox(root string, user goSettings, modules []released) (*sandbox, error) {
 	dir, err := os.MkdirTemp("", "leasing-release-")
 	if err != nil {
@@ -58,8 +57,8 @@ func fileURL(path string) string {
 }
 
 // publish packs the module in dir into the proxy, in the layout of
-// https://go.dev/ref/mod#goproxy-protocol. Nested modules, vendor folders and version
-// control are left out, as by a proxy.
+// https://go.dev/ref/mod#goproxy-protocol. Like a real proxy, it leaves out nested modules, vendor
+// folders and version control files.
 func (s *sandbox) publish(m module.Version, dir string) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {
@@ -93,9 +92,8 @@ func (s *sandbox) publish(m module.Version, dir string) error {
 
 var downloading = regexp.MustCompile(`(?m)^go: downloading .*\n`)
 
-// run runs a command in the sandbox's environment and returns its standard
-// output; the error holds all that it printed. At the end of ctx the command is
-// interrupted, as by Ctrl-C.
+// run runs a command in the sandbox's environment and returns its standard output. An error
+// contains all output. At the end of ctx the command is interrupted, as by Ctrl-C.
 func (s *sandbox) run(ctx context.Context, dir string, command ...string) (string, error) {
 	var out, messages bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

@@ -21,11 +21,11 @@ import (
 // folders. Trouble befalls four of the six:
 //
 //   - two wait for each other, the deadlock is reported, and one gives way;
-//   - one is killed in the middle of an edit, and a seventh does its work;
+//   - one is killed in the middle of an edit, and a seventh agent does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
-// Look at the table at the end: it shows the history of the leases that trouble befell. This history is written by
-// the provider on SQLite and PostgreSQL, and elsewhere by package history.
+// Look at the table at the end: it shows the history of the leases that trouble befell. The history is written by the provider on
+// SQLite and PostgreSQL, and elsewhere by package history.
 var agents = runner.Scenario{
 	Name: "agents", About: "six processes edit one tree: two deadlock, one is killed, one is forced out (make agents)", Sample: "agents",
 	TTL: 2 * time.Second, // short, so that the leases of a killed agent end soon
@@ -36,12 +36,12 @@ const operator, reason = "ada", "it sits on its files"
 // edits is the number of edits of each agent.
 const edits = 6
 
-// The files of agents in trouble. No other agent wants both crossed files, and they have the greatest names, so another agent
-// that holds one of the two waits for no further file.
+// The files of agents in trouble. No other agent wants both crossed files, and their names sort last, so another agent that holds
+// one of the two does not wait for a further file.
 var crossed, dying, dawdled = files[4:], files[0] + "," + files[2], files[1] + "," + files[3]
 
-// inTrouble has the trouble of each agent, and the kind of the history's entry about the end of its leases. For an
-// agent that is killed the entry is an expiry, or is missing, because no process was left to report the end.
+// inTrouble maps an agent to its trouble, and to the kind of the history entry about the end of its leases. For the agent that is
+// killed, this entry is an expiry, or is missing because no process was left to report the end.
 var inTrouble = map[string]struct {
 	what string
 	end  abstractions.HistoryKind
@@ -50,11 +50,11 @@ var inTrouble = map[string]struct {
 	"a3": {"is killed", abstractions.HistoryExpired}, "a4": {"dawdles", abstractions.HistoryBroken},
 }
 
-// agentShow is a run.
+// agentShow is one run of the scenario.
 type agentShow struct {
 	*runner.Runner
 	root      string
-	history   string           // file, for agents on a backend that keeps none
+	history   string           // file of the history, if the backend keeps none
 	reported  []runner.Report  // edits
 	leases    []leasing.Record // that trouble befell
 	crossing  []string         // agents
@@ -93,7 +93,7 @@ func runAgents(ctx context.Context, folder, url string, out io.Writer) (err erro
 	return runner.Run(ctx, folder, here, url, out)
 }
 
-// editPaths returns the paths of an edit.
+// editPaths returns one or two random paths for an edit.
 func editPaths() string {
 	paths := []string{files[rand.IntN(4)], link + "/" + filepath.Base(crossed[rand.IntN(2)])}
 	return strings.Join(paths[:1+rand.IntN(2)], ",")
@@ -129,7 +129,7 @@ func (s *agentShow) start(ctx context.Context, agent string) error {
 	return s.Start(ctx, agent, append(flags, tasks(agent)...)...)
 }
 
-// direct starts the agents, and brings trouble on them, until all have ended.
+// direct starts the agents, causes the trouble, and returns when all agents have ended.
 func (s *agentShow) direct(ctx context.Context) error {
 	s.Announce("six processes make %d edits each, under leases of %v on %s", edits, s.TTL, s.Manager.Capabilities().Provider)
 	for i := range 6 {
@@ -176,14 +176,14 @@ func (s *agentShow) react(ctx context.Context, r runner.Report) (goOn bool, err 
 	return true, nil
 }
 
-// recordTrouble records the leases of an agent that trouble befalls.
+// recordTrouble records the leases that an agent in trouble holds.
 func (s *agentShow) recordTrouble(ctx context.Context, agent string) error {
 	held, err := leasing.HeldBy(ctx, s.Manager, agent, "")
 	s.leases = append(s.leases, held...)
 	return err
 }
 
-// force breaks the leases of the agent that dawdles, and waits for their end.
+// force breaks the leases of the agent that dawdles, and waits until they have ended.
 func (s *agentShow) force(ctx context.Context, agent string) error {
 	before := len(s.leases)
 	if err := s.recordTrouble(ctx, agent); err != nil {

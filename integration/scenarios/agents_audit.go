@@ -19,7 +19,7 @@ type audit struct {
 	recorder *history.Recorder // nil if the provider of the leases keeps a history
 }
 
-// openAudit opens the history: that of the provider, or else a file, into which it writes the manager's events.
+// openAudit opens the provider's history or, if the provider keeps none, a file to which a recorder writes the manager's events.
 func openAudit(ctx context.Context, url, file string, m *leasing.Manager) (*audit, error) {
 	provider, err := place.Open(ctx, url)
 	if err != nil {

@@ -27,7 +27,7 @@ func makeTree(root string) (err error) {
 	return errors.Join(err, os.Symlink("web", filepath.Join(root, link)))
 }
 
-// checkFiles compares the files with the edits that were reported. It returns the number of their lines.
+// checkFiles compares the files with the reported edits, and returns the number of lines in all files.
 func checkFiles(root string, reported []runner.Report) (int, error) {
 	var want, got []string
 	for _, report := range reported {

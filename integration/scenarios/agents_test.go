@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// The check finds edits that two agents make at the same time, and edits that are half done.
+// The check finds edits that two agents make at the same time, and edits that are half written.
 func TestFilesThatWereNotLeasedAreFound(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, makeTree(root))

@@ -11,7 +11,7 @@ import (
 )
 
 // daily kills a process in the middle of the third day's job. Another process starts the job again when the lease of the dead
-// process has run out. Look at the table at the end: it has one process per tick, except the third.
+// process has run out. Look at the table at the end: only the third tick was started by two processes.
 var daily = runner.Scenario{
 	Name: "daily", About: "a scheduled job that runs once for each of its times", Sample: "scenarios",
 	// The lease of a dead process blocks its tick for less than a day, so that another process can
@@ -26,7 +26,7 @@ const (
 	killOn = 3 // the day on which a process is killed in the middle of the job
 )
 
-// dailyShow is a run.
+// dailyShow is one run of the scenario.
 type dailyShow struct {
 	*runner.Runner
 	ticks   []time.Time
@@ -101,5 +101,5 @@ func (s *dailyShow) check(done map[string]string) error {
 	return nil
 }
 
-// stamp is a tick as in the table.
+// stamp formats a tick as in the database table daily.
 func stamp(tick time.Time) string { return tick.UTC().Format(time.RFC3339) }

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// election puts a leader election under attack, on any backend: `make demo`. One after the other,
+// election puts a leader election under attack, on any backend (`make demo`). Three leaders in turn meet with trouble:
 //
 //   - the first leader is killed (SIGKILL): another takes over when the lease has run out;
 //   - the second is paused past its TTL (SIGSTOP): another takes over, and a delayed row of the second is refused. Woken
@@ -22,11 +22,11 @@ import (
 // checks that have passed follow at the end.
 var election = runner.Scenario{
 	Name: "election", About: "a leader election under attack, on any backend (make demo)", Sample: "scenarios",
-	TTL:     3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
+	TTL:     3 * time.Second, // short, so that a dead leader's lease soon runs out
 	Control: controlElection,
 }
 
-// The kinds of the workers' records that matter.
+// The kinds of the workers' reports that the scenario reads.
 const (
 	elected  = "leads"
 	wrote    = "writes"          // a row of the ledger
@@ -44,7 +44,7 @@ type electionControl struct {
 	*runner.Runner
 	checker checker
 	rows    [][]any // of the table of take-overs
-	wakeUp  string  // how the paused leader fared
+	wakeUp  string  // how soon the paused leader noticed its loss, as text
 }
 
 func controlElection(ctx context.Context, s *runner.Runner) error {
@@ -99,7 +99,7 @@ func (d *electionControl) stop(ctx context.Context, now runner.Report) (runner.R
 	})
 }
 
-// pause stops the leader for longer than its lease lasts and wakes it up.
+// pause stops the leader's process for longer than its lease lasts, and then resumes the process.
 func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.Report, error) {
 	var paused time.Time
 	next, err := d.takeOver(ctx, now, "paused", func() {
@@ -110,7 +110,7 @@ func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.
 	if err != nil {
 		return next, err
 	}
-	// By then the new leader has shown its token to the ledger.
+	// Wait until the new leader has shown its token to the ledger.
 	if _, err := d.await(ctx, func(r runner.Report) bool {
 		return r.Kind == wrote && r.Token == next.Token && r.At.After(paused.Add(d.TTL))
 	}); err != nil {
@@ -142,20 +142,20 @@ func (d *electionControl) sendLate(ctx context.Context, former runner.Report) er
 	return nil
 }
 
-// expiryOf returns when the present lease will run out unless it is renewed. The
-// time may be too early, but not too late.
+// expiryOf returns the time at which the current lease runs out unless it is renewed. This time may be too early, but is never
+// too late.
 func (d *electionControl) expiryOf(ctx context.Context, now runner.Report) (time.Time, error) {
 	at := time.Now()
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease("election"))
 	left, known := record.Remaining()
-	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or only a bound
+	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or known only as a bound
 		return d.checker[now.Token].trust, err
 	}
 	return at.Add(left), err
 }
 
-// takeOver calls do, which attacks the leader, waits for the next leader, and compares
-// the time of the take-over with the time at which the lease would have run out.
+// takeOver calls do, which attacks the leader. It then waits for the next leader, and compares the time of the take-over with the
+// time at which the lease would have run out.
 func (d *electionControl) takeOver(ctx context.Context, before runner.Report, how string, do func()) (next runner.Report, err error) {
 	free, err := d.expiryOf(ctx, before)
 	if err != nil {
@@ -185,10 +185,9 @@ func (d *electionControl) awaitLeader(ctx context.Context, after int64) (runner.
 	return d.await(ctx, func(r runner.Report) bool { return r.Kind == elected && r.Token > after })
 }
 
-// awaitRows waits until the leader has written some rows and so much trust is left that no
-// renewal is due. Then the leader waits: if it were stopped in the middle of a write, it
-// would keep its locks in the database, on SQLite those of the whole file, and no lease
-// helps against such locks.
+// awaitRows waits until the leader has written some rows and has enough trust left that no renewal is due. It leaves the leader
+// waiting. A leader that is stopped in the middle of a write would keep its locks in the database (on SQLite the lock of the
+// whole file), and a lease does not end such locks.
 func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) error {
 	rows := 0
 	_, err := d.await(ctx, func(r runner.Report) bool {
@@ -201,9 +200,8 @@ func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) erro
 	return err
 }
 
-// await shows the workers' reports up to the awaited report, and
-// the state of the lease while the workers are silent. All workers go on, except a leader whose
-// row was awaited.
+// await prints the workers' reports up to the awaited report, and the state of the lease while the workers are silent. All
+// workers continue, except a leader whose row was awaited.
 func (d *electionControl) await(ctx context.Context, awaited func(runner.Report) bool) (runner.Report, error) {
 	for {
 		quiet, stop := context.WithTimeoutCause(ctx, d.TTL/4, errQuiet)

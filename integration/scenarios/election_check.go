@@ -12,15 +12,15 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// checker decides, from the workers' reports and the rows of the ledger,
-// whether the promises were kept. It has the terms by token.
+// checker decides, from the workers' reports and the rows of the ledger, whether the promises were
+// kept. It maps tokens to terms.
 type checker map[int64]*term
 
 // term is one worker's time as the leader.
 type term struct {
 	worker         string
-	elected, trust time.Time // trust: its end, as far as it was reported
-	over           time.Time // when it had ended its work or was killed; zero before
+	elected, trust time.Time // trust: the latest reported end of the trust
+	over           time.Time // when it finished its work or was killed; zero until then
 }
 
 // see records a report.
@@ -47,7 +47,7 @@ func (f checker) end(token int64, at time.Time) {
 	}
 }
 
-// trustEnds returns the time from which the leader certainly no longer trusted its lease.
+// trustEnds returns a time after which the leader no longer trusted its lease.
 func (t *term) trustEnds() time.Time {
 	if !t.over.IsZero() && t.over.Before(t.trust) {
 		return t.over
@@ -55,8 +55,8 @@ func (t *term) trustEnds() time.Time {
 	return t.trust
 }
 
-// minTrustGap checks that no two leaders trusted their lease at the same time,
-// and returns the shortest time between the trust of two leaders.
+// minTrustGap checks that no two leaders trusted their lease at the same time, and returns the
+// shortest gap between the end of one leader's trust and the next election.
 func (f checker) minTrustGap() (closest time.Duration, err error) {
 	tokens := slices.Sorted(maps.Keys(f))
 	for i := 1; i < len(tokens); i++ {
@@ -73,8 +73,8 @@ func (f checker) minTrustGap() (closest time.Duration, err error) {
 	return closest, nil
 }
 
-// ledgerHolds checks the ledger: each row was written by the leader whose token it
-// has, and the tokens never fall. It counts the rows.
+// ledgerHolds checks that each row of the ledger was written by the leader whose token it has, and that the tokens never fall. It
+// returns the number of rows.
 func (f checker) ledgerHolds(ctx context.Context, data *place.Data) (count int, err error) {
 	last := int64(0)
 	err = place.Each(ctx, data.DB, "SELECT token, writer FROM ledger ORDER BY number", func(row *sql.Rows) error {

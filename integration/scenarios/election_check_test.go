@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// The tests check the reports of a demo with a broken lease, or with a ledger without its check.
+// The tests feed the checker with runs in which the lease is broken, or the ledger checks no tokens.
 
 func secondsOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
@@ -31,7 +31,7 @@ func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: secondsOf(3)}
 	tests := map[string]struct {
 		checker checker
-		closest time.Duration // negative: two at a time
+		closest time.Duration // negative if two led at a time
 	}{
 		"after the trust has ended": {checkerOf(first,
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: secondsOf(3)}), secondsOf(0.1)},

@@ -11,33 +11,35 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// fanout kills one holder of the cursor with a batch ready: another resumes at the same position. It pauses a second holder for
-// longer than its lease lasts: another goes on. Then the delayed batch of the second holder arrives, and this holder wakes up.
+// fanout kills a holder of the cursor that has a batch ready: another worker resumes at the same position. It pauses a second
+// holder for longer than its lease lasts: another worker takes over. Then the delayed batch of the second holder arrives, and
+// this holder wakes up.
 //
-// Look at the outcome of that late batch. Its messages have been dispatched, so it would dispatch them again, and set the cursor
-// back. The lease can't stop a batch in flight. The cursor's fence does, since the fence has seen a greater token.
+// Look at the outcome of that late batch. Other workers have already dispatched its messages, so the batch would dispatch them
+// again, and set the cursor back. The lease can't stop a batch in flight. The cursor's fence can, since it has seen a greater
+// token.
 var fanout = runner.Scenario{
 	Name: "fanout", About: "a cursor that workers advance one at a time; one is killed, one is paused", Sample: "scenarios",
-	TTL:     2 * time.Second, // short, so that one needn't wait long for a dead holder's lease
+	TTL:     2 * time.Second, // short, so that a dead holder's lease soon runs out
 	Control: controlFanout,
 }
 
 const (
-	messages = 60 // as in the sample, and the topic
+	messages = 60 // as in the sample; so is the topic
 	topic    = "orders.placed"
 	// killAt and pauseAt are positions of the cursor.
 	killAt, pauseAt = 20, 40
 )
 
-// fanoutShow is a run.
+// fanoutShow is one run of the scenario.
 type fanoutShow struct {
 	*runner.Runner
 	killed  string
-	paused  runner.Report // the record at which the worker was paused
+	paused  runner.Report // the report at which the worker was paused
 	asleep  bool
 	resumed bool
 	lateErr error          // of the late batch
-	gaveUp  map[string]int // batches, by worker
+	gaveUp  map[string]int // number of batches given up, by worker
 }
 
 func controlFanout(ctx context.Context, r *runner.Runner) error {
@@ -86,7 +88,7 @@ func (s *fanoutShow) react(ctx context.Context, r runner.Report) (goOn bool) {
 			return false
 		}
 	case "has dispatched":
-		if s.asleep { // another has taken over and gone on
+		if s.asleep { // another worker has taken over and dispatched a batch
 			s.asleep = false
 			s.lateErr = s.Data.Do(ctx, topic, s.paused.Token, func(ctx context.Context, tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, "UPDATE positions SET position = $1 WHERE topic = $2", s.paused.Position, topic)

@@ -1,12 +1,12 @@
-// Command scenarios runs samples as several processes, kills and pauses some, and checks that the promises held.
+// Command scenarios runs samples as several processes, kills and pauses some of them, and checks that the promises held.
 //
 //	go run -C integration ./scenarios daily                                 # on a temporary SQLite file
 //	go run -C integration ./scenarios daily -url redis://127.0.0.1:6379/0   # or postgres://..., sqlite:///path
 //	go run -C integration ./scenarios all
 //
-// Each scenario is one file here, which directs the processes, and one in module samples, whose code is like that of an
-// application. Each begins with a description of its output. Data is kept beside the leases in PostgreSQL and SQLite, and elsewhere
-// in a temporary SQLite file.
+// The code here directs the processes. Their programs are in module samples, and are written like applications. The comment at
+// the top of each scenario says how to read its output. On PostgreSQL and SQLite the data is kept beside the leases, and on other
+// backends in a temporary SQLite file.
 //
 // The exit code is 0 only if every check has passed.
 package main
@@ -24,7 +24,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// classic are the scenarios that "all" means.
+// classic are the scenarios that "all" runs.
 var classic = []runner.Scenario{daily, fanout, migrate, reply, throttle}
 
 // scenarios are all scenarios.

@@ -159,7 +159,7 @@ func testAgents(t *testing.T, url string) {
 	require.Equal(t, 2, strings.Count(out, "broken"+strings.Repeat(" ", 10)+operator), "in the table")
 }
 
-// runAlone runs a scenario, and checks that it leaves nothing behind.
+// runAlone runs a scenario, and checks that it leaves no files behind.
 func runAlone(t *testing.T, s runner.Scenario, url string) string {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out strings.Builder

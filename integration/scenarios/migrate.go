@@ -42,7 +42,7 @@ func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	return checkMigrate(ctx, s, killed, idlers)
 }
 
-// checkMigrate checks the notes of the steps, and the schema.
+// checkMigrate checks the notes that the steps have written, and the schema.
 func checkMigrate(ctx context.Context, s *runner.Runner, killed string, idlers int) error {
 	var ran, wrong int
 	if err := s.Data.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(CASE WHEN step <> line OR token < former THEN 1 END)
@@ -52,7 +52,7 @@ func checkMigrate(ctx context.Context, s *runner.Runner, killed string, idlers i
 	if ran != migrations || wrong > 0 {
 		return fmt.Errorf("%d steps have run, of %d; out of order, or with a stale token: %d", ran, migrations, wrong)
 	}
-	var first, heir string // the actors of the step before the kill, and of the step after it
+	var first, heir string // the actors of the step before killIn, and of step killIn
 	var rose bool          // whether the token rose between them
 	if err := s.Data.QueryRowContext(ctx, "SELECT a.actor, b.actor, a.token < b.token FROM notes a, notes b WHERE a.line = $1 AND b.line = $2",
 		killIn-1, killIn).Scan(&first, &heir, &rose); err != nil {
@@ -64,7 +64,7 @@ func checkMigrate(ctx context.Context, s *runner.Runner, killed string, idlers i
 	if idlers != actors-2 {
 		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
 	}
-	// These need the tables that the steps make.
+	// These rows need the tables that the steps create.
 	if _, err := s.Data.ExecContext(ctx, `INSERT INTO orders (id, payload, topic_name, topic_version) VALUES (1, '', 'orders', 2);
 		INSERT INTO inbox (id, handled) VALUES (1, true)`); err != nil {
 		return fmt.Errorf("the schema is not what the steps make: %w", err)

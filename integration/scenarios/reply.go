@@ -30,11 +30,11 @@ const (
 	stalled = "message-05"
 )
 
-// replyShow is a run.
+// replyShow is one run of the scenario.
 type replyShow struct {
 	*runner.Runner
 	counts  map[string]int // reports, by kind
-	paused  runner.Report  // the record at which the worker was paused
+	paused  runner.Report  // the report at which the worker was paused
 	lateErr error          // of the late reply
 }
 

@@ -20,28 +20,28 @@ import (
 // sequenceScenario shows the fate of the numbers of a ledger while its writers are killed, paused and cut off.
 //
 // Seven processes write transfers into a ledger, each under the next number of one stream. Trouble befalls six of them, once
-// each: see troubles. An eighth writer, in this process, is cut off from the database, keeps its result in a journal, and comes
-// back as a process. All writers give some numbers up. A cleaner closes the numbers whose leases have run out. Three readers
-// follow the ledger up to its seal.
+// each: see troubles. An eighth writer runs in this process. It is cut off from the database, keeps its result in a journal, and
+// comes back as a process of its own. All writers give up some of their numbers. A cleaner closes the numbers whose leases have
+// run out. Three readers follow the ledger up to its seal.
 //
-// Look at the table at the end: it shows the outcome of each lease that has run out, and the place of its work.
+// Look at the table at the end: it shows the outcome of each lease that has run out, and where its work has gone.
 var sequenceScenario = runner.Scenario{
 	Name: "sequence", About: "a ledger whose writers are killed, paused and cut off (make sequence)", Sample: "sequence",
 	TTL: leaseFor, Control: controlSequence,
 }
 
-// stream and leaseFor are as in the sample. Trouble comes with transfer troubleAt.
+// stream and leaseFor are as in the sample. A worker meets its trouble at its transfer number troubleAt.
 const (
 	stream    = "ledger"
 	leaseFor  = 3 * time.Second
 	troubleAt = 4
 )
 
-// Kinds of the parent's own reports: closed is about a number that readers may see now, away about
-// the writer that was cut off.
+// The kinds of the parent's own reports. A closed report is about a number that readers can now see, an away report about the
+// writer that was cut off.
 const closed, away = "closed", "is away"
 
-// sequenceShow is a run.
+// sequenceShow is one run of the scenario.
 type sequenceShow struct {
 	*runner.Runner
 	store       *sqlsequence.Store[*sql.Tx]
@@ -49,7 +49,7 @@ type sequenceShow struct {
 	numbers     map[string]int64 // the numbers that trouble has befallen, by trouble
 	worked      map[string]int   // records after which trouble may come, by worker
 	done        map[int64]bool   // numbers whose late result is settled
-	refused     map[int64]int    // late commits
+	refused     map[int64]int    // refused late commits, by number
 	cutOffEnded bool             // the writer that was cut off has ended
 	cameBack    bool
 	sealed      int64
@@ -100,7 +100,7 @@ func controlSequence(ctx context.Context, r *runner.Runner) (err error) {
 	return s.check(ctx)
 }
 
-// openStore opens the numbers beside the ledger, like the sample.
+// openStore, like the sample, opens the store of the numbers in the ledger's database.
 func openStore(p place.Place, db *sql.DB) (*sqlsequence.Store[*sql.Tx], error) {
 	if p.Driver == "pgx" {
 		return sqlsequence.OpenPostgres(db, sqlsequence.Options{Schema: p.Scope})
@@ -108,7 +108,7 @@ func openStore(p place.Place, db *sql.DB) (*sqlsequence.Store[*sql.Tx], error) {
 	return sqlsequence.OpenSQLite(db, sqlsequence.Options{})
 }
 
-// insert is the sample's own write. It joins the transaction that commits a number.
+// insert makes the same write as the sample, in the transaction that commits a number.
 func insert(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO transfers (seq, op, entry) VALUES ($1, $2, $3)", e.Seq, e.Op, string(e.Payload))
 	return err
@@ -170,7 +170,7 @@ func describe(e sequence.Entry) string {
 	return fmt.Sprintf("%d %s %q origin %d", e.Seq, e.State, e.Payload, e.Origin)
 }
 
-// direct starts the workers, brings trouble on them, and seals the decided numbers, until all
+// direct starts the workers, kills and pauses some, and seals the decided numbers, until all
 // workers have ended.
 func (s *sequenceShow) direct(ctx context.Context) error {
 	s.Announce("eight writers write transfers, under leases of %v", leaseFor)
@@ -198,7 +198,7 @@ func (s *sequenceShow) direct(ctx context.Context) error {
 	return nil
 }
 
-// start starts a worker, with the journal of its name.
+// start starts a worker, with a journal of the same name.
 func (s *sequenceShow) start(ctx context.Context, name string) error {
 	args := []string{"-journal", filepath.Join(s.folder, name)}
 	if s.Place.Driver == "pgx" {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence"
 )
 
-// ends are the states in which the numbers of the troubles have to end.
+// ends maps each trouble to the state in which its number has to end.
 var ends = map[string]sequence.State{
 	killedEmpty: sequence.Sealed, killedHalf: sequence.Recovered, killedDone: sequence.Recovered,
 	pausedToGap: sequence.Filled, pausedToSeal: sequence.Sealed, pausedToOther: sequence.Recovered, cutOff: sequence.Filled,
@@ -105,8 +105,7 @@ func (s *sequenceShow) checkAccounts(entries []sequence.Entry) error {
 	return nil
 }
 
-// noLateCommits checks that the ledger has a row for each result, and for nothing else, and that
-// every late commit was refused.
+// noLateCommits checks that the ledger has a row for each result and no other rows, and that every late commit was refused.
 func (s *sequenceShow) noLateCommits(ctx context.Context, entries []sequence.Entry) error {
 	want := map[int64]string{}
 	for _, e := range entries {

@@ -19,7 +19,8 @@ import (
 // can't be cut.
 const cutOffWriter = "w7"
 
-// writeUntilCutOff writes a transfer, and loses the database before its commit. The result stays in the writer's journal.
+// writeUntilCutOff writes a transfer, and loses its connection to the database before the commit. The result stays in the
+// writer's journal.
 func (s *sequenceShow) writeUntilCutOff(ctx context.Context) {
 	r := runner.Report{Worker: cutOffWriter, Kind: away, Text: "keeps its result in its journal"}
 	if err := s.cutOff(ctx); err != nil {

@@ -21,7 +21,7 @@ const (
 	cutOff        = "cut off, back with a journal"
 )
 
-// troubles are those of the workers w1 to w6: each comes after a record of the worker.
+// troubles lists the troubles of the workers w1 to w6, in order. Each comes after a report of the given kind and phase.
 var troubles = []struct{ what, kind, phase string }{
 	{killedEmpty, "has done its work", ""},
 	{killedHalf, "has saved", string(sequence.Partial)},
@@ -31,7 +31,7 @@ var troubles = []struct{ what, kind, phase string }{
 	{pausedToOther, "has saved", string(sequence.Completed)},
 }
 
-// trouble kills or pauses a worker that has reached the point of its trouble.
+// trouble kills or pauses a worker that has reached the point of its trouble. It returns false for any other report.
 func (s *sequenceShow) trouble(r runner.Report) bool {
 	i := slices.Index([]string{"w1", "w2", "w3", "w4", "w5", "w6"}, r.Worker)
 	if i < 0 || r.Kind != troubles[i].kind || r.Phase != troubles[i].phase {
@@ -93,7 +93,7 @@ func (s *sequenceShow) wake(trouble string) {
 	}
 }
 
-// seal seals the closed numbers, up to the gaps that are still needed.
+// seal seals the closed numbers before the first gap that a late result can still fill.
 func (s *sequenceShow) seal(ctx context.Context) (err error) {
 	upTo := s.seen
 	for _, trouble := range []string{pausedToGap, cutOff} {

@@ -18,7 +18,8 @@ import (
 // a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway goes on
 // with that call, like a real gateway.
 //
-// Look at "at a time", which the gateway counts itself: above the limit before, and never above it with the semaphore.
+// Look at the number of calls "at a time", as counted by the gateway: without permits it exceeds the limit, but never with
+// permits.
 var throttle = runner.Scenario{
 	Name: "throttle", About: "at most so many calls of an API at a time, across a fleet", Sample: "scenarios",
 	// Far longer than a call, so that no call outlives the permit of a process that died in the middle of the call.
@@ -30,18 +31,17 @@ const (
 	processes = 3
 	// permits is the number of calls that the gateway can handle at a time, as in the sample.
 	permits = 3
-	// charges is the number of payments of a process, as in the sample; the process charges four at
-	// a time, if permits allow.
+	// charges is the number of payments of a process, as in the sample. A process makes up to four calls at a time, each with a
+	// permit in the second part.
 	charges = 32
-	// killAfter is a number of calls with a permit. The first process that makes so many calls
-	// is killed.
+	// killAfter is a number of calls with a permit. The first process that makes this many calls is killed during the last call.
 	killAfter = 4
 	// callTakes is the time that the gateway needs for a payment. A payment that has begun
 	// continues, whatever happens to the caller.
 	callTakes = 150 * time.Millisecond
 )
 
-// inCall is the gateway's report: the worker is in the call in which it is killed.
+// inCall is the kind of the gateway's report that a worker is in the call in which it will be killed.
 const inCall = "in call"
 
 // gateway is the external API. It counts its concurrent calls.

@@ -20,8 +20,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
-// fakeAz is an az that logs its calls, and records the resources that were made. The call with the
-// number FAIL fails.
+// fakeAz is a fake az command that logs its calls, and records the resources that they make. Its call number $FAIL fails.
 const fakeAz = `#!/usr/bin/env bash
 set -euo pipefail
 state=$FAKE_AZ
@@ -65,7 +64,7 @@ case "$key $verb" in
 esac
 `
 
-// azure is a subscription in a folder.
+// azure is a fake Azure subscription in a folder.
 type azure struct {
 	t             *testing.T
 	script, state string
@@ -80,7 +79,7 @@ func newAzure(t *testing.T, script string) *azure {
 	return a
 }
 
-// tag sets the maker of the group or the account.
+// tag sets the tag of the group or the account, which names its maker.
 func (a *azure) tag(what, by string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "tag."+what), []byte(by+"\n"), 0o600))
 }
@@ -90,7 +89,7 @@ func (a *azure) made(what string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "made."+what), nil, 0o600))
 }
 
-// run runs the script. Its call of az with the given number fails; with 0 no call fails.
+// run runs the script. The fail-th call of az fails; with 0 no call fails.
 func (a *azure) run(fail int, verb string) (code int, out, problems string, calls []string) {
 	a.t.Helper()
 	for _, name := range []string{"log", "calls"} {
@@ -123,7 +122,7 @@ func changes(calls []string) (found []string) {
 	return found
 }
 
-// Each script makes the expected calls, the first time and the second.
+// Each script makes the expected calls, and repeating up or down changes nothing.
 func TestTheAzureScriptsMakeAndRemoveAnAccount(t *testing.T) {
 	for _, script := range azureScripts {
 		t.Run(script, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestTrap_T268_AnAzureScriptEndsWithItsFirstFailure(t *testing.T) {
 	}
 }
 
-// Nothing of another program is changed or removed.
+// The scripts change no account and remove no group without the tag leasing=samples.
 func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	for script, account := range map[string]string{"blob": "storage.account", "cosmos": "cosmosdb", "redis": "redisenterprise"} {
 		t.Run(script, func(t *testing.T) {
@@ -206,7 +205,7 @@ func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	}
 }
 
-// The shell runs the output of a script unchanged, and the URL opens.
+// A shell can run the output of a script unchanged, and the provider can open the URL in the output.
 func TestTheAzureScriptsPrintWhatToRun(t *testing.T) {
 	openers := map[string]func(url string) error{
 		"blob":   func(url string) error { return opens(t, url, bloblease.Opener()) },

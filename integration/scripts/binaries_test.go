@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The repository holds text alone, in files of less than half a megabyte.
+// The repository contains only text, in files of less than half a megabyte.
 func TestTheRepositoryHoldsNoBinaries(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z")
 	cmd.Dir = root

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests that documents name, in `backticks`, exist.
+// Every test that a document names in `backticks` exists.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	named, test := regexp.MustCompile("`(Test\\w+)`"), regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
 	exist, wanted := map[string]bool{}, map[string]string{}
@@ -50,7 +50,7 @@ var (
 	separator  = regexp.MustCompile(`^\|(-+\|)+\n?$`)
 )
 
-// handWritten are the pages under docs that no program writes.
+// handWritten returns the pages under docs that no program writes.
 func handWritten(t *testing.T) map[string]string {
 	t.Helper()
 	pages := documents(t)
@@ -86,7 +86,7 @@ func TestTheDocumentationIsShort(t *testing.T) {
 	require.LessOrEqual(t, all, maxDocsWords, "words of docs; go test -v prints those of each page")
 }
 
-// Each row of a table has as many cells as its head, and no blank line divides the table.
+// Each row of a table has as many cells as its header, and no blank line divides the table.
 func TestTheTablesOfTheDocumentationAreWhole(t *testing.T) {
 	inCode := regexp.MustCompile("`[^`]*`")
 	for path, text := range handWritten(t) {
@@ -108,7 +108,7 @@ func TestTheTablesOfTheDocumentationAreWhole(t *testing.T) {
 	}
 }
 
-// Each pattern of tests in a command of the documentation selects a test or an example of the repository.
+// Each -run pattern in a command of the documentation selects a test or an example of the repository.
 func TestEachPatternOfTheDocumentationSelectsATest(t *testing.T) {
 	var tests []string
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Example)\w+)\(`)

@@ -33,7 +33,8 @@ func TestThePageForDotnetNamesEachType(t *testing.T) {
 	}
 }
 
-// exports are the exported names of all packages for users: "leasing.Manager", and fields and methods by their own names.
+// exports returns the exported names of all packages for users: qualified ones, as in "leasing.Manager", and bare ones, which
+// include fields and methods.
 func exports(t *testing.T) (qualified, bare map[string]bool) {
 	t.Helper()
 	qualified, bare = map[string]bool{}, map[string]bool{}
@@ -90,7 +91,7 @@ var (
 	quotedText = regexp.MustCompile(`"[^"]*"`)
 )
 
-// Each Go name in the columns of the tables, and each name with a package of ours before it, exists.
+// Each Go name in the Go columns of the tables exists, and so does each name that is qualified by one of our packages.
 func TestThePageForDotnetNamesWhatExists(t *testing.T) {
 	qualified, bare := exports(t)
 	packages := map[string]bool{}

@@ -54,7 +54,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	used := regexp.MustCompile(`\buses: *(\S+)(.*)`)
 	pinned := regexp.MustCompile(`^([^@]+)@([0-9a-f]{40})$`)
 	version := regexp.MustCompile(`^ # v[0-9]+\.[0-9]+\.[0-9]+$`)
-	known := map[string]string{} // the owner and the repository have one hash and one version
+	known := map[string]string{} // by owner and repository: the only allowed hash and version
 	for name := range workflows(t) {
 		text, err := os.ReadFile(filepath.Join(root, ".github", "workflows", name))
 		require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	require.Contains(t, known, "actions/checkout")
 }
 
-// A workflow may only read, and a job lists the further rights that it needs.
+// A workflow may only read the repository, and a job lists each further right that it needs.
 func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
 	more := map[string]map[string]string{}
 	for name, w := range workflows(t) {

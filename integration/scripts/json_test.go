@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// othersJSON are the files that read or write JSON of another program, with its names.
+// othersJSON lists the files and folders that read or write the JSON of another program, and use that program's names.
 var othersJSON = []string{
 	"auth/redisauth/token.go", "integration/", "providers/cosmos/answers.go", "providers/cosmos/cosmostest/", "providers/cosmos/store.go",
 	"providers/kubernetes/lease.go", "providers/kubernetes/rules.go",
 }
 
-// JSON has one casing. A struct that has a name in JSON for one exported field has one for each, and each is in snake_case.
+// If one exported field of a struct has a JSON name, each exported field has one, in snake_case.
 func TestTrap_T252_JSONIsSnakeCase(t *testing.T) {
 	structs := 0
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func TestTrap_T252_JSONIsSnakeCase(t *testing.T) {
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// caseProblems returns the faults in the JSON of a struct, and whether the struct has JSON names.
+// caseProblems returns the problems with the JSON names of a struct, and whether the struct has JSON names.
 func caseProblems(s *ast.StructType) (problems []string, hasJSON bool) {
 	var without []string
 	for _, field := range s.Fields.List {
@@ -68,7 +68,7 @@ func caseProblems(s *ast.StructType) (problems []string, hasJSON bool) {
 		text, tagged := reflect.StructTag(tag).Lookup("json")
 		name, _, _ := strings.Cut(text, ",")
 		hasJSON = hasJSON || tagged
-		for _, ident := range field.Names { // an embedded field has none, and no name of its own in JSON
+		for _, ident := range field.Names { // an embedded field has no Names, and no JSON name of its own
 			switch {
 			case text == "-" || !ident.IsExported():
 			case name == "":

@@ -43,7 +43,7 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-// anchors returns the anchors that GitHub makes of a document's headings.
+// anchors returns the anchors that GitHub makes from a document's headings.
 func anchors(text string) (all []string) {
 	for line := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasPrefix(s, "```") {
@@ -68,7 +68,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// Each link between documents leads to a file, and to a heading of the file.
+// Each link between documents leads to a file that exists and, if the link has an anchor, to a heading of that file.
 func TestEachLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	all := documents(t)
 	for path, text := range all {
@@ -82,7 +82,7 @@ func TestEachLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 				at = filepath.Join(filepath.Dir(path), file)
 			}
 			_, err := os.Stat(filepath.Join(root, at))
-			if !strings.HasPrefix(at, "..") { // beyond the root, GitHub's own pages
+			if !strings.HasPrefix(at, "..") { // links beyond the root lead to GitHub's own pages
 				require.NoError(t, err, "%s: %s", path, found[1])
 			}
 			if anchor != "" && strings.HasSuffix(at, ".md") {
@@ -92,7 +92,7 @@ func TestEachLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// Each target of make, each script and each folder of the go command in a document exists.
+// Each make target, each script and each folder that a command in a document names exists.
 func TestEachCommandOfTheDocumentsExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)

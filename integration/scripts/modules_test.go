@@ -37,7 +37,7 @@ var (
 	goBlock     = regexp.MustCompile("(?s)```go\n(.*?)```")
 )
 
-// releasedModules are the folders of the released modules, as go.work replaces them, without the root.
+// releasedModules returns the folders of the released modules, which go.work replaces, without the root.
 func releasedModules(t *testing.T) []string {
 	text, err := os.ReadFile(filepath.Join(root, "go.work"))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func hasCommand(folder string) bool {
 	return err == nil
 }
 
-// pkg.go.dev shows a README of each released module. It is short, and has the parts that a reader looks for.
+// Each released module has a README for pkg.go.dev, which is short, and has the parts that a reader looks for.
 func TestEachReleasedModuleHasAREADME(t *testing.T) {
 	for _, folder := range releasedModules(t) {
 		t.Run(folder, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEachReleasedModuleHasAREADME(t *testing.T) {
 	}
 }
 
-// We have not run on these services, and each README begins with this fact.
+// We have not run these providers on Azure, and their READMEs begin with this fact.
 func TestTheREADMEsOfAzureSayFirstThatWeHaveNotRunThere(t *testing.T) {
 	for _, folder := range []string{"providers/blob", "providers/cosmos"} {
 		_, rest, _ := strings.Cut(readmeOf(t, folder), "\n")
@@ -95,8 +95,7 @@ func TestTheREADMEsOfAzureSayFirstThatWeHaveNotRunThere(t *testing.T) {
 	}
 }
 
-// No machine of ours can run SQL Server. A green run of the workflow removes the word
-// "experimental".
+// None of our machines can run SQL Server. The word "experimental" goes away once the workflow has passed.
 func TestSQLServerIsCalledExperimentalFirst(t *testing.T) {
 	require.True(t, strings.HasPrefix(readmeOf(t, "providers/sql/sqlserver"), "# Leases in SQL Server, experimental\n\nExperimental: we have not run this provider on a real server yet."))
 	page, err := os.ReadFile(filepath.Join(root, "docs", "providers", "sqlserver.md"))
@@ -105,7 +104,7 @@ func TestSQLServerIsCalledExperimentalFirst(t *testing.T) {
 	require.LessOrEqual(t, len(strings.Fields(string(page))), 600)
 }
 
-// troubles are the error texts of the section on troubleshooting: the code of the first column.
+// troubles returns the error texts of the section on troubleshooting: for each row, the code in its first column.
 func troubles(t *testing.T, readme string) (texts [][]string) {
 	_, section, found := strings.Cut(readme, "\n## Troubleshooting\n")
 	require.True(t, found)
@@ -237,7 +236,7 @@ func structOf(t *testing.T, lines *token.FileSet, folder, name string) (found *a
 	return found
 }
 
-// tableOf writes the table of a struct: "Options", or "folder.Options" of a package below the module.
+// tableOf returns the table of a struct. name is "Options", or "folder.Options" for a package below the module.
 func tableOf(t *testing.T, folder, name string) string {
 	if sub, in, found := strings.Cut(name, "."); found {
 		folder, name = filepath.Join(folder, sub), in
@@ -275,7 +274,7 @@ func tableOf(t *testing.T, folder, name string) string {
 		if r.text == "" {
 			r.text = textOf(field.Comment)
 		}
-		if last := len(rows) - 1; r.text == "" && joined { // the comment above is for several fields
+		if last := len(rows) - 1; r.text == "" && joined { // the comment above also covers this field
 			rows[last].names += ", " + r.names
 			if r.keys != "" {
 				rows[last].keys += ", " + r.keys
@@ -296,7 +295,7 @@ func tableOf(t *testing.T, folder, name string) string {
 	return table.String()
 }
 
-// textOf is the first paragraph of a comment, with the code that follows, in a cell of a table.
+// textOf returns the first paragraph of a comment, with the code that follows it, as a cell of a table.
 func textOf(group *ast.CommentGroup) string {
 	if group == nil {
 		return ""
@@ -326,7 +325,7 @@ func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
 }
 
-// compile builds packages that exist for this test alone, each of one file. Nothing is linked.
+// compile builds packages of one file each, which exist only for this test. It links nothing.
 func compile(t *testing.T, files map[string]string) {
 	here, err := filepath.Abs("..")
 	require.NoError(t, err)
@@ -362,13 +361,13 @@ func TestProgramsInDocumentsCompile(t *testing.T) {
 		formatted, err := format.Source([]byte(block[1]))
 		require.NoError(t, err, folder)
 		require.Equal(t, string(formatted), block[1], "%s: gofmt", folder)
-		files[folder] = strings.Replace(block[1], "package main\n", "package program\n", 1) // which is not linked
+		files[folder] = strings.Replace(block[1], "package main\n", "package program\n", 1) // package program is not linked
 	}
 	require.Greater(t, len(files), 20)
 	compile(t, files)
 }
 
-// imports are the packages of the examples in docs/migrating.md, which leave the imports out.
+// imports maps package names to import paths. The examples in docs/migrating.md leave the imports out.
 var imports = map[string]string{
 	"concurrency": "go.etcd.io/etcd/client/v3/concurrency",
 	"clientv3":    "go.etcd.io/etcd/client/v3",

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serverFile loads a server file's functions, and runs a line of bash. Its
+// serverFile loads the functions of a file in scripts/servers, and runs a line of bash. Its
 // apt_install only prints the names of the packages.
 func serverFile(t *testing.T, name string, env []string, line string) (string, error) {
 	t.Helper()
@@ -49,8 +49,8 @@ func programs(t *testing.T, names ...string) string {
 	return dir
 }
 
-// redisServers is a command that reads a line, with servers that are started for it
-// alone, even if the environment names others.
+// redisServers is a command that waits for a line of input, with servers that are started only for this command, even if the
+// environment names others.
 type redisServers struct {
 	*exec.Cmd
 	in       io.Closer
@@ -94,7 +94,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// converse sends one line per command to a server and reads a line for each.
+// converse sends one line per command to a server and reads one line of reply for each.
 func converse(t *testing.T, addr string, commands ...string) []string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, 20*time.Second)
@@ -113,7 +113,7 @@ func converse(t *testing.T, addr string, commands ...string) []string {
 	return replies
 }
 
-// isDown reports whether no process listens.
+// isDown reports whether no process listens on addr.
 func isDown(addr string) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {
@@ -122,7 +122,7 @@ func isDown(addr string) bool {
 	return err != nil
 }
 
-// parseRedis splits the URL of one or more servers.
+// parseRedis splits the URL of one or more servers into hosts and password.
 func parseRedis(t *testing.T, raw, query string) (hosts []string, password string) {
 	t.Helper()
 	parts := regexp.MustCompile(`^redis://:([0-9a-f]{32})@([0-9.:,]+)/0(?:\?(.*))?$`).FindStringSubmatch(raw)
@@ -131,7 +131,7 @@ func parseRedis(t *testing.T, raw, query string) (hosts []string, password strin
 	return strings.Split(parts[2], ","), parts[1]
 }
 
-// Each of the servers requires the password, and none is left at the end.
+// Each of the servers requires the password, and no server or file is left at the end.
 func TestRedisAndRedlockServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		query   string
@@ -160,7 +160,7 @@ func TestRedisAndRedlockServers(t *testing.T) {
 	}
 }
 
-// A script that is killed can't stop its servers: the kernel stops the servers.
+// If the script is killed, the kernel stops the script's servers.
 func TestRedisServersDieWithTheScript(t *testing.T) {
 	cmd := startRedis(t, "redis", "")
 	require.NoError(t, cmd.Process.Kill())
@@ -168,7 +168,7 @@ func TestRedisServersDieWithTheScript(t *testing.T) {
 	require.Eventually(t, func() bool { return isDown(cmd.hosts[0]) }, 30*time.Second, 10*time.Millisecond)
 }
 
-// Two runs at the same time have a server each.
+// Two runs at the same time have separate servers.
 func TestRedisServersShareNoPort(t *testing.T) {
 	one, two := startRedis(t, "redis", ""), startRedis(t, "redis", "")
 	require.NotEqual(t, one.hosts, two.hosts)
@@ -188,7 +188,7 @@ func TestRedisInstallLeavesTheServiceOff(t *testing.T) {
 	require.Equal(t, "apt_install redis-server", out)
 }
 
-// If the program that a user names does not exist, no other is installed.
+// If the program that a user names does not exist, no other program is installed.
 func TestRedisProgramOfTheUsersOwn(t *testing.T) {
 	dir := programs(t, "my-redis")
 	mine := filepath.Join(dir, "my-redis")
@@ -205,7 +205,7 @@ func TestRedisProgramOfTheUsersOwn(t *testing.T) {
 	require.NotContains(t, out, "apt_install")
 }
 
-// The output of a server that ends at once is shown.
+// A server that ends at once is an error, and the command does not run.
 func TestRedisThatDoesNotStart(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "../../scripts/with-servers", "redis", "--", "echo", "not reached")
 	broken := filepath.Join(programs(t, "broken"), "broken")
@@ -217,8 +217,8 @@ func TestRedisThatDoesNotStart(t *testing.T) {
 	require.NotContains(t, string(out), "not reached")
 }
 
-// A server of the user's own is used; the tests that kill servers need the
-// program all the same.
+// If the variable names the user's own server, that server is used. redis_example says that tests that kill servers need the
+// program nevertheless.
 func TestRedisVariableThatIsSetIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"redis", "redlock"} {
 		variable := "LEASING_TEST_" + strings.ToUpper(name)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rooms are the packages of the core, each with the rooms that it may import.
+// rooms maps each package of the core, called a room, to the rooms that it may import.
 var rooms = map[string][]string{
 	"panics":     {},
 	"trust":      {},
@@ -34,7 +34,7 @@ func TestTheArrowsOfTheCorePointOneWay(t *testing.T) {
 	require.Len(t, folders, len(rooms)+1)
 	for _, folder := range folders {
 		room := filepath.Base(folder)
-		if room == "managertest" { // has tests alone
+		if room == "managertest" { // has only tests
 			continue
 		}
 		require.Contains(t, rooms, room)
@@ -85,7 +85,7 @@ func sources(t *testing.T, folders ...string) map[string]*ast.File {
 
 var positions = token.NewFileSet()
 
-// No package outside this module has more than 20 files beside tests.
+// No package outside this module has more than 20 files besides tests.
 func TestPackagesAreSmall(t *testing.T) {
 	files := map[string]int{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -105,7 +105,7 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// A room gets only the few functions that it needs.
+// No constructor of a room takes an interface of more than 3 methods, so a room gets only the few functions that it needs.
 func TestNoRoomIsGivenALargeInterface(t *testing.T) {
 	large := map[string]int{} // the number of methods, by package and name
 	files := sources(t, "internal", "abstractions")

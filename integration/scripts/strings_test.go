@@ -14,7 +14,7 @@ import (
 
 var person = regexp.MustCompile(`(?i)\b(somebody|nobody|anybody|someone)\b`)
 
-// Help, errors and logs name the holder, the waiter or the process, and no unnamed person.
+// Help, errors and logs name the holder, the waiter or the process, and never an unnamed person.
 func TestTextsNameTheirSubject(t *testing.T) {
 	require.Equal(t, []string{"is held by somebody", "nobody waits here"},
 		mentionsPerson(t, "package p\nvar a, b = `is held by somebody`, f(\"nobody waits here\", \"nobody else\", \"user: root\")\n"))

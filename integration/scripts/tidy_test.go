@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// siblings is a repository with a module that requires two of its siblings, and
-// needs only one sibling.
+// siblings is a repository with a module that requires two of its siblings, but imports only one sibling.
 var siblings = map[string]string{
 	"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./other\n\t./user\n)\n\nreplace (\n\tex.org/lease v0.1.0 => ./\n\tex.org/lease/other v0.1.0 => ./other\n)\n",
 	"go.mod":  "module ex.org/lease\n\ngo 1.26.0\n", "lease.go": "package lease\n",

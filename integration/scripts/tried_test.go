@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTrap_T195_TheTableOfServersIsTrue compares docs/providers/README.md with the versions that the tests run.
+// TestTrap_T195_TheTableOfServersIsTrue compares docs/providers/README.md with the server versions that the tests use.
 func TestTrap_T195_TheTableOfServersIsTrue(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "providers", "README.md"))
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(text), "## Servers of the tests")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n## ")
-	stated := map[string]string{} // from the server to its version
+	stated := map[string]string{} // the version, by server
 	for _, row := range regexp.MustCompile(`(?m)^\| [^|]* \| ([^|]*) \| [^|]* \| ([^|]*) \|$`).FindAllStringSubmatch(table, -1) {
 		stated[row[1]] = row[2]
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a server in the form of scripts/servers: a shell that waits.
+// fakeServer is a file like those in scripts/servers. Its server is a shell that waits.
 const fakeServer = `
 fake_variable=FAKE_URL
 fake_example=fake://127.0.0.1
@@ -38,8 +38,7 @@ fake_start() {
 }
 `
 
-// child is a background process of a command. It prints its own PID, since before
-// that it is still a shell that ignores INT.
+// child is a background process of a command. It prints its PID itself, since until then it is a shell that ignores INT.
 const child = `env --default-signal=INT bash -c 'echo "child $$"; exec sleep 300 >/dev/null' &`
 
 // command runs a command under scripts/with-servers, from a copy of the scripts
@@ -66,7 +65,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	// A test run in the background may ignore INT, and so would its children.
+	// A test that runs in the background may ignore INT, and its children would inherit that setting.
 	cmd := exec.CommandContext(ctx, "env", append([]string{
 		"--default-signal=INT", filepath.Join(dir, "scripts", "with-servers"), "fake", "--",
 	}, args...)...)
@@ -83,7 +82,7 @@ func start(t *testing.T, env []string, args ...string) *command {
 	return c
 }
 
-// pid waits for a line "what PID".
+// pid waits for a line that consists of the given word and a PID, and returns the PID.
 func (c *command) pid(what string) int {
 	c.t.Helper()
 	line, err := c.out.ReadString('\n')
@@ -120,8 +119,7 @@ func (c *command) requireGone(pids ...int) {
 	require.Empty(c.t, left)
 }
 
-// isRunning reports whether a process runs. A process that has ended may be a zombie
-// until process 1 notices.
+// isRunning reports whether a process runs. A process that has ended may be a zombie until process 1 reaps the zombie.
 func isRunning(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -188,8 +186,7 @@ func TestVariableThatIsSetIsLeftAlone(t *testing.T) {
 	c.requireGone()
 }
 
-// Without apt-get (here: out of PATH) a missing server is an error that names
-// the remedy.
+// Without apt-get (here it is not in PATH), a missing server is an error that names the remedy.
 func TestMissingServerNamesTheVariable(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"bash", "dirname", "printenv", "id"} {
@@ -211,8 +208,7 @@ func TestBadInstallNamesTheVariable(t *testing.T) {
 	}
 }
 
-// requireMissing checks that the command has ended without a server, with an error and
-// its remedy.
+// requireMissing checks that the command has ended without a server, with an error that names the remedy.
 func (c *command) requireMissing(says string) {
 	c.t.Helper()
 	out, status := c.end()

@@ -26,7 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Numbers with every outcome show in every instrument of package sequence.
+// Numbers with every outcome together produce points of every instrument of package sequence.
 func TestTheSDKSeesEveryInstrumentOfSequence(t *testing.T) {
 	points := map[string]string{}
 	for _, m := range sequenceMetrics(t) {
@@ -76,7 +76,7 @@ func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 		require.NoError(t, store.Save(t.Context(), seqstore.SaveRequest{Stream: "s", Seq: done.Seq, Token: done.Token, Work: sequence.Work{Phase: sequence.Completed}}))
 		lost("gap")
 		n, hooked := begin("waits", time.Minute), false
-		time.Sleep(6 * time.Second) // each has run out 5 s ago
+		time.Sleep(6 * time.Second) // the leases of 1 s ran out 5 s ago
 		c, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[memsequence.Tx]{
 			Lease: lease, RetryAfter: time.Second,
 			Steps: []sequence.Step{{Name: "moody", Recover: func(_ context.Context, e sequence.Entry) (sequence.Recovery, error) {
@@ -126,7 +126,7 @@ func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 	return all
 }
 
-// pointsOf returns values, or counts and sums, by the values of their attributes.
+// pointsOf returns the values of a metric, or the counts and sums of a histogram, by the values of their attributes.
 func pointsOf(t *testing.T, data metricdata.Aggregation) map[string]string {
 	points := map[string]string{}
 	switch data := data.(type) {

@@ -24,11 +24,11 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// ofTheManager are instruments without a scope.
+// ofTheManager lists the instruments that have no scope.
 var ofTheManager = []string{"leasing.observer.panics", "leasing.cleanups", "leasing.backend.up", "leasing.waiters.oldest"}
 
-// A lease that is contended, is renewed, fails a renewal and is lost, and a second
-// lease that is released, show in every instrument.
+// One lease is contended, is renewed, fails a renewal and is lost, and a second lease is released. Together they produce points
+// of every instrument.
 func TestTheSDKSeesEveryInstrument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
@@ -110,7 +110,7 @@ func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set
 	return sets
 }
 
-// collect returns the present values of one instrument in an SDK, by their attributes.
+// collect returns the current values of one instrument in an SDK, by their attributes.
 func collect(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))
@@ -124,7 +124,7 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader, instrument string) ma
 	return nil
 }
 
-// The span of a wait has a link to the acquire of each lease in its way, also of another process.
+// The span of a wait has a link to the acquire of each lease that it waited for, even if another manager acquired that lease.
 func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := tracetest.NewSpanRecorder()
@@ -155,7 +155,7 @@ func TestAWaitIsLinkedToItsHolder(t *testing.T) {
 		require.Equal(t, acquires[0].SpanContext().TraceID(), link.SpanContext.TraceID())
 		require.Contains(t, link.Attributes, attribute.Int64("leasing.token", first.Token()))
 
-		// A lease without a sampled span, or without room, has no trace context.
+		// A lease without a sampled span, or without room in its metadata, has no trace context.
 		quiet := leasingtest.NewManagerOn(t, p, leasing.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))})
 		full := map[string]string{"full": strings.Repeat("x", leasing.MaxMetadataBytes-4)}
 		for m, metadata := range map[*leasing.Manager]map[string]string{quiet: nil, holder: full} {
@@ -202,8 +202,8 @@ func TestGaugesShowAManagerUntilItIsClosed(t *testing.T) {
 	})
 }
 
-// Series are counted as in Prometheus: a histogram is a series for each bucket, and one
-// more each for the infinite bucket, the sum and the count.
+// Series are counted as in Prometheus: a histogram has a series for each bucket, the infinite bucket included, for the sum and
+// for the count.
 func TestManyNamesOfOneComponentAreFewSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()

@@ -3,13 +3,11 @@
 //
 //	testreport STEPS EVENTS.json
 //
-// A test counts for the backend that its own name, or else its package, names
-// (see backends). The last line reads "N passed, N failed, N skipped"; besides
-// tests it counts the lines of STEPS, one "name<TAB>ok|failed<TAB>seconds" for
-// each, such as the linters and the release check. The failures come right before the
-// last line, each with the end of its output, so that a log that keeps only its end
-// has them all. The exit code is 1 when anything failed, when a test never ended, or when a
-// backend had no test that passed.
+// A test counts for the backend that its own name, or else its package, names (see backends). The last line reads "N passed, N
+// failed, N skipped"; besides tests it counts the steps in STEPS, such as the linters and the release check, each in a line
+// "name<TAB>ok|failed<TAB>seconds". The failures come right before the last line, each with the end of its output, so that the
+// end of a log has them all. The exit code is 1 when anything failed, when a test never ended, or when a backend had no test that
+// passed.
 package main
 
 import (
@@ -27,9 +25,8 @@ import (
 	"text/tabwriter"
 )
 
-// backends are the names in which tests and packages show their backend:
-// TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
-// is one node; in its module the name of a test of several nodes shows the kind:
+// backends are the names by which tests and packages show their backend, as in TestConformancePostgres, TestMigrate/sqlite and
+// providers/memory. "redis" means one node. In its module the name of a test with several nodes shows their kind, as in
 // TestConformanceRedlock3.
 var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos", "s3", "etcd", "consul", "kubernetes", "mariadb", "sqlserver"}
 
@@ -66,13 +63,13 @@ func run(args []string) (ok bool, err error) {
 	return report(os.Stdout, strings.Fields(string(modules)), string(steps), events)
 }
 
-// test is a test, or with no name the work of its package before and after its tests.
+// test is a test or, if its name is empty, the work of its package before and after the tests.
 type test struct{ pkg, name string }
 
 // row is a line of the table: the tests of a module against a backend.
 type row struct{ module, backend string }
 
-// counts are of tests by their last state: pass, fail or skip.
+// counts has the number of tests by their last state: pass, fail or skip.
 type counts map[string]int
 
 // summary is the result of a run.
@@ -80,12 +77,11 @@ type summary struct {
 	rows     map[row]counts
 	packages map[row]map[string]bool
 	total    counts
-	skips    []string // so that none is silent
+	skips    []string // so that no skip is silent
 	failures []string
 }
 
-// report writes the tables, the tests that did not pass, and the last line. It
-// reports whether the run was good.
+// report writes the tables, the tests that did not pass, and the last line. It returns whether nothing failed.
 func report(out io.Writer, modules []string, steps string, events []byte) (ok bool, err error) {
 	states, printed, err := read(events)
 	if err != nil {
@@ -122,8 +118,8 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 	return s.total["fail"] == 0, err
 }
 
-// summarize counts the tests, and as a failure each backend without a test that passed: a
-// run that left a backend out proves nothing about that backend.
+// summarize counts the tests. It counts each backend without a passed test as a failure: a run proves nothing about a backend
+// that it left out.
 func summarize(modules []string, states map[test]string, printed map[test][]string) summary {
 	s := summary{rows: map[row]counts{}, packages: map[row]map[string]bool{}, total: counts{}}
 	proven, skipped := map[string]bool{}, map[test][]test{}
@@ -164,8 +160,8 @@ func summarize(modules []string, states map[test]string, printed map[test][]stri
 	return s
 }
 
-// skips has a line for each skipped test, or one line for many of one parent: a conformance suite
-// skips the checks that do not fit its server. The events have the reason for each.
+// skips returns a line for each skipped test, or one line if a parent has many, since a conformance suite skips the checks that
+// do not fit its server. The events have the reason for each skip.
 func skips(parent test, skipped []test) (lines []string) {
 	const most = 5
 	if parent.name != "" && len(skipped) > most {
@@ -186,14 +182,12 @@ func end(printed []string) string {
 	return strings.Join(lines[max(0, len(lines)-most):], "")
 }
 
-// read reads events, as `go doc test2json` has them, and returns the last state of
-// each test, run, pass, fail or skip, and the output of each test that neither passed
-// nor was skipped. A package is listed if it failed or never ended, although all of its
-// tests ended and none failed: it didn't build, or panicked, or leaked after its last
-// test.
+// read reads events in the format of `go doc test2json`. It returns the last state of each test (run, pass, fail or skip), and
+// the output of each test that neither passed nor was skipped. A package is listed if it failed or never ended, although all
+// of its tests ended and none failed. Such a package didn't build, or it panicked or leaked after its last test.
 func read(events []byte) (states map[test]string, printed map[test][]string, err error) {
 	states, printed = map[test]string{}, map[test][]string{}
-	passed := map[test]bool{} // in an earlier part, whose servers a later one may lack
+	passed := map[test]bool{} // in an earlier part of the run; a later part may lack the server
 	for lines := json.NewDecoder(bytes.NewReader(events)); lines.More(); {
 		var e struct{ Action, Package, Test, Output string }
 		if err := lines.Decode(&e); err != nil {
@@ -226,8 +220,8 @@ func read(events []byte) (states map[test]string, printed map[test][]string, err
 	return states, printed, nil
 }
 
-// backendOf prefers the name of the test over the name of its package, and in a name
-// the earlier part over the later.
+// backendOf returns the backend in the name of the test, or else in the name of its package. If a name contains several backends,
+// the first counts.
 func backendOf(t test) string {
 	for _, text := range []string{strings.ToLower(t.name), strings.ToLower(t.pkg)} {
 		found, at := "", len(text)

@@ -12,7 +12,7 @@ import (
 
 var modules = []string{"ex.org/lease", "ex.org/lease/providers/sql"}
 
-// events writes one line per "action package [test]".
+// events returns an event of go test -json for each line "action package [test]".
 func events(lines ...string) string {
 	var b strings.Builder
 	for _, line := range lines {
@@ -22,7 +22,7 @@ func events(lines ...string) string {
 	return b.String()
 }
 
-// others returns a passed test for each backend except the given ones.
+// others returns the line of a passed test for each backend except the given ones.
 func others(except ...string) (lines []string) {
 	for _, name := range backends {
 		if !slices.Contains(except, name) {
@@ -40,7 +40,8 @@ func reportOf(t *testing.T, steps string, lines ...string) (string, bool) {
 	return out.String(), ok
 }
 
-// A later part may lack the servers of an earlier one: its skip hides no pass. Its failure counts.
+// A later part of a run may lack the servers of an earlier part. A skip in the later part does not hide a pass in the earlier
+// part, but a failure counts.
 func TestALaterSkipHidesNoPass(t *testing.T) {
 	before := "pass ex.org/lease/providers/consul TestConformance"
 	text, ok := reportOf(t, "", append(others("consul"), before, "run ex.org/lease/providers/consul TestConformance", "skip ex.org/lease/providers/consul TestConformance")...)
@@ -103,8 +104,7 @@ func TestSkipsOfASuiteAreOneLine(t *testing.T) {
 	require.Contains(t, text, " passed, 0 failed, 8 skipped\n")
 }
 
-// The name of a test has priority over the name of its package, and in a name the
-// earlier part over the later.
+// The name of a test has priority over the name of its package. If a name contains several backends, the first counts.
 func TestBackendOf(t *testing.T) {
 	const redis = "ex.org/lease/providers/redis"
 	for name, want := range map[string]string{
@@ -131,7 +131,7 @@ func TestFailures(t *testing.T) {
 		lines  []string
 		steps  string
 		says   string
-		passed int // beside a test for each backend
+		passed int // besides a test for each backend
 	}{
 		"a test": {
 			lines:  []string{passing, "fail ex.org/lease/a TestB", "fail ex.org/lease/a"},
@@ -163,7 +163,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A log may keep no more than its end.
+// The failures come last, since only the end of a log may be kept.
 func TestWhatFailedComesLast(t *testing.T) {
 	output := func(name, text string) string {
 		return fmt.Sprintf(`{"Action":"output","Package":"ex.org/lease/a","Test":%q,"Output":%q}`+"\n", name, text)

@@ -21,8 +21,7 @@ import (
 	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 )
 
-// etcdMember asks a member, through etcd's JSON gateway, whether it leads. Only a member that
-// follows or leads can answer.
+// etcdMember asks a member, through etcd's JSON gateway, whether it leads. It returns an error if the member has no leader.
 func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -48,8 +47,8 @@ func etcdMember(ctx context.Context, address string) (leads bool, err error) {
 	return err == nil && status.Leader == status.Header.MemberID, err
 }
 
-// electedProvider is a provider whose leases may run out later, since a new leader starts each TTL from zero
-// (docs/providers/etcd.md). Capabilities.Lateness is for a backend that is up.
+// electedProvider declares that leases may run out later, since a new leader starts each TTL from zero (docs/providers/etcd.md).
+// The provider's own Capabilities.Lateness assumes a backend that stays up.
 type electedProvider struct{ *etcdlease.Provider }
 
 func (e electedProvider) Capabilities() leasing.Capabilities {
@@ -59,7 +58,7 @@ func (e electedProvider) Capabilities() leasing.Capabilities {
 	return c
 }
 
-// Three members: one at a time is killed, the leader every second time, and comes back with its data.
+// The members of a cluster of three are killed one at a time, every second time the leader, and come back with their data.
 func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

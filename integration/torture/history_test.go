@@ -38,16 +38,14 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 // compareHistory tortures a database that keeps a history, and compares the history, lease by
 // lease, with the events in the logs of the workers' managers:
 //
-//   - each Acquired has its entry, under the same ID, and each token has one;
-//   - each Released that was sent to the backend, and each Lost, has an entry that the lease
-//     was released, expired or broken; a Lost because of a break has an entry that the lease
-//     was broken;
-//   - each of these entries has an Acquired, and a Released or Lost.
+//   - each Acquired event has an entry with the same ID, and each token has one such entry;
+//   - each Released event of a release that reached the backend, and each Lost event, has an entry that the lease
+//     was released, expired or broken; a Lost event because of a break has an entry that the lease was broken;
+//   - each of these entries has an Acquired event, and a Released or Lost event.
 //
-// Claims whose manager never received the grant, because a reply was lost or no caller waited for it
-// any more, are exempt: they have no event, and have ended. The end of an expired lease is in the
-// history after the next change of its name. Breaks come from the plan, and no manager reports them:
-// see TestHistoryAgreesWithBreaks.
+// Claims whose manager never received the grant, because a reply was lost or no caller waited for it any more, are exempt: they
+// have no event, and their leases have ended. The history has the end of an expired lease only after the next change of its name.
+// Breaks come from the plan, and no manager reports them: see TestHistoryAgreesWithBreaks.
 func compareHistory(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
 	reported := &events{leases: map[claim]*lease{}}
 	report, err := torture.Run(t.Context(), torture.Options{ // TestTorture_sqlite and TestTorture_postgres check the violations
@@ -189,7 +187,7 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 	return all
 }
 
-// Without faults events and history agree, also about breaks, whether a provider keeps the history or package
+// Without faults, events and history agree, also about breaks, whether a provider keeps the history or package
 // history writes the entries. Two things differ if a provider keeps the history: a second break of a lease
 // that runs out after a break has no entry, and a release that comes too late has an entry that the lease has
 // expired.
@@ -223,7 +221,7 @@ func compareBreaks(t *testing.T, p leasing.Provider) {
 	for name, all := range histories(t, p) {
 		for token, got := range byToken(all) {
 			reported, known := want[claim{name, token}]
-			if !known { // on a slow machine: its trust had ended when the grant came
+			if !known { // on a slow machine, the trust had ended before the grant came
 				require.NotEmpty(t, got.ends(), "%s, token %d: %v", name, token, got)
 				continue
 			}

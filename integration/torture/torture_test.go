@@ -1,5 +1,4 @@
-// Package torture is the short form of the torture run (chaos/torture) on every
-// backend, a few seconds each. `make torture` is the long form.
+// Package torture runs chaos/torture on every backend, for a few seconds each. `make torture` runs it for longer.
 package torture
 
 import (
@@ -45,7 +44,7 @@ import (
 // length is the time for which faults happen on each backend.
 const length = 6 * time.Second
 
-// workersFile is the variable that names the database's file for worker processes.
+// workersFile is the environment variable that names the SQLite file for worker processes.
 const workersFile = "LEASING_TORTURE_FILE"
 
 func TestMain(m *testing.M) {
@@ -59,8 +58,8 @@ func openFile(ctx context.Context, file string) (leasing.Provider, error) {
 	return sqlitelease.Open(ctx, sqlitelease.Options{URL: "sqlite://" + file, Create: true})
 }
 
-// faultyPlan combines faults under which a backend keeps its promises: lost requests and
-// replies, late and doubled ones, delays, throttling, and a short partition.
+// faultyPlan combines faults under which a backend keeps its promises: lost, late and duplicated requests, lost replies, delays,
+// throttling, and a short partition.
 func faultyPlan() chaos.Plan {
 	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})
 	plan.Name = "a bit of everything"
@@ -99,7 +98,7 @@ func TestTorture_sqlite(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return openFile(ctx, file) }})
 }
 
-// Each worker is a process; some are stopped past their TTL, some killed.
+// Each worker is a process. Some are paused for longer than their TTL, and some are killed.
 func TestTortureOfProcesses_sqlite(t *testing.T) {
 	t.Parallel()
 	file := filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))
@@ -115,7 +114,7 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 	require.Positive(t, report.Accepted)
 }
 
-// onPostgres returns a schema of the test's own, and a connection to it beside the provider.
+// onPostgres returns options with a schema of the test's own, and a handle for SQL that bypasses the provider.
 func onPostgres(t *testing.T) (postgreslease.Options, *sql.DB) {
 	t.Helper()
 	options := postgreslease.Options{URL: servertest.Require(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
@@ -146,8 +145,7 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
-// The server crashes under all workers and recovers: its commits, which include each answered request, are
-// restored.
+// The server crashes while all workers are busy. Its recovery restores the commits, which include each answered request.
 func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
@@ -239,14 +237,13 @@ func TestTorture_redlock(t *testing.T) {
 	run(t, torture.Options{Votes: true, Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 
-// The test has three servers of its own, which store nothing on disk. One after the
-// other is killed, and comes back empty. Two are never down at the same time, since a
-// majority of the three is needed.
+// The test has three servers of its own, which store nothing on disk. They are killed in turn, and come back empty. No two are
+// down at the same time, since a majority of the three is needed.
 func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	servertest.Require(t, "LEASING_TEST_REDIS")
-	const maxTTL = 4 * time.Second // for so long a server that comes back empty casts no vote
+	const maxTTL = 4 * time.Second // a server that comes back empty casts no vote for this long
 	var servers [3]*servertest.Server
 	var addresses []string
 	for i := range servers {
@@ -295,7 +292,7 @@ func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
 	require.Positive(t, report.Disturbances["node 2 killed"])
 }
 
-// wait waits for d, and reports whether ctx has not ended.
+// wait waits for d. It returns false if ctx ends before d is over.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -312,7 +309,7 @@ func TestTorture_blob(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
-// The container is deleted under the holders, and recreated by calls that need the container.
+// The container is deleted while workers hold leases. Then calls that need the container create a new container.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -379,7 +376,7 @@ func TestTorture_mariadb(t *testing.T) {
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
 }
 
-// The workflow sqlserver has the server.
+// Only the workflow sqlserver has a server for this test.
 func TestTorture_sqlserver(t *testing.T) {
 	t.Parallel()
 	options := sqlserverlease.Options{URL: servertest.Require(t, "LEASING_TEST_SQLSERVER"), Table: unique(), Create: true, History: true}
@@ -389,7 +386,7 @@ func TestTorture_sqlserver(t *testing.T) {
 	})
 }
 
-// The server is killed under all workers and recovers: its commits are restored.
+// The server is killed while all workers are busy. Its recovery restores the commits.
 func TestTortureOfAServerThatIsKilled_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

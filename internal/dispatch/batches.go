@@ -15,17 +15,15 @@ type Batches[T any] struct {
 	gathered       map[batchKey][]T
 }
 
-// batchKey groups items that may share a request: a batch is bounded by its
-// most urgent item, so it takes items with about the same bound (to a
-// power of two). The more often items have failed, the fewer share a
-// request.
+// batchKey groups items that may share a request. The most urgent item bounds the time of the whole batch, so a batch has items
+// of about the same bound (to a power of two). The more often items have failed, the fewer of them share a request.
 type batchKey struct {
 	bound    int // the logarithm of the bound of one attempt
 	failures int
 }
 
-// NewBatches returns batches of up to size items. send makes a request; divisor divides its bound: see Jobs. The first
-// attempts and those after a failure have a queue each, so items whose requests hang don't keep others from being sent.
+// NewBatches returns batches of up to size items. send sends one batch, and divides the bound of its request by divisor: see
+// Jobs. First attempts and retries have separate queues, so items whose requests hang don't keep others from being sent.
 func NewBatches[T any](first, retries *Jobs, size int, send func(batch []T, divisor time.Duration)) *Batches[T] {
 	return &Batches[T]{first: first, retries: retries, size: size, send: send, gathered: map[batchKey][]T{}}
 }
@@ -36,8 +34,8 @@ func (b *Batches[T]) Gather(item T, bound time.Duration, failures int) {
 	b.gathered[key] = append(b.gathered[key], item)
 }
 
-// Dispatch queues the gathered items. Before a failure up to size items share a request, after
-// one failure a sixteenth of that number, and after two each item has its own request.
+// Dispatch queues the gathered items. Up to size items without a failure share a request. After one failure a request has up to a
+// sixteenth of size, and after more failures up to a 256th, but at least one item.
 func (b *Batches[T]) Dispatch() {
 	for key, items := range b.gathered {
 		q := b.first

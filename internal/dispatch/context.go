@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Bounded is a context with a deadline that arms its timer only when
-// a caller waits on Done. Most requests are answered long before their deadline, and a
-// provider that passes ctx to no other code never needs the timer.
-// Without it an acquire and a release in memory take half the time.
+// Bounded is a context with a deadline that arms its timer only when a caller waits on Done. Most
+// requests are answered long before their deadline, and a provider that passes ctx to no other code
+// never needs the timer. Without the timer, an acquire and a release in memory take half the time.
 type Bounded struct {
 	parent   context.Context
 	deadline time.Time
@@ -24,7 +23,7 @@ type armedContext struct {
 	cancel context.CancelFunc
 }
 
-// WithBound gives ctx a deadline d from now, unless ctx has a sooner deadline. The caller calls Cancel.
+// WithBound gives ctx a deadline d from now, unless ctx has a sooner deadline. The caller must call Cancel.
 func WithBound(ctx context.Context, d time.Duration) *Bounded {
 	deadline := time.Now().Add(d)
 	if sooner, ok := ctx.Deadline(); ok && sooner.Before(deadline) {
@@ -76,17 +75,16 @@ func (b *Bounded) Value(key any) any {
 	return b.parent.Value(key)
 }
 
-// detached is a context with the values of another.
+// detached is a context that also has the values of another context.
 type detached struct {
 	context.Context
 	values context.Context
 }
 
-// WithValuesOf returns a context that ends with ctx, and has the values of another.
+// WithValuesOf returns a context that ends with ctx, and has the values of both contexts.
 func WithValuesOf(ctx, values context.Context) context.Context { return detached{ctx, values} }
 
-// Value looks into values last, since package context calls Value to find the parent whose
-// cancellation it follows.
+// Value looks into values last, since package context calls Value to find the parent whose cancellation a new context follows.
 func (d detached) Value(key any) any {
 	if own := d.Context.Value(key); own != nil {
 		return own

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Jobs runs jobs, which send one request each, a bounded number at a time. The
-// first bound, limit, protects the backend, and loses no lease: a job that has waited
-// for a worker for a part of the time that its request may take is overdue, and runs
-// beyond the limit. The second bound, maxWorkers, holds for overdue jobs too: while a server hangs,
-// goroutines and requests stay few, whatever the number of leases.
+// Jobs runs a bounded number of jobs at a time. Each job sends one request. The first bound, limit, protects the backend, and
+// costs no lease: a job that has waited for a worker for a part of its request's time is overdue, and runs beyond the limit. The
+// second bound, maxWorkers, holds for overdue jobs too, so that goroutines and requests stay few while a server hangs, whatever
+// the number of leases.
 type Jobs struct {
 	spawn             func(f func()) bool
 	ended             func() bool
@@ -21,7 +20,7 @@ type Jobs struct {
 	workers int
 }
 
-// job is one request. It gets only a part of its time while others are overdue.
+// job is one request. The request gets only a part of its time while other jobs are overdue.
 type job struct {
 	do      func(divisor time.Duration)
 	timer   *time.Timer // makes the job overdue; nil if the job need not wait
@@ -33,8 +32,8 @@ type job struct {
 // no worker.
 const overdueDivisor = 4
 
-// MaxJobs bounds the requests of a kind in flight while jobs are overdue;
-// the bound is overdueFactor times the usual number if that is more.
+// MaxJobs bounds the requests of a kind in flight while jobs are overdue. If overdueFactor times the usual limit is more, that
+// product is the bound.
 const (
 	MaxJobs       = 256
 	overdueFactor = 16
@@ -88,7 +87,7 @@ func (q *Jobs) work(j *job, divisor time.Duration) {
 	}
 }
 
-// next returns the job that a worker runs next; nil if the worker must end.
+// next returns the job that a worker runs next, or nil if the worker must end.
 func (q *Jobs) next() (*job, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +109,7 @@ func (q *Jobs) next() (*job, time.Duration) {
 	return j, q.divisor()
 }
 
-// divisor returns the present divisor of a request's time. Caller holds mu.
+// divisor returns the current divisor of a request's time. Caller holds mu.
 func (q *Jobs) divisor() time.Duration {
 	if q.overdue = dropStarted(q.overdue); len(q.overdue) > 0 {
 		return overdueDivisor

@@ -32,7 +32,7 @@ func TestJobsRunBeyondTheLimitOnceTheyAreOverdue(t *testing.T) {
 	})
 }
 
-// While jobs are overdue and have no worker, each request gets a part of its time.
+// While jobs are overdue and have no worker, each request gets only a part of its time.
 func TestARequestGetsAPartOfItsTimeWhileOthersAreOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newJobs(1)
@@ -60,7 +60,7 @@ func TestARequestGetsAPartOfItsTimeWhileOthersAreOverdue(t *testing.T) {
 	})
 }
 
-// No job begins after the end.
+// No job begins once ended returns true.
 func TestJobsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool

@@ -40,7 +40,7 @@ func (o *Overdue) isFull() bool { return o.count.Load() >= cmp.Or(o.Limit, 2) }
 
 var (
 	errGoexit = &panics.Error{}
-	// ErrOverdue is the error of a request whose caller has left, since the provider has not returned.
+	// ErrOverdue is the error of a request whose caller has left because the provider had not returned.
 	ErrOverdue    = fmt.Errorf("%w: the provider has not returned, although its context has ended", abstractions.ErrUnavailable)
 	errAllOverdue = lifecycle.MarkNoAnswer(unsentError{fmt.Errorf("%w: nothing was sent, since earlier requests have not returned, although their contexts have ended", abstractions.ErrUnavailable)})
 )
@@ -68,21 +68,19 @@ type Requests struct {
 }
 
 // NewRequests returns the Requests of a provider. heedsContext says that its calls return soon after the end of their
-// context. log and spawn, which runs a function in a goroutine, are called from any goroutine. The idle helpers end when
+// context. log and spawn, which runs a function in a goroutine, may be called from any goroutine. The idle helpers end when
 // done is closed.
 func NewRequests(heedsContext bool, log func(level slog.Level, text string, args ...any), spawn func(f func()), done <-chan struct{}) *Requests {
 	return &Requests{direct: heedsContext, log: log, spawn: spawn, done: done, work: make(chan func())}
 }
 
 // Send sends req to the provider p by its method send. Unless the provider declares HeedsContext, the call runs in another
-// goroutine, and its caller leaves soon after ctx has ended: a disk that hangs in fsync ignores
-// contexts. late, unless nil, gets a reply that comes after the caller has left.
+// goroutine, and its caller leaves soon after ctx has ended. For example, a call that hangs in fsync ignores its context. late,
+// unless nil, gets a reply that comes after the caller has left.
 //
-// A panic becomes an error whose outcome is unknown, and is logged with its
-// stack. Send does not raise the panic further: most requests belong to the manager, where a
-// panic would end the process for the sake of one lease, and a holder's
-// deferred Release must not end the holder. The steps after an unknown
-// outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
+// A panic becomes an error with an unknown outcome, and is logged with its stack. Send does not pass the panic on. Most requests
+// belong to the manager, and there a panic would end the process because of one lease. Nor must a holder's deferred Release end
+// the holder. The steps after an unknown outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
 func Send[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
 	if r.direct {
 		return callGuarded(ctx, r, p, send, req)
@@ -138,7 +136,7 @@ func sendInHelper[P, Req, Reply any](ctx context.Context, r *Requests, pending *
 const maxIdleHelpers = 16
 
 // run runs f in a helper, a goroutine of sendInHelper. Some helpers stay after a request, for the next request: a new
-// goroutine would have to grow its stack, to 64 KB for a database in the process.
+// goroutine would have to grow its stack, to 64 KB for an in-process database.
 func (r *Requests) run(f func()) {
 	select {
 	case r.work <- f:

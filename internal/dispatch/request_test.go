@@ -34,7 +34,7 @@ func (i *inbox) RepliedLate(reply string, _ error) {
 	i.replies = append(i.replies, reply)
 }
 
-// requests returns the Requests of a provider, and a function that returns the texts logged.
+// requests returns the Requests of a provider, and a function that returns the logged texts.
 func requests(t *testing.T, heedsContext bool) (r *Requests, logged func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -78,7 +78,7 @@ func TestSendToAProviderThatEndsItsGoroutine(t *testing.T) {
 	require.Len(t, logged(), 1)
 }
 
-// The caller leaves a provider that hangs, and the late reply reaches the receiver. At the limit nothing more is sent.
+// The caller leaves a provider that hangs, and the late reply reaches the receiver. At the limit, no further request is sent.
 func TestSendToAProviderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := requests(t, false)

@@ -24,7 +24,7 @@ func (m *Manager) Acquire(ctx context.Context, name string, options abstractions
 	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, "AcquireOptions", options)
 }
 
-// obtain is shared by acquires and adoptions. get sends the request; optionsType is for errors.
+// obtain is shared by acquires and adoptions. get sends the request, and optionsType names the options in errors.
 func (m *Manager) obtain(
 	ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, optionsType string, options abstractions.AcquireOptions,
 ) (abstractions.Lease, error) {
@@ -72,8 +72,8 @@ func (m *Manager) obtain(
 	return l.newHandle(), nil
 }
 
-// handle is the holder's reference to a lease. The manager does not refer to the handle after the first renewal.
-// So the runtime collects the handle of a holder that forgets the lease.
+// handle is the holder's reference to a lease. After the first renewal the manager has only a weak pointer to the handle, so the
+// runtime can collect the handle of a holder that has dropped the lease.
 type handle struct{ *lease }
 
 func (l *lease) newHandle() *handle {
@@ -84,7 +84,7 @@ func (l *lease) newHandle() *handle {
 	return h
 }
 
-// handleCollected reports whether the handle was collected since the previous renewal. It reports that once.
+// handleCollected reports whether the handle was collected since the previous renewal. It returns true only once.
 // Most leases end before their first renewal, and never need the weak pointer. Caller holds mu.
 func (l *lease) handleCollected() bool {
 	switch {
@@ -97,7 +97,7 @@ func (l *lease) handleCollected() bool {
 	return false
 }
 
-// askOnce makes one request and does not wait for the name.
+// askOnce makes one request, and does not wait for the name to become free.
 func (m *Manager) askOnce(ctx context.Context, l *lease) error {
 	held := false
 	defer func() {
@@ -150,7 +150,7 @@ func (m *Manager) ask(ctx context.Context, l *lease) error {
 	if !l.adopted && (late || !abstractions.NotApplied(err)) {
 		l.life.Unanswered(sent)
 	}
-	if late && ctx.Err() == nil { // the request's own bound ended it
+	if late && ctx.Err() == nil { // the request's own bound ended the request
 		return lifecycle.NoAnswer(err)
 	}
 	return err
@@ -204,8 +204,8 @@ func (l *lease) begin(ctx context.Context, grant abstractions.Grant, sent trust.
 	return nil
 }
 
-// abandon cleans up behind a claim that was given up with a request's outcome
-// unknown. settled is called when the release has succeeded or failed.
+// abandon cleans up a claim that was given up while the outcome of a request was unknown. settled is called when the release has
+// succeeded or failed.
 func (m *Manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	c := l.life.Abandon()
@@ -215,8 +215,8 @@ func (m *Manager) abandon(l *lease, settled func()) {
 	}
 }
 
-// RepliedLate takes the reply to an acquire or a renewal that had not returned when its
-// context ended: the request may have been applied as late as now.
+// RepliedLate handles the reply to an acquire or a renewal that had not returned when its context
+// ended: the request may have been applied as late as now.
 func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	applied, m, now := renewalAnswer(grant, err).Applied, l.m, l.m.clock.Now()
 	l.mu.Lock()
@@ -230,8 +230,8 @@ func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	m.cleanUp(c, nil)
 }
 
-// ownHolder marks the holder that refused an acquire if that holder is a lease of this
-// manager. The search goes through all leases, so ownHolder runs only once, at the end.
+// ownHolder marks the holder that refused an acquire if that holder is a lease of this manager. The
+// search may go through all leases, so ownHolder runs only once, at the end of the acquire.
 func (m *Manager) ownHolder(err error) error {
 	switch err := err.(type) { //nolint:errorlint // the forms in which providers return it; others stay as they are
 	case *abstractions.HeldError:

@@ -49,7 +49,7 @@ func (m *Manager) endOlder(name string, token int64, claim abstractions.Fingerpr
 	})
 }
 
-// noteRecord takes the record of a name from an answer of the backend.
+// noteRecord ends the leases of a name that a record from the backend shows to be lost.
 func (m *Manager) noteRecord(name string, r *abstractions.Record) {
 	if !r.Unconfirmed {
 		m.endOlder(name, r.Token, r.Fingerprint)

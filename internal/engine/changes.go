@@ -52,7 +52,7 @@ func (l *lease) SetTTL(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// wantTTL has the next renewals ask for ttl, and returns the version of that change.
+// wantTTL makes the next renewals ask for ttl, and returns the version of that change.
 func (l *lease) wantTTL(ttl time.Duration) (version int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// Close reports what it waits for after closeWarning, and again after a
-// growing pause of at most closeWarningMax.
+// After closeWarning, Close logs the work that it still waits for. It does so again after growing pauses of up to
+// closeWarningMax.
 const (
 	closeWarning    = 2 * time.Second
 	closeWarningMax = 30 * time.Second
@@ -93,9 +93,9 @@ func (m *Manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 	return m.result
 }
 
-// closeBound returns the bound of Close's wait for holders: forever if its context has a
-// deadline, and otherwise the longest trust that was left when Close began.
-// A holder that has not released its lease by then has forgotten the release.
+// closeBound returns the bound of Close's wait for holders: forever if its context has a deadline,
+// and otherwise the longest trust that was left when Close began. A holder that has not released
+// its lease by then is assumed to have forgotten the release.
 func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	if bounded {
 		return trust.Forever
@@ -113,8 +113,8 @@ func (m *Manager) closeBound(bounded bool, leases []*lease) time.Duration {
 	return longest
 }
 
-// awaitIdle waits until no work is under way, until ctx ends or until bound has
-// passed, and logs the leases and calls that are left.
+// awaitIdle waits until no work is under way, until ctx ends or until bound has passed, and meanwhile logs the leases and calls
+// that are left. It reports whether no work is left.
 func (m *Manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
 	began := time.Now()
 	end := time.NewTimer(bound)
@@ -169,10 +169,9 @@ func (m *Manager) snapshot() []*lease {
 	return slices.Clone(m.leases)
 }
 
-// abandonLeases stops renewing the leases that are still in use and returns
-// their names. It does not release them: another process would get the name beside the
-// holder, which may need the rest of the TTL to notice. It counts the other leases, whose
-// release goes on without the manager.
+// abandonLeases stops renewing the leases that are still in use and returns their names. It does not release them: another
+// process would get the name while the holder still works, since the holder may need the rest of the TTL to notice. It counts the
+// other leases, whose release goes on without the manager.
 func (m *Manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	now := m.clock.Now()
 	for _, l := range m.snapshot() {
@@ -190,8 +189,8 @@ func (m *Manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	return inUse, unanswered
 }
 
-// awaitGoroutines waits for the requests under way, whose context has ended.
-// A provider that ignores its context must not block Close for ever.
+// awaitGoroutines waits for the requests under way, whose context has ended. A provider that
+// ignores its context must not block Close forever.
 func (m *Manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()
@@ -211,7 +210,7 @@ func (m *Manager) awaitGoroutines(ctx context.Context) {
 	}
 }
 
-// summarizeNames returns the first few of many names.
+// summarizeNames joins names, and cuts a long list off after the first few.
 func summarizeNames(names []string) string {
 	const limit = 10
 	if len(names) <= limit {

@@ -32,16 +32,16 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 	Scope          func(name string) string
 
-	// Settings resolves the options of an acquire or, with an empty name, of an adoption. of is the type that
-	// its errors name.
+	// Settings resolves the options of an acquire or, with an empty name, of an adoption. of is the name of the options type in
+	// errors.
 	Settings func(of string, options abstractions.AcquireOptions, name string) (*Settings, error)
 	// ChangeTTL returns the settings with another TTL. It is called under a lease's lock, and calls no code of the
 	// application.
 	ChangeTTL func(settings *Settings, ttl time.Duration) (*Settings, error)
 }
 
-// Settings are the options of one lease, from its manager and its
-// acquire, made to fit the backend. They never change.
+// Settings are the options of one lease, from its manager and its acquire, adjusted to the backend.
+// They never change.
 type Settings struct {
 	lifecycle.Settings
 	WaitLimit time.Duration // 0: no limit

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// asUnavailable makes an error match abstractions.ErrUnavailable, and says so only once.
+// asUnavailable makes an error match abstractions.ErrUnavailable, by wrapping if necessary.
 func asUnavailable(err error) error {
 	if errors.Is(err, abstractions.ErrUnavailable) {
 		return err
@@ -25,6 +25,6 @@ func isPermanent(err error) bool {
 	return false
 }
 
-// isDenied reports whether the backend has refused the caller. Most refusals of this kind pass: a password is
+// isDenied reports whether the backend has refused the caller. Most refusals of this kind are temporary: a password is
 // rotated, a role assignment has not arrived yet, a server has just started.
 func isDenied(err error) bool { return errors.Is(err, abstractions.ErrDenied) }

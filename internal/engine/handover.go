@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/internal/timetable"
 )
 
-// HandOver renews until a renewal that was sent after its start has succeeded and no renewal is
-// under way, so that no request of this process can follow the receiver's.
+// HandOver renews the lease until a renewal that was sent after the call began has succeeded and no renewal is under way. Then no
+// request of this process can arrive after those of the receiver.
 func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 	began := l.m.clock.Now()
 	for {

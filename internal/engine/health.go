@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// pingName is the name that Health inspects at a provider that is no Pinger.
+// pingName is the name that Health inspects if the provider is no Pinger.
 const pingName = "leasing/health"
 
 func (m *Manager) Health(ctx context.Context) abstractions.Health {
@@ -47,10 +47,9 @@ func (m *Manager) Health(ctx context.Context) abstractions.Health {
 // degrades Health.
 const recentPeriod = time.Minute
 
-// outage has the failures that Health reports, by the manager's monotonic clock. Its
-// times are counted from 1 ns, so that 0 means never.
+// outage has the failures that Health reports, by the manager's monotonic clock. Its times begin at 1 ns, so that 0 means never.
 type outage struct {
-	since    atomic.Int64 // the first failed request since one was answered
+	since    atomic.Int64 // the first failed request after the latest answered request
 	failed   atomic.Int64 // the latest failed request
 	lastLost atomic.Int64 // the latest loss of a lease
 	losses   atomic.Int64 // the number of all losses

@@ -21,11 +21,11 @@ import (
 // the backend treats them as the same claim. It is the library's
 // implementation of abstractions.Lease.
 //
-// life decides; the lease serializes its inputs by mu, and takes the steps that follow.
+// life makes the decisions. The lease serializes the inputs to life with mu, and takes the steps that follow.
 type lease struct {
-	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases do not fit into any cache.
 
-	mu      sync.Mutex // not needed while the lease is claimed, since one goroutine has it then
+	mu      sync.Mutex // not needed in the phase Claiming, when only one goroutine has the lease
 	adopted bool
 	timetable.Entry
 	m        *Manager
@@ -57,11 +57,10 @@ type lease struct {
 	older           *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
-// Inputs to life and calls of apply are made under the lock. So they call
-// only this package, lifecycle and the standard library: not the application's
-// code (contexts, instruments, Random), not the provider's, and not the methods
-// of its errors. apply returns the steps that are left, which the caller takes
-// when the lock is free.
+// Inputs to life and calls of apply are made under the lock. So they call only this package,
+// lifecycle and the standard library: not the application's code (contexts, instruments, Random),
+// not the provider's, and not the methods of its errors. apply returns the steps that are left. The
+// caller takes them after it has released the lock.
 
 func (l *lease) Name() string          { return l.name }
 func (l *lease) ID() string            { return l.id }
@@ -133,7 +132,7 @@ func (l *lease) Err() error {
 	return cause
 }
 
-// OnDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop calls OnDue.
+// OnDue ends a lease whose trust has run out, or gathers a renewal that is due. The loop of the timetable calls OnDue.
 func (l *lease) OnDue(now trust.Instant) {
 	l.mu.Lock()
 	renew, fx := l.life.Due(now)
@@ -145,7 +144,7 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.run()
 }
 
-// apply takes the steps that may follow an input to life under mu, and returns the others. Caller holds mu.
+// After an input to life, apply takes the steps that may be taken under mu, and returns the other steps. Caller holds mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
@@ -209,7 +208,7 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 	return &cleanup{req: l.releaseRequest(), tries: lifecycle.Tries{CleanUp: *c}}
 }
 
-// followUp has the steps that are left to take after an input, when the lock is free.
+// followUp has the steps that are left to take after an input, once the lock is free.
 type followUp struct {
 	lease   *lease
 	lost    *abstractions.LostError // nil unless the lease has just been lost

@@ -71,8 +71,8 @@ type Manager struct {
 // maxOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
 const maxOverdue = 256
 
-// New returns a manager of the provider's leases, whose capabilities are caps. It starts the loop of the timetable. The caller
-// closes the manager.
+// New returns a manager for the leases of a provider with the capabilities caps. It starts the loop of the timetable. The caller
+// must close the manager.
 func New(provider abstractions.Provider, caps abstractions.Capabilities, config Config) *Manager {
 	clock := trust.New()
 	m := &Manager{
@@ -163,7 +163,8 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 	return result, err
 }
 
-// endBroken ends the manager's own lease of the broken token, or renews it at once, so that the answer reports the break.
+// endBroken ends the manager's own lease of the broken token or, after a break with grace, renews it at once, so that the answer
+// reports the break.
 func (m *Manager) endBroken(req abstractions.BreakRequest, token int64) {
 	m.endLeases(req.Name, func(l *lease) *abstractions.LostError {
 		switch {
@@ -261,7 +262,7 @@ func (m *Manager) wrap(op, name, id string, err error) error {
 	if !errors.As(err, &wrapped) {
 		return &abstractions.Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err, Fingerprint: abstractions.FingerprintOf(id)}
 	}
-	if id != "" && wrapped.Fingerprint.IsZero() && error(wrapped) == err { //nolint:errorlint // the outermost only: a provider's own
+	if id != "" && wrapped.Fingerprint.IsZero() && error(wrapped) == err { //nolint:errorlint // only the outermost error, which is the provider's own
 		named := *wrapped
 		named.Fingerprint = abstractions.FingerprintOf(id)
 		return &named
@@ -271,7 +272,7 @@ func (m *Manager) wrap(op, name, id string, err error) error {
 
 // log writes to the application's logger, which may panic.
 func (m *Manager) log(level slog.Level, text string, args ...any) {
-	defer func() { _ = recover() }() // a panic of the logger has no other place to be reported
+	defer func() { _ = recover() }() // a panic of the logger can't be reported anywhere else
 	m.config.Logger.With("provider", m.caps.Provider).Log(context.Background(), level, text, args...)
 }
 
@@ -287,7 +288,7 @@ func (m *Manager) random() (number float64) {
 	return m.config.Random()
 }
 
-// orBackground replaces a nil context, which never ends.
+// orBackground replaces a nil context with one that never ends.
 func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()

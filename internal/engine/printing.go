@@ -18,7 +18,7 @@ func (l *lease) LogValue() slog.Value {
 		slog.String("name", l.name), slog.String("fingerprint", abstractions.FingerprintOf(l.id).String()), slog.Int64("token", l.token), slog.String("status", l.status()))
 }
 
-// status returns the state of the lease in a word or two.
+// status returns the state of the lease in a few words.
 func (l *lease) status() string {
 	now := l.m.clock.Now()
 	l.mu.Lock()

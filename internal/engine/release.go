@@ -101,9 +101,9 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 }
 
 // releaseWithin releases the lease at the backend, and returns the number of attempts. It retries until the backend
-// answers or the bound has passed, after which the backend will have freed the name by
-// itself. The requests do not end with ctx: see Lease.Release. Renewals that hang do not
-// count against the limit of overdue requests: a release may still get through.
+// answers or the bound has passed, after which the backend will have freed the name by itself. The requests do not
+// end with ctx: see Lease.Release. Renewals that hang do not count against the limit of overdue releases, so a
+// release may still get through.
 func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) (attempts int, err error) {
 	m, began := l.m, l.m.clock.Mono()
 	if ctx.Done() != nil {

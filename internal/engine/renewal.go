@@ -84,10 +84,8 @@ func renewalAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 	return a
 }
 
-// finishRenewal ends every renewal, the engine's and the
-// application's, alone or in a batch: life extends the trust, ends the lease, or
-// plans the retry. It returns the error of Renew. A batch sums up its renewals in
-// measured, and records the sums.
+// finishRenewal ends a renewal by the engine or the application, alone or in a batch: life extends the trust, ends the lease, or
+// plans the retry. It returns the error of Renew. A batch sums up its renewals in measured, and records the sums.
 func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*instrument.Scope]instrument.Renewed) error {
 	m := l.m
 	if err == nil {

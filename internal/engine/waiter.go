@@ -157,8 +157,8 @@ func waitingAnswer(err error) waiting.Answer {
 	return a
 }
 
-// reportFailure reports the nth attempt in a row without an answer. So an application that starts while the backend is down does not
-// wait in silence.
+// reportFailure reports the nth attempt in a row without an answer, so that an application that starts while the backend is down
+// does not wait in silence.
 func (w *waiter) reportFailure(err error, n int) {
 	w.m.telemetry.AttemptFailed(w.l.scope, err)
 	w.m.observers.Publish(nil, w.l.id, &abstractions.Event{
@@ -167,7 +167,7 @@ func (w *waiter) reportFailure(err error, n int) {
 	})
 }
 
-// subscribe asks the provider for wake-ups. While there are none the head polls.
+// subscribe asks the provider for wake-ups. Without wake-ups the head polls.
 func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(w.m.config.RequestTimeout, w.m.config.MaxPoll), cancel)
@@ -185,7 +185,7 @@ func (w *waiter) subscribe(ctx context.Context) waiting.Step {
 	return w.Subscribed(true, 0)
 }
 
-// signal wakes the present or the next receiver of c. It never blocks.
+// signal wakes the current or the next receiver of c. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

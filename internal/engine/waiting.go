@@ -10,10 +10,10 @@ import (
 	"github.com/distributedleasing/leasing/internal/waiting"
 )
 
-// maxRecent bounds the names that queues remembers although no acquire waits.
+// maxRecent is the number of queues at which get begins to drop idle queues.
 const maxRecent = 1024
 
-// queues has the waiters of a manager: for each name a queue, whose head alone asks the backend. So a hundred waiters cost
+// queues has a queue of a manager's waiters for each name. Only the head of a queue asks the backend, so a hundred waiters cost
 // the backend no more than one waiter.
 type queues struct {
 	m      *Manager
@@ -32,7 +32,7 @@ func (qs *queues) init(m *Manager) {
 	}
 }
 
-// get returns the queue of a name. Before it makes a new queue it may forget idle ones. Caller holds mu.
+// get returns the queue of a name. Before it makes a new queue, it may drop idle queues. Caller holds mu.
 func (qs *queues) get(name string) *queue {
 	q := qs.byName[name]
 	if q == nil {
@@ -86,7 +86,7 @@ func (w *waiter) leave(won *lease) {
 	unresolved, blocks := won == nil && w.l.life.Ambiguous(), false
 	w.m.queues.update(func() (wake *waiter) {
 		blocks, wake = w.q.Leave(w, won, w.l.id, unresolved)
-		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // more acquires than that waited at a time
+		if byName := w.m.queues.byName; w.q.Idle() && len(byName) > maxRecent { // more names than maxRecent had waiters at a time
 			delete(byName, w.l.name)
 		}
 		return wake

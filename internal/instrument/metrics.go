@@ -1,4 +1,4 @@
-// Package instrument is the OpenTelemetry of a manager: its metrics, its spans, and the trace of each lease.
+// Package instrument has the OpenTelemetry instrumentation of a manager: its metrics, its spans, and the trace of each lease.
 package instrument
 
 import (
@@ -22,8 +22,8 @@ import (
 // instrumentationScope is the module's path, as OpenTelemetry advises.
 const instrumentationScope = "github.com/distributedleasing/leasing"
 
-// Bucket bounds in seconds: of requests, of the trust that is left, and of how long
-// leases are held. They are few, since each is a time series for each scope.
+// Bucket bounds in seconds, for requests, for the trust that is left, and for the time that leases are held. They are few, since
+// each bound adds a time series to each scope.
 var (
 	requestBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
 	marginBounds  = []float64{.1, .5, 1, 2.5, 5, 10, 30}
@@ -39,7 +39,7 @@ const (
 	MaxScopes  = 64
 )
 
-// Telemetry is OpenTelemetry for one manager. An instrument of a disabled meter
+// Telemetry has the OpenTelemetry instruments of one manager. An instrument of a disabled meter
 // costs one check; attribute sets are made once for each scope.
 type Telemetry struct {
 	tracer   trace.Tracer
@@ -70,7 +70,7 @@ type Telemetry struct {
 	scopes map[string]*Scope
 }
 
-// Config has the values and functions that telemetry needs of its manager.
+// Config has the values and functions that telemetry needs from its manager.
 type Config struct {
 	Provider       string // the kind of provider
 	MeterProvider  metric.MeterProvider
@@ -117,8 +117,8 @@ func New(c Config) *Telemetry {
 	return t
 }
 
-// registerGauges registers the observable gauges of a manager until
-// Close. If several managers have the same kind of provider, the last manager counts.
+// registerGauges registers the observable gauges of a manager until Close. If several managers have
+// the same kind of provider, the values of the last manager count.
 func (t *Telemetry) registerGauges(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
@@ -186,8 +186,7 @@ func upDown(m metric.Meter, name, unit, description string) metric.Int64UpDownCo
 	return orNoop[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
 }
 
-// Scope is the attributes of one scope of names, alone and with each value of another
-// attribute.
+// Scope has the attributes of one scope of names, alone and with each value of another attribute.
 type Scope struct {
 	base attrs
 	set  []attribute.KeyValue
@@ -205,7 +204,7 @@ func newAttrs(set ...attribute.KeyValue) attrs {
 	return attrs{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
 }
 
-// Scope returns the attributes of the lease called name.
+// Scope returns the attributes of the scope of a lease's name.
 func (t *Telemetry) Scope(name string) *Scope {
 	key := t.scopeOf(name)
 	t.mu.RLock()
@@ -328,7 +327,7 @@ func (t *Telemetry) CleanUps(n int64) { add(t.cleanupCount, n, &t.base) }
 // ObserverPanicked counts the panic of an observer.
 func (t *Telemetry) ObserverPanicked() { add(t.observerPanics, 1, &t.base) }
 
-// Renewed are the renewals of one request.
+// Renewed sums up the renewals of one request.
 type Renewed struct {
 	Count  int64
 	Margin time.Duration // the least trust that was left when they came back

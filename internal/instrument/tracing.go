@@ -13,11 +13,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceKey is the key of a lease's metadata that has the trace context of its acquire, in the form of the header of that
+// traceKey is the key under which a lease's metadata has the trace context of its acquire, in the form of the header of the same
 // name: https://www.w3.org/TR/trace-context/#traceparent-header.
 const traceKey = "traceparent"
 
-// Trace is the tracing of a lease. A lease that is not traced has a nil Trace, which all methods accept.
+// Trace has the tracing data of a lease. A lease that is not traced has a nil Trace, which all methods accept.
 type Trace struct {
 	caller   trace.SpanContext // the span in the context of the acquire; may be invalid
 	header   string            // the value of traceKey; "" if the acquire is not sampled
@@ -40,7 +40,8 @@ func (t *Trace) Requests() int {
 	return t.requests
 }
 
-// NewTrace returns the tracing of a lease that is acquired with the context ctx, in the span of spanCtx. It is nil without a trace.
+// NewTrace returns the Trace of a lease that is acquired with the context ctx, in the span of spanCtx. It returns nil if neither
+// context has a span.
 func NewTrace(ctx, spanCtx context.Context, adopted bool) *Trace {
 	caller, own := trace.SpanContextFromContext(ctx), trace.SpanContextFromContext(spanCtx)
 	if !caller.IsValid() && !own.IsValid() {
@@ -55,7 +56,7 @@ func NewTrace(ctx, spanCtx context.Context, adopted bool) *Trace {
 	return t
 }
 
-// With returns metadata with the trace context, if there is room.
+// With returns metadata with the trace context added, if there is enough room.
 func (t *Trace) With(metadata map[string]string) map[string]string {
 	if t == nil || t.header == "" {
 		return metadata
@@ -71,8 +72,8 @@ func (t *Trace) With(metadata map[string]string) map[string]string {
 	return all
 }
 
-// LinkHolder links the span of a wait, which is in ctx, to the acquire of the lease in its way, once for each holder. Only one
-// goroutine has the claim at this point.
+// LinkHolder links the span of a wait, which is in ctx, to the acquire of the lease that it waits for, once for each holder. Only
+// one goroutine has the claim at this point.
 func (t *Trace) LinkHolder(ctx context.Context, holder *abstractions.Record) {
 	header := holder.Metadata[traceKey]
 	if t == nil || header == "" || holder.Unconfirmed {
@@ -121,7 +122,7 @@ func (t *Telemetry) StartBatch(ctx context.Context, leases []*Trace) (context.Co
 }
 
 // SpanOfLoss makes the span of a loss. Most losses have no request of their own: trust runs out, or a batch reports the loss.
-// The end of a span may export it, so the call may take long.
+// Ending a span may export it, so the call may take long.
 func (t *Telemetry) SpanOfLoss(lease *Trace, subject Subject, err error) {
 	_, span := t.StartLinked(background, "leasing.lost", lease)
 	defer span.End()

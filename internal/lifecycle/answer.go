@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// noAnswerError is the error of a request that the backend did not answer within its bound.
-// Its outcome is unknown.
+// noAnswerError is the error of a request that the backend did not answer within its bound. The
+// outcome of the request is unknown.
 type noAnswerError struct {
 	err    error // matches ErrUnavailable
 	answer error // the last answer before it; nil if there is none

@@ -6,19 +6,19 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// CleanUp is a release that has to be repeated until the claim has ended for certain.
+// CleanUp is a release that has to be repeated until the claim has certainly ended.
 type CleanUp struct {
 	From  trust.Instant // the time of the first try; the zero instant means now
 	Until trust.Instant // the time of the last try
-	// ByID says that the release carries the ID alone: the request that may still land has another token and state.
+	// ByID says that the release carries only the ID: the request that may still land has another token and state.
 	ByID bool
 }
 
-// repeats is the number of repetitions of a release that was answered. A third of the time that is left passes before each of
-// them but the last, which is sent at the end.
+// repeats is the number of repetitions of a release that was answered. Before each repetition passes a third of the time that is
+// left; the last repetition is sent at the end.
 const repeats = 4
 
-// Tries are the tries of a clean-up. Its inputs and their effects:
+// Tries are the tries of a clean-up. The input Tried has these effects:
 //
 //	input                       while the manager works        once Close has begun
 //	Tried: answered             again, repeats times           done
@@ -49,7 +49,7 @@ type NextTry struct {
 	Done        bool
 	Pause       time.Duration // until the next try
 	FirstAnswer bool          // no earlier try was answered
-	Warn        bool          // an infinite claim stays: after 1, 2, 4, 8 and so on tries
+	Warn        bool          // an infinite claim is still held; true after 1, 2, 4, 8 and so on tries
 }
 
 // Count returns the number of tries after which the clean-up went on.
@@ -58,8 +58,8 @@ func (t *Tries) Count() int { return t.count }
 // Answered reports whether a try was answered.
 func (t *Tries) Answered() bool { return t.answered }
 
-// Deadline returns the end of the tries: the end of the claim or, while the manager is being closed and the backend does not
-// answer, the end of Close's wait.
+// Deadline returns the end of the tries. This is the end of the claim, or the end of Close's wait while the manager is being
+// closed and the backend does not answer.
 func (t *Tries) Deadline(closing Closing) trust.Instant {
 	if !t.answered && closing.Begun && closing.GiveUpAt.Mono < t.Until.Mono {
 		return closing.GiveUpAt

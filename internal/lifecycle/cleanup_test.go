@@ -61,7 +61,7 @@ func TestTriesOfAClaimWithoutEnd(t *testing.T) {
 	require.True(t, tries.Tried(at(0), TryResult{Answered: true}, Closing{}, 0).Done)
 }
 
-// Close waits for one answer, also for a refusal, and without an answer until it gives up.
+// Close waits for one answer, which may be a refusal. Without an answer, it waits until GiveUpAt.
 func TestTriesWhileTheManagerIsClosed(t *testing.T) {
 	closing := Closing{Begun: true, GiveUpAt: at(10 * time.Second)}
 	for _, r := range []TryResult{{Answered: true}, {Denied: true}} {

@@ -1,5 +1,5 @@
-// Package lifecycle is the state machine of one lease, on the side of its holder. A Lease is a value: its methods are the inputs,
-// all that can happen to a lease, and they return Effects, the steps that an engine then takes. The package has no lock,
+// Package lifecycle is the state machine of one lease, on the side of its holder. A Lease is a value. Its methods are the inputs,
+// which are all that can happen to a lease. They return Effects, the steps that an engine then takes. The package has no lock,
 // goroutine, context, clock or channel: the engine serializes the calls and passes the instant of each.
 //
 // The phases, which only move forward:
@@ -35,9 +35,9 @@
 //	HandOver        -                 Ended                                 -                    -
 //	Lose            -                 Ended                                 nothing              nothing
 //
-// RepliedLate of an abandoned claim asks for a clean-up. The engine never sends an input where the table has "-". The table leaves
-// out four inputs that follow others: StartRenewal after AskRenewal, Settle after a renewal that was not sent, AwaitTimedOut after
-// an AskRelease that awaits a renewal, and AfterRelease, which returns the clean-up of a release.
+// In the phase Abandoned, RepliedLate returns a clean-up. The engine never sends an input where the table has "-". The table
+// leaves out four inputs that follow others: StartRenewal after AskRenewal, Settle after a renewal that was not sent,
+// AwaitTimedOut after an AskRelease that awaits a renewal, and AfterRelease, which returns the clean-up of a release.
 //
 // A renewal is trusted from the instant before its request was sent (trust.Window). A request without an answer may have
 // been applied, and may be applied at any later time: it does not extend the trust, and the name is cleaned up if it may outlive

@@ -21,7 +21,7 @@ func (l *Lease) Clone() Lease {
 	return next
 }
 
-// Key appends to b all that later steps depend on. Instants count from now. waits says that a request is under way.
+// Key appends to b the state that later steps depend on. Instants are relative to now. waits says that a request is under way.
 func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
 	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.ambiguous, l.renewalUnanswered, l.granted == abstractions.Infinite))
 	if l.phase < Ended || waits {
@@ -44,7 +44,7 @@ func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
 	return b
 }
 
-// Until returns the units from now to an instant, rounded up: 0 for the past, 255 for ever.
+// Until returns the units from now to an instant, rounded up: 0 for the past, 255 for trust.Forever.
 func Until(at, now, unit time.Duration) byte {
 	if at == trust.Forever {
 		return 255

@@ -18,7 +18,7 @@ const (
 	Ending                 // its context is cancelled; its work and its renewals may still go on
 	Releasing              // the release is under way
 	Ended                  // released, lost or handed over: see Outcome
-	Abandoned              // given up with the outcome of a request unknown
+	Abandoned              // given up while the outcome of a request was unknown
 )
 
 // Rules are the settings that the leases of a manager share. They do not change.
@@ -61,7 +61,7 @@ type Settings struct {
 // Lease is the life of one lease. Its methods are the inputs; each returns the effects that the engine takes
 // afterwards. A Lease is not safe for concurrent use.
 type Lease struct {
-	// The fields that renewals read come first, to share cache lines: 100,000 leases fit in no cache.
+	// The fields that renewals read come first, to share cache lines: 100,000 leases do not fit into any cache.
 
 	phase             Phase
 	renewing          bool  // an attempt is under way, or about to be
@@ -100,8 +100,8 @@ type Effects struct {
 	Settled    bool  // the waiters for the renewal under way see its result
 	Failing    int8  // the change to the number of leases whose latest renewal failed
 	Cause      error // ends the lease's context
-	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is
-	// published after Event; nil for a lease that lives on.
+	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is published after Event; nil
+	// if the lease is not lost.
 	Event Event
 	Lost  *abstractions.LostError
 	// CleanUp is needed for a claim that may outlive the lease; nil if there is no such claim.
@@ -150,7 +150,7 @@ func (l *Lease) Cause() error { return l.cause }
 // Outcome returns the result of the release, or the *abstractions.LostError, once the lease has ended.
 func (l *Lease) Outcome() error { return l.outcome }
 
-// Err returns the cause of the end of a lease that has ended, or is about to.
+// Err returns the loss of a lost lease, and otherwise the cause with which the lease's context has ended.
 func (l *Lease) Err() error {
 	if lost, ok := l.outcome.(*abstractions.LostError); ok { //nolint:errorlint // as Lose has set it
 		return lost
@@ -158,7 +158,7 @@ func (l *Lease) Err() error {
 	return l.cause
 }
 
-// Next returns when the lease is due, and how much earlier it may be taken along with others.
+// Next returns when the lease is due, and how much earlier its renewal may be sent together with others.
 func (l *Lease) Next(now trust.Instant) (due, early time.Duration) {
 	due = l.until.Left(now)
 	if renew := l.nextRenew().Left(now); !l.renewing && renew < due {
@@ -167,8 +167,7 @@ func (l *Lease) Next(now trust.Instant) (due, early time.Duration) {
 	return due, early
 }
 
-// slack returns the time by which a renewal may be sent early along with others that
-// are due, where they can share a request.
+// slack returns how early a renewal may be sent to share a request with renewals that are due.
 func (l *Lease) slack() time.Duration {
 	if !l.rules.Batches || l.settings.Cadence == trust.Forever || l.failures > 0 {
 		return 0
@@ -212,14 +211,14 @@ func (l *Lease) Begin(now, sent trust.Instant, grant abstractions.Grant, random 
 	return fx
 }
 
-// Abandon gives the claim up with the outcome of a request unknown.
+// Abandon gives the claim up while the outcome of a request is unknown.
 func (l *Lease) Abandon() CleanUp {
 	l.phase = Abandoned
 	return CleanUp{Until: l.lastSent.Add(l.settings.FirstTTL)}
 }
 
-// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is
-// due, which is then under way.
+// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is due. Such a
+// renewal counts as under way from then on.
 func (l *Lease) Due(now trust.Instant) (renew bool, fx Effects) {
 	fx = l.Expire(now)
 	if l.Over() {
@@ -291,8 +290,8 @@ func (l *Lease) usedUp() bool {
 	return l.settings.MaxRenewals > 0 && int(l.renewals) >= l.settings.MaxRenewals
 }
 
-// CanHandOver reports whether a renewal that was sent after began has succeeded, or the renewals are used up, and none is
-// under way.
+// CanHandOver reports whether no renewal is under way, and either a renewal that was sent after began has succeeded or the
+// renewals are used up.
 func (l *Lease) CanHandOver(began trust.Instant) bool {
 	renewed := l.sent.Mono >= began.Mono && (l.granted == abstractions.Infinite) == (l.settings.TTL == abstractions.Infinite)
 	return !l.renewing && (l.usedUp() || renewed)

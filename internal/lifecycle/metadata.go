@@ -9,12 +9,12 @@ import (
 // metadataChange has the metadata that WantMetadata wants renewals to carry. A lease whose
 // metadata never changes has no metadataChange.
 //
-// A request that carried a change and was not answered may have been applied, or
-// may yet be applied. So a change stays wanted until a renewal with it has succeeded or was
-// refused, and every renewal carries the confirmed metadata until no unanswered
-// request is left that could undo the change.
+// A request that carried a change and was not answered may have been applied, or may yet be
+// applied. So a change stays wanted until a renewal with it has succeeded or was refused. Every
+// renewal carries the confirmed metadata until no unanswered request is left that could undo the
+// change.
 type metadataChange struct {
-	confirmed map[string]string // by the backend; is replaced, never changed
+	confirmed map[string]string // by the backend; the map is replaced, never changed
 
 	wanted  map[string]string // nil if there is nothing to change
 	version int               // of wanted: counts the calls of WantMetadata
@@ -36,8 +36,8 @@ type MetadataVersions struct {
 	Refusal error
 }
 
-// WantMetadata is the input that the next renewals carry metadata, in place of the acquire's. It returns the version of
-// that change.
+// WantMetadata is the input that the next renewals carry metadata, instead of the metadata of the acquire. It returns the version
+// of that change.
 func (l *Lease) WantMetadata(metadata, acquired map[string]string) (version int) {
 	if l.metadataChange == nil {
 		l.metadataChange = &metadataChange{confirmed: acquired}

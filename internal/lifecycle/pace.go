@@ -15,8 +15,7 @@ const (
 	// that leases acquired together don't stay in step. It is a part, not a
 	// time: a second of jitter would be too much for a TTL of two seconds.
 	renewJitter = 0.1
-	// MinRetry is the shortest pause before a retry, and so the least
-	// trust in which another attempt makes sense.
+	// MinRetry is the shortest pause before a retry, and so the least remaining trust with which another attempt makes sense.
 	MinRetry = 5 * time.Millisecond
 )
 
@@ -57,9 +56,9 @@ func AttemptBound(left, limit time.Duration) time.Duration {
 	return min(left/3, limit)
 }
 
-// RetryPause is the pause after the n-th failure in a row (from 1): it doubles
-// from a fiftieth of the TTL (at most a second), is jittered by a half, and stays within a tenth
-// of the trust left, so that attempts become more frequent towards the end.
+// RetryPause returns the pause after the n-th failure in a row (from 1). The pause begins with a fiftieth of the TTL (at most a
+// second), doubles, and is jittered by a half. It stays within a tenth of the trust left, so that attempts become more frequent
+// towards the end.
 func RetryPause(n int, ttl, left time.Duration, random float64) time.Duration {
 	pause := time.Duration(math.Ldexp(float64(min(ttl/50, time.Second)), min(n-1, 10)))
 	pause = min(pause, left/10)

@@ -7,9 +7,9 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRelease is the input that the holder releases the lease. It returns the phase before; only a caller that gets a phase
-// before Releasing sends the release. await says that this caller first waits for the renewal under way, which could arrive
-// after the renewal that shortens the lease.
+// AskRelease is the input that the holder releases the lease. It returns the lease's previous phase. Only a caller that gets a
+// phase earlier than Releasing sends the release. await says that this caller first waits for the renewal under way, because that
+// renewal could arrive after the one that shortens the lease.
 func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
 	fx = l.Expire(now)
 	if before = l.phase; before >= Releasing {
@@ -62,8 +62,8 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 	return Shorten, RoundUp(max(rest, l.rules.MinTTL), l.rules.Granularity)
 }
 
-// backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an
-// answer may have postponed that time, or may still postpone that time.
+// backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an answer may
+// have postponed that time, or may still postpone the end.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, uncertain bool) {
 	return l.sent.Add(l.granted), l.renewalUnanswered || l.mayLand.Left(now) > 0
 }
@@ -76,7 +76,7 @@ func (l *Lease) AfterRelease(began trust.Instant, failed, retryable bool) *Clean
 	switch {
 	case withinAtLeast && end.Mono != trust.Forever && (!uncertain || l.settings.TTL != abstractions.Infinite):
 		return nil // the lease runs out by itself
-	case failed && retryable, withinAtLeast && uncertain: // a renewal that lands late makes it infinite again
+	case failed && retryable, withinAtLeast && uncertain: // a renewal that lands late makes the lease infinite again
 		return &CleanUp{From: l.atLeastUntil, Until: began.Add(l.settings.TTL)}
 	case l.mayLand.Left(began) > 0:
 		return &CleanUp{Until: l.mayLand, ByID: true}

@@ -81,7 +81,7 @@ const (
 )
 
 // Answered is the input that a renewal sent at the given instant has ended: it extends the trust, ends the lease, or
-// plans the retry. margin is the trust that was left when the renewal succeeded. random is from [0, 1).
+// plans the retry. margin is the trust that was left when the renewal succeeded. random is in [0, 1).
 func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (result Result, margin time.Duration, fx Effects) {
 	switch {
 	case l.Over():
@@ -151,7 +151,7 @@ func (l *Lease) extend(sent, now trust.Instant, grant abstractions.Grant, random
 	fx.Event = Event{Kind: abstractions.EventRenewed, Remaining: l.until.Left(now)}
 }
 
-// noteFailure plans the retry, unless trust is over.
+// noteFailure plans the retry, unless the trust has run out.
 func (l *Lease) noteFailure(now trust.Instant, a *Answer, random float64) (fx Effects) {
 	left := l.until.Left(now)
 	failing := int8(0)
@@ -183,7 +183,7 @@ func (l *Lease) noteFailure(now trust.Instant, a *Answer, random float64) (fx Ef
 	return fx
 }
 
-// resetFailures resets the failures.
+// resetFailures clears the failures since the latest success.
 func (l *Lease) resetFailures(fx *Effects) {
 	if l.failures > 0 {
 		fx.Failing--

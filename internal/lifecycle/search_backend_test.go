@@ -28,7 +28,7 @@ func (s *claimSet) add(id string)     { s[id[0]-'a'] |= 1 << (id[1] - 'A') }
 func (s *claimSet) drop(id string)    { s[id[0]-'a'] &^= 1 << (id[1] - 'A') }
 func (s claimSet) has(id string) bool { return id != "" && s[id[0]-'a']>>(id[1]-'A')&1 == 1 }
 
-// past is the record before the latest write.
+// past is the record as it was before the latest write.
 type past struct {
 	record   providerkit.Record
 	deadline time.Duration
@@ -45,15 +45,15 @@ type backend struct {
 	before   *past    // of a backend that may fail over
 	data     []byte   // of a store
 	version  int      // of data
-	grants   []grant  // in their order
+	grants   []grant  // in order
 	maxToken int64    // the highest token of a grant
 	ended    claimSet // released or broken
-	broken   claimSet // broken at once: the holder notices it later
+	broken   claimSet // broken at once; the holder notices the break later
 }
 
 var epoch = time.Unix(1_700_000_000, 0)
 
-// refresh brings the record up to now.
+// refresh updates the record to the current time.
 func (w *world) refresh() {
 	b := &w.backend
 	b.record.Floor, b.record.Left = b.floor, b.deadline-w.time
@@ -68,8 +68,8 @@ func (w *world) refresh() {
 	}
 }
 
-// arrive has the backend answer a request. again leaves a copy on its way. late says that the answer reaches a process whose
-// caller has left.
+// arrive makes the backend answer a request. again leaves a copy of the request under way. late says that the answer reaches a
+// process whose caller has left.
 func (w *world) arrive(i int, again, late bool) {
 	r := w.network[i]
 	w.network = slices.Clone(w.network)
@@ -91,7 +91,7 @@ func (w *world) arrive(i int, again, late bool) {
 	}
 }
 
-// lose has a request disappear.
+// lose makes a request disappear.
 func (w *world) lose(i int) {
 	r := w.network[i]
 	w.network = slices.Delete(slices.Clone(w.network), i, i+1)
@@ -106,7 +106,7 @@ func (w *world) repliesLate(r *request) bool {
 	return w.plan.late && !r.copied && (r.kind == 'a' || r.kind == 'n') && p.id == r.id && (p.awaited == 0 || p.no != r.no)
 }
 
-// decideRequest has the backend decide about a request.
+// decideRequest makes the backend decide on a request.
 func (w *world) decideRequest(r *request) *lifecycle.Answer {
 	b := &w.backend
 	b.requests++
@@ -139,7 +139,7 @@ func (w *world) noteGrant(to grant) {
 	b.grants = append(slices.Clip(b.grants), to)
 }
 
-// grantOf returns the place of a claim's grant among all grants.
+// grantOf returns the index of a claim's grant in the grants, or -1.
 func (b *backend) grantOf(id string, token int64) int8 {
 	for i, g := range slices.Backward(b.grants) {
 		if g.id == id && g.token == token {
@@ -176,7 +176,7 @@ func (w *world) storeDeadline(c providerkit.Change) {
 	}
 }
 
-// breakLease has the operator's break arrive.
+// breakLease makes the operator's break arrive.
 func (w *world) breakLease(atOnce bool) {
 	b := &w.backend
 	b.requests++
@@ -205,7 +205,7 @@ func (w *world) forgettable() bool {
 	return (r.Token > 0 || len(r.Ended) > 0) && r.Forgettable(w.plan.retention)
 }
 
-// forget deletes the record. A claim whose holder still asks may then be granted although it was broken.
+// forget deletes the record. A claim that was broken, but is still being requested, may then be granted.
 func (w *world) forget() {
 	b := &w.backend
 	b.floor, b.record = max(b.floor, b.record.Token), providerkit.Record{}
@@ -216,7 +216,7 @@ func (w *world) forget() {
 	}
 }
 
-// failOver restores the record before the latest write.
+// failOver restores the record as it was before the latest write.
 func (w *world) failOver() {
 	b := &w.backend
 	b.record, b.deadline, b.before, b.failed = b.before.record, b.before.deadline, nil, true
@@ -232,7 +232,7 @@ func (w *world) readRecord(i int) {
 
 const name = "name"
 
-// item returns the stored item. Its State is the rest of the lease.
+// item returns the stored item. Its State is the time that is left of the lease.
 func (w *world) item() cas.Item {
 	item := cas.Item{Key: name, Data: w.backend.data, State: w.backend.record.Left}
 	if w.backend.version > 0 {
@@ -241,8 +241,8 @@ func (w *world) item() cas.Item {
 	return item
 }
 
-// decideInStore has the kit's Records decide about a request. The read happened when the request read the record, if it
-// did, and the write happens now.
+// decideInStore makes cas.Records decide on a request. A request that has already read the record uses that earlier read. The
+// write happens now.
 func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) {
 	s := &store{w: w, read: r.read}
 	records := &cas.Records{Store: s, Leases: s, Key: func(name string) string { return name }, ManualSweep: true}
@@ -261,7 +261,7 @@ func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) 
 type store struct {
 	cas.Store
 	w    *world
-	read *cas.Item // the answer to the first Get; nil for the present item
+	read *cas.Item // the answer to the first Get; nil for the current item
 	put  bool
 }
 

@@ -13,7 +13,7 @@ import (
 // unit is the resolution of instants in a key: margins are thirds of a tick.
 const unit = tick / 3
 
-// tokens ranks the tokens of a state, since rules compare them only.
+// tokens ranks the tokens of a state, since the rules only compare tokens.
 type tokens struct {
 	all [16]int64
 	n   int
@@ -57,7 +57,7 @@ func (w *world) tokens() (t tokens) {
 	return t
 }
 
-// key appends the part of the state on which later steps depend: instants count from now, and tokens by their order.
+// key appends the part of the state on which later steps depend: instants relative to now, and the ranks of tokens.
 func (w *world) key(b []byte) []byte {
 	t := w.tokens()
 	b = w.keyOfBackend(b, &t)

@@ -47,7 +47,7 @@ const (
 	moveWriteArrive
 )
 
-// moves appends the moves that may follow.
+// moves appends the moves that are possible in this state.
 func (w *world) moves(list []move) []move {
 	may := func(on bool, kind byte, at int) {
 		if on {
@@ -90,7 +90,7 @@ func (w *world) processMoves(i int, list []move) []move {
 	room := len(w.network) < w.plan.requests
 	claiming, holds := p.id != "" && p.life.Phase() == lifecycle.Claiming, p.holds()
 	free := p.idle() && !p.cleansUp && room
-	// The processes are alike at first, so the first of them begins.
+	// The processes are alike at first, so they begin in order.
 	asking := free && int(p.claims) < w.plan.claims && (i == 0 || w.parties[i-1].claims > 0) || claiming && p.awaited == 0 && room && !p.adopted
 	may(asking, moveAcquire)
 	may(asking, moveAcquireAnswered)

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// act has a process make a move, as the engine does for one lease.
+// act makes a move of process i. Like the engine, it calls the process's Lease.
 func (w *world) act(i int, kind byte) {
 	p := &w.parties[i]
 	switch kind {
@@ -77,7 +77,7 @@ func (w *world) act(i int, kind byte) {
 	}
 }
 
-// send puts a request on its way.
+// send adds a request to the network.
 func (w *world) send(i int, kind byte, ttl time.Duration) {
 	p := &w.parties[i]
 	p.no++
@@ -123,7 +123,7 @@ func (p *process) cleanUp(c *lifecycle.CleanUp) {
 	}
 }
 
-// tried is the end of a try of a clean-up.
+// tried handles the end of a try of a clean-up.
 func (p *process) tried(r *request, answered bool) {
 	if !p.cleansUp || p.id != r.id {
 		return
@@ -141,7 +141,7 @@ func (p *process) tried(r *request, answered bool) {
 	}
 }
 
-// roundTrip delivers the latest request, and its answer.
+// roundTrip delivers the latest request, and its answer, at once.
 func (w *world) roundTrip(i int) {
 	p, last := &w.parties[i], len(w.network)-1
 	if last < 0 || p.awaited == 0 || w.network[last].from != int8(i) || w.network[last].no != p.no {
@@ -155,7 +155,7 @@ func (w *world) roundTrip(i int) {
 
 var errNoAnswer = lifecycle.MarkNoAnswer(abstractions.ErrUnavailable)
 
-// due is the step of a lease that is due.
+// due takes the step of a lease that is due.
 func (w *world) due(i int) {
 	p := &w.parties[i]
 	renew, fx := p.life.Due(p.now())
@@ -225,7 +225,7 @@ func (p *process) finishRelease(err error) {
 	p.takeEffects(lifecycle.Effects{CleanUp: c})
 }
 
-// takeAnswer has a process take an answer. arrived is false if no answer came.
+// takeAnswer makes a process handle an answer. arrived is false if no answer came.
 func (w *world) takeAnswer(i int, a *lifecycle.Answer, arrived bool) {
 	p := &w.parties[i]
 	kind := p.awaited
@@ -250,7 +250,7 @@ func (w *world) takeAnswer(i int, a *lifecycle.Answer, arrived bool) {
 	}
 }
 
-// renewed checks the plan after the result of a renewal.
+// renewed checks the time of the next renewal, the TTL and the metadata after a renewal has ended.
 func (w *world) renewed(p *process, result lifecycle.Result, event lifecycle.Event) {
 	p.failed = result == lifecycle.Failed && p.holds()
 	if !p.holds() {
@@ -301,10 +301,10 @@ func (w *world) onTheWay(id string) bool {
 	return slices.ContainsFunc(w.network, func(r request) bool { return r.kind == 'n' && r.id == id })
 }
 
-// version is the key of metadata.
+// version is the only key of the metadata.
 const version = "version"
 
-// takeAcquireAnswer has a process take the answer to an acquire or an adoption.
+// takeAcquireAnswer makes a process handle the answer to an acquire or an adoption.
 func (w *world) takeAcquireAnswer(p *process, a *lifecycle.Answer, arrived bool) {
 	switch held := (*abstractions.HeldError)(nil); {
 	case !arrived:

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// check returns the promise that a state breaks, or "".
+// check describes the promise that the state breaks, or returns "".
 func (w *world) check() string {
 	if w.violation != "" {
 		return w.violation
@@ -50,7 +50,8 @@ func (p *process) checkSteps() string {
 	return ""
 }
 
-// checkHolders checks the processes that work. A lease that was broken at once is left out: its holder may not have noticed yet.
+// checkHolders checks the processes that work under a lease. A lease that was broken at once is left out: its holder may not have
+// noticed yet.
 func (w *world) checkHolders() string {
 	b, works := &w.backend, -1
 	for i := range w.parties {
@@ -84,7 +85,7 @@ func (w *world) checkStuck() string {
 	return "the name stays taken for ever"
 }
 
-// admit has the resource decide about a write.
+// admit makes the resource decide on a write.
 func (w *world) admit(i int) {
 	next, p := w.writes[i], &w.parties[i]
 	w.writes[i] = write{}

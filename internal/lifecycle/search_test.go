@@ -26,7 +26,7 @@ var (
 	limited         = lifecycle.Settings{TTL: ttl, FirstTTL: ttl, Cadence: tick, MaxRenewals: 2}
 )
 
-// plans are small worlds: one with all the moves would be too large.
+// plans describe small worlds, since one world with all the moves would be too large.
 var plans = []plan{
 	{name: "finite", settings: finite, requests: 2, copies: 1},
 	{name: "one request", settings: finite, requests: 1},
@@ -69,7 +69,7 @@ func search(p *plan, limit int) (found result) {
 		w  *world
 		at int32
 	}
-	// Of a million states two share a hash with a chance of one in thirty million.
+	// The chance that two of a million states share a hash is one in thirty million.
 	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, limit)
 	steps := []step{{parent: -1}}
 	front, next := []entry{{p.first(), 0}}, []entry(nil)
@@ -153,7 +153,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A name that is forgotten while requests are on their way is granted to a claim that has ended.
+// The search finds that a name that is forgotten while requests are under way can be granted to a claim that has ended.
 func TestTrap_T56_ARetentionThatIsTooShortIsFound(t *testing.T) {
 	p := plan{settings: finite, clock: true, retention: tick, delay: 2 * tick, requests: 2}.withDefaults()
 	require.Contains(t, search(p, 100_000).trace, "although it had ended")

@@ -9,9 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// The world of the search: processes that claim one name, the real Lease of each, the real rules of the record, and between them
-// a network that delays, doubles and loses requests. Each process may stand still at any moment, and its clock may be slower than
-// the backend's, within the margin.
+// The world of the search has processes that claim one name, each with a real Lease, and a backend with the real rules of the
+// record. The network between them delays, duplicates and loses requests. Each process may pause at any time, and its clock may
+// be slower than the backend's, within the margin.
 
 const (
 	tick    = time.Second
@@ -29,7 +29,7 @@ type plan struct {
 	claims        int                 // of each process, 1 unless set
 	requests      int                 // on their way at a time, 3 unless set
 	copies        int                 // requests that the network delivers twice
-	lossy         bool                // requests can be lost for good; otherwise a request on its way could still free a name
+	lossy         bool                // requests can be lost for good; otherwise a request under way may always still free the name
 	breaks        int                 // by an operator who has seen a token
 	deaths        int                 // of processes; afterwards the restarted process or another may adopt the lease
 	handOver      bool
@@ -52,7 +52,7 @@ func (p plan) withDefaults() *plan {
 
 // request is a request on its way to the backend.
 type request struct {
-	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for one of a clean-up
+	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for a release by a clean-up
 	no     uint8
 	from   int8 // the process
 	copied bool
@@ -60,7 +60,7 @@ type request struct {
 	token  int64
 	ttl    time.Duration
 	sent   time.Duration
-	read   *cas.Item // read by a store's first step; nil before
+	read   *cas.Item // the item that the request has read from a store; nil before
 
 	metadata map[string]string // of a renewal; nil for no change
 }
@@ -71,7 +71,7 @@ type process struct {
 	id       string // "" before its first claim
 	token    int64
 	claims   int8
-	changes  int8 // how often it has changesSent for another TTL
+	changes  int8 // how often it has wanted another TTL or other metadata
 	lag      int8 // ticks since its clock stood still last
 	awaited  byte // the kind of the request that it waits for; 0 for none
 	no       uint8
@@ -85,13 +85,13 @@ type process struct {
 	tries    lifecycle.Tries
 	tryAt    trust.Instant // when the next try of the clean-up is due
 
-	carriesMetadata bool // the renewal under way carriesMetadata metadata
+	carriesMetadata bool // the renewal under way carries metadata
 	changesSent     int8 // changes when the latest renewal was sent
 	renewing        bool // a renewal has begun, and its waiters have no result
 	failed          bool // the latest renewal failed
 	answeredLost    bool // the backend has answered that the lease is lost
 	failing         int8 // the sum of Effects.Failing
-	begins          int8 // published events of the kind
+	begins          int8 // published Acquired events
 	ends            int8 // published events of a kind that ends the lease
 	causes          int8 // ends of the lease's context
 	violation       string
@@ -148,7 +148,7 @@ type world struct {
 	violation              string
 }
 
-// first returns the state at the beginning.
+// first returns the first state of the search.
 func (p *plan) first() *world {
 	drift := 1.0 / 3
 	if p.equalClocks {

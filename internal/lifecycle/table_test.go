@@ -14,7 +14,8 @@ import (
 
 func at(d time.Duration) trust.Instant { return trust.Instant{Mono: d, Boot: d} }
 
-// leaseIn returns a lease with a TTL of a minute that was acquired at 0 and is in a phase at 1 s. It is not trusted from 60 s on.
+// leaseIn returns a lease with a TTL of a minute that was acquired at 0 s, and is in the given phase at 1 s. From 60 s on it is
+// not trusted.
 func leaseIn(t *testing.T, phase Phase) *Lease {
 	t.Helper()
 	settings := &Settings{TTL: time.Minute, FirstTTL: time.Minute, Cadence: 30 * time.Second}
@@ -35,7 +36,7 @@ func leaseIn(t *testing.T, phase Phase) *Lease {
 	return &l
 }
 
-// The rows of the table in doc.go: an input of a lease that is held, and of one that is over.
+// Each input has the effects in the table of doc.go, for a lease that is held and for a lease that is over.
 func TestTable(t *testing.T) {
 	yes := &Answer{Grant: abstractions.Grant{TTL: time.Minute}, Applied: true}
 	no := &Answer{Err: MarkNoAnswer(abstractions.ErrUnavailable), Applied: true}
@@ -130,7 +131,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A claim that was given up is cleaned up, and again if a request returns later.
+// A claim that was given up is cleaned up, and is cleaned up again if a request returns later.
 func TestAbandonedClaim(t *testing.T) {
 	l := New(&Rules{}, &Settings{FirstTTL: time.Minute})
 	l.Unanswered(at(time.Second))
@@ -140,7 +141,7 @@ func TestAbandonedClaim(t *testing.T) {
 	require.Nil(t, l.RepliedLate(at(10*time.Second), false))
 }
 
-// An unanswered acquire may land until its TTL is over. After the release that claim is cleaned up by its ID alone.
+// An unanswered acquire may land until its TTL has passed. So the claim is cleaned up after the release, by its ID alone.
 func TestAnAmbiguousAcquire(t *testing.T) {
 	l := New(&Rules{}, &Settings{TTL: time.Minute, FirstTTL: time.Minute, Cadence: 30 * time.Second})
 	l.Unanswered(at(0))

@@ -9,16 +9,16 @@ import (
 
 // ttlChange has the TTLs of the renewals of a lease; a lease whose TTL never changes needs no ttlChange.
 //
-// From the moment at which it is sent, a renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says.
-// If it gets no answer, it may land at any time, also after a later renewal for a longer TTL. So the trust is based on the
-// shortest TTL of all renewals without an answer, until the end of the lease.
+// Once it is sent, a renewal that asks for a shorter TTL may end the lease sooner than an earlier grant says. A renewal without
+// an answer may land at any time, even after a later renewal for a longer TTL. So the trust is based on the shortest TTL of all
+// renewals without an answer, until the end of the lease.
 type ttlChange struct {
 	version    int // counts the calls of WantTTL
 	carried    int // the version of the latest renewal that was sent
 	granted    int // the latest version that the backend confirmed
 	asked      time.Duration
 	longest    time.Duration // the longest TTL of all requests
-	unanswered time.Duration // the shortest TTL without an answer; Infinite if each was answered
+	unanswered time.Duration // the shortest TTL of a renewal without an answer; Infinite if each was answered
 }
 
 // trustLimit returns the longest TTL for which a grant may be trusted.
@@ -29,7 +29,7 @@ func (t *ttlChange) trustLimit() time.Duration {
 	return t.unanswered
 }
 
-// longestTTL returns the longest TTL that a renewal may have left at the backend.
+// longestTTL returns the longest TTL that a renewal may have set at the backend.
 func (t *ttlChange) longestTTL() time.Duration {
 	if t == nil {
 		return 0
@@ -37,8 +37,8 @@ func (t *ttlChange) longestTTL() time.Duration {
 	return t.longest
 }
 
-// carryTTL notes the TTL of a renewal that is about to be sent. The lease is trusted no longer than that renewal's TTL
-// from now on. carryTTL reports whether the trust became shorter.
+// carryTTL notes the TTL of a renewal that is about to be sent. From now on the lease is trusted for no longer than that
+// renewal's TTL. carryTTL reports whether the trust became shorter.
 func (l *Lease) carryTTL(ttl time.Duration, sent trust.Instant) (shorter bool) {
 	t := l.ttlChange
 	t.carried, t.asked, t.longest = t.version, ttl, max(t.longest, ttl)

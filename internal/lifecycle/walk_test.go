@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walk is the plan of three processes with many claims each.
+// walk returns the plan with three processes that make many claims each.
 func (p plan) walk() *plan {
 	p.processes, p.claims, p.requests = 3, 20, 6
 	p.copies *= 10
@@ -17,7 +17,7 @@ func (p plan) walk() *plan {
 	return p.withDefaults()
 }
 
-// TestWalks makes long random walks, while TestSearch makes all short ones. Rapid shortens the trace of an error.
+// TestWalks makes long random walks, while TestSearch makes all short ones. Package rapid shortens the trace of an error.
 func TestWalks(t *testing.T) {
 	steps := 400
 	if testing.Short() {

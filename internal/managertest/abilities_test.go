@@ -79,7 +79,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// malformedBatches answers batches badly.
+// malformedBatches replaces the results of batches with the results of answer.
 type malformedBatches struct {
 	*leasingtest.Provider
 	answer func(results []abstractions.RenewResult) []abstractions.RenewResult
@@ -125,7 +125,7 @@ func TestWaiters(t *testing.T) {
 		var all sync.WaitGroup
 		for _, owner := range []string{"first", "second"} {
 			other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: owner})
-			for range 3 { // of which only the head is listed
+			for range 3 { // three waiters, of which the manager lists only the first
 				all.Go(func() {
 					_, err := other.Acquire(ctx, name)
 					require.ErrorIs(t, err, context.Canceled)

@@ -81,8 +81,7 @@ func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
 }
 
 func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
-	// A backend that forgets which IDs were released: the late acquire is granted, and
-	// the next repetition releases the claim.
+	// A backend that has forgotten which IDs were released grants a late acquire. The next repetition then releases the claim.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		firstID := ""
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -152,7 +151,7 @@ func TestTrap_T30_WaitLimits(t *testing.T) {
 		}
 		_, err := m.With(leasing.AcquireOptions{WaitLimit: -1}).Acquire(t.Context(), name)
 		requireInvalid(t, err, "AcquireOptions.WaitLimit")
-		// Without a limit it waits for as long as it takes.
+		// Without a limit, Acquire waits until the name is free.
 		time.AfterFunc(26*time.Hour, func() { _ = l.Release(context.Background()) })
 		start := time.Now()
 		next, err := m.Acquire(t.Context(), name)
@@ -386,7 +385,8 @@ func TestWithSetsTheOptionsOfAcquires(t *testing.T) {
 	})
 }
 
-// A TryAcquire whose reply was lost has left a claim, which is being released. The next TryAcquire is not refused by that claim.
+// A TryAcquire whose reply was lost leaves a claim behind, which is being released. The next TryAcquire waits for the first
+// attempt to release that claim.
 func TestTrap_T261_ARetryOfTryAcquireIsNotInItsOwnWay(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, leasing.ErrUnavailable))

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// hungBatches is a provider whose batches hang, whatever their context says.
+// hungBatches is a provider whose batches hang, even after their context has ended.
 type hungBatches struct {
 	*leasingtest.Provider
 	land chan struct{}

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// Each report of a break has its actor and reason; the metrics have neither.
+// Each report of a break has the actor and the reason. The metrics have neither.
 func TestBreakSaysWhoAndWhy(t *testing.T) {
 	var out bytes.Buffer
 	options := leasing.Options{Owner: "operator's console", Logger: slog.New(slog.NewTextHandler(&out, nil))}
@@ -69,7 +69,7 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 	})
 }
 
-// An infinite lease that is broken runs for the default grace, which a backend with a MaxTTL accepts.
+// A broken infinite lease lasts for the default grace, which is at most the MaxTTL of the backend.
 func TestTrap_T263_TheDefaultGraceFitsTheBackend(t *testing.T) {
 	for what, c := range map[string]struct {
 		capped     bool

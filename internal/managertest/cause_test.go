@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The last attempts before a loss have only milliseconds, so the last error is their own deadline. The
-// operator needs the backend's last answer.
+// The last attempts before a loss have only milliseconds left, so the last error is their own deadline. The loss also carries the
+// backend's last answer, which an operator needs.
 func TestTrap_T189_ALossCarriesTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
 	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
@@ -99,7 +99,7 @@ func TestTrap_T191_AWaitLooksOnceMoreAtItsEnd(t *testing.T) {
 	})
 }
 
-// An answer that shows a later claim of a name is proof that the lease is lost.
+// An answer that shows a later claim of a name proves that the earlier lease is lost.
 func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	for what, show := range map[string]func(t *testing.T, m *leasing.Manager){
 		"inspect": func(t *testing.T, m *leasing.Manager) {
@@ -135,7 +135,7 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	}
 }
 
-// higherTokens shows held names with tokens above the granted tokens, as servers of Redlock do at times.
+// higherTokens, like a Redlock server at times, shows held names with tokens above the granted tokens.
 type higherTokens struct{ *leasingtest.Provider }
 
 func (h higherTokens) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
@@ -154,7 +154,7 @@ func (h higherTokens) Acquire(ctx context.Context, req abstractions.AcquireReque
 	return g, err
 }
 
-// An answer that shows the claim of a lease is no proof against that lease, whatever token it shows.
+// An answer that shows a lease's own claim does not end the lease, whatever token the answer shows.
 func TestTrap_T264_ALeaseSurvivesAHigherTokenOfItsOwnClaim(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, _ *leasing.Manager, p *leasingtest.Provider) {
 		m := leasingtest.NewManagerOn(t, higherTokens{p}, leasing.Options{})
@@ -189,7 +189,7 @@ func TestTrap_T192_AManagerThatBreaksItsOwnLeaseKnows(t *testing.T) {
 	})
 }
 
-// A manager that acquires a name again after another manager broke its lease has one lease.
+// A manager that acquires a name again after another manager broke its lease has only the new lease.
 func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		first := acquire(t, m, nil)
@@ -207,7 +207,7 @@ func TestTrap_T192_AGrantEndsAnOlderLeaseOfTheName(t *testing.T) {
 // noWakeups is a provider without wake-ups.
 type noWakeups struct{ leasing.Provider }
 
-// A lease that its holder has dropped is renewed until the process ends. The log has its name.
+// A lease that its holder has dropped is renewed until the manager is closed. The log has the name of the lease.
 func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

@@ -135,7 +135,8 @@ func TestTrap_T39_CloseAtAnyTime(t *testing.T) {
 	})
 }
 
-// Close gives up before an acquire is answered. No caller gets the lease, and no loop is left for the clean-up.
+// If Close gives up before an acquire is answered, no caller gets the lease, and no loop is left for the clean-up. The claim is
+// released nevertheless.
 func TestTrap_T97_AnAcquireThatOutlastsCloseKeepsItsName(t *testing.T) {
 	for what, acquire := range map[string]func(*leasing.Manager) (*leasing.Lease, error){
 		"asks":  func(m *leasing.Manager) (*leasing.Lease, error) { return m.TryAcquire(context.Background(), name) },
@@ -233,7 +234,8 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// When the manager closes, one renewal hangs and others are queued behind the hung renewal.
+// Other renewals are queued behind one that hangs. Their callers get an error when the manager closes, when the leases are
+// released, and when the trust runs out.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,7 +306,7 @@ func TestTrap_T70_CloseWithoutADeadlineEndsByItself(t *testing.T) {
 	}
 }
 
-// The warning names the leases in the order of their names.
+// The warning and the error of Close name the leases in alphabetical order.
 func TestCloseNamesTheLeasesInOrder(t *testing.T) {
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
@@ -321,7 +323,8 @@ func TestCloseNamesTheLeasesInOrder(t *testing.T) {
 	require.Contains(t, out.String(), `in_use="a, b, c"`)
 }
 
-// The backend frees an abandoned claim by itself. After that Close does not count its clean-up, which was never answered.
+// Once the backend has freed an abandoned claim by itself, Close does not count the clean-up of that claim, even if the clean-up
+// was never answered.
 func TestCloseDoesNotCountAClaimThatHasRunOut(t *testing.T) {
 	virtual(t, leasing.Options{TTL: 30 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, leasing.ErrUnavailable))
@@ -351,7 +354,7 @@ func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
 	})
 }
 
-// Close waits for an acquire under way, and no longer. It releases a lease that the acquire was granted.
+// Close waits only until an acquire under way has ended. A claim that the acquire was granted is released.
 // An acquire without an answer delays Close for one request's time, not for a TTL.
 func TestCloseWaitsForAnAcquire(t *testing.T) {
 	for how, answer := range map[string]func(apply func() error) error{
@@ -457,7 +460,7 @@ func TestAGrantThatCloseOvertakesIsReleasedByItsID(t *testing.T) {
 	})
 }
 
-// releaseTokens notes the tokens of releases.
+// releaseTokens records the tokens of releases.
 type releaseTokens struct {
 	*leasingtest.Provider
 	released []int64

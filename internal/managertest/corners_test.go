@@ -18,8 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The tests here are about unlucky moments: an end that comes while something
-// else is under way.
+// The tests in this file end a lease, a wait or a manager while other work is under way.
 
 func TestTrap_T16_CloseDuringAnAppliedAcquireLeavesNoGhost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +206,7 @@ func TestCloseDoesNotReleaseWhatIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: hookMeters{hook: func() {
-			close(gate) // the renewal under way is answered just now
+			close(gate) // now the renewal under way is answered
 			synctest.Wait()
 		}}})
 		l, err := m.Acquire(t.Context(), name)
@@ -276,7 +275,7 @@ func TestManyCleanUpsBlockNoQueueForLong(t *testing.T) {
 		cancel()
 		time.Sleep(time.Second)
 		p.Clear()
-		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always)) // releases alone hang
+		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always)) // only releases hang
 		start := time.Now()
 		var worst time.Duration
 		for i := range 1000 {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A password is rotated, and the new one arrives seconds later: the wait survives.
+// A wait survives refusals that last only for seconds, such as those while a password is rotated.
 func TestTrap_T187_ARefusalThatPassesEndsNoWait(t *testing.T) {
 	options, lines := logged()
 	options.RefusalTimeout = 7 * time.Second
@@ -58,7 +58,7 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 		require.Less(t, time.Since(began), 65*time.Second)
 		require.Zero(t, p.Count(leasingtest.Release), "nothing to clean up")
 
-		// An outage does not restart the minute. An answer that shows a holder restarts the minute.
+		// The minute restarts after an answer that shows a holder, but not after an outage.
 		p.Clear()
 		other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 		l := acquire(t, other, nil)
@@ -77,7 +77,8 @@ func TestTrap_T187_ALastingRefusalEndsTheWait(t *testing.T) {
 	})
 }
 
-// Two waiters, a refusal before the first one's grant, and another one after it: together they are longer than RefusalTimeout.
+// The refusals before and after the first waiter's grant together last longer than RefusalTimeout. The grant in between is an
+// answer, so the second waiter goes on waiting.
 func TestTrap_T301_AGrantIsAnAnswerBetweenRefusals(t *testing.T) {
 	virtual(t, leasing.Options{RefusalTimeout: 7 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		deny := func() { p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied)) }
@@ -113,7 +114,7 @@ func TestARefusalAnswersTryAcquireAtOnce(t *testing.T) {
 	requireInvalid(t, err, "Options.RefusalTimeout")
 }
 
-// Once the rotated credentials work, the name is freed at once, and not only a TTL later.
+// A denied release is retried, so the name is freed soon after the rotated credentials work, and not only a TTL later.
 func TestTrap_T188_ADeniedReleaseIsRetriedInTheBackground(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// Nothing that a process can see of another's lease lets it renew or release that lease.
+// A process can't renew or release another process's lease with anything that it can see of that lease.
 func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, name := t.Context(), "x"
@@ -112,7 +112,7 @@ func TestTrap_T141_NobodyGetsTheKeyOfALease(t *testing.T) {
 	})
 }
 
-// An error has the fingerprint that leads to its claim in records, events and history, and not the key.
+// An error has the fingerprint that its claim has in records, events and history. It does not have the claim's ID.
 func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		ctx := t.Context()
@@ -133,7 +133,7 @@ func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 		names(second(m.Break(ctx, name, leasing.BreakOptions{IfToken: lease.Token() + 1})), "break", "")
 
 		for _, failure := range []error{
-			errNetwork, context.DeadlineExceeded, // which don't mention the claim
+			errNetwork, context.DeadlineExceeded, // errors that don't mention the claim
 			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // of a provider that sets no fingerprint
 		} {
 			remove := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, failure))
@@ -216,7 +216,7 @@ func TestFingerprint(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// showAll shows an error and all that it wraps.
+// showAll passes an error, and all errors that it wraps, to shown.
 func showAll(shown *credentialtest.Shown, err error) {
 	if err == nil {
 		return

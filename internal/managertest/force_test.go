@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// forced runs a test with the operator's manager, and one of worker 1, which holds names.
+// forced runs a test with the operator's manager and the manager of worker 1, which holds leases of the given names.
 func forced(t *testing.T, names []string, test func(t *testing.T, operator, worker *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease)) {
 	t.Helper()
 	virtual(t, leasing.Options{Owner: "operator"}, func(t *testing.T, operator *leasing.Manager, p *leasingtest.Provider) {
@@ -76,7 +76,7 @@ func TestForceReleaseEndsWhatAnOwnerHolds(t *testing.T) {
 	})
 }
 
-// ForceRelease leaves a lease alone whose name has changed hands since the list was read.
+// ForceRelease does not break the lease of a name that has changed hands since the list was read.
 func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 	forced(t, []string{"a", "b", "c"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		records, err := leasing.HeldBy(t.Context(), operator, "worker 1", "")
@@ -131,7 +131,7 @@ func TestForceReleaseSaysWhatItHasLeft(t *testing.T) {
 	})
 }
 
-// A record without a token would mean any holder of the name.
+// A record without a token would match any holder of the name.
 func TestForceReleaseRefusesWhatItCouldNotTellApart(t *testing.T) {
 	forced(t, []string{"a", "b"}, func(t *testing.T, operator, _ *leasing.Manager, p *leasingtest.Provider, held map[string]*leasing.Lease) {
 		token := held["a"].Token()

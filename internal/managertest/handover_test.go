@@ -166,7 +166,7 @@ func TestHandOverInsideDoIsRefused(t *testing.T) {
 	})
 }
 
-// A lease that is being released is not handed over, even if it was granted a moment ago.
+// A lease that is being released is not handed over, even if it was granted just now.
 func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -186,7 +186,7 @@ func TestALeaseThatIsBeingReleasedIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// A process that shuts down may hand over its leases instead of releasing the leases.
+// While a manager closes, its leases can still be handed over.
 func TestHandOverDuringClose(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, nil)
@@ -202,7 +202,7 @@ func TestHandOverDuringClose(t *testing.T) {
 	})
 }
 
-// Trust is counted from before the receiver's own request, and from nothing else.
+// Trust counts from the instant before the receiver's own request.
 func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, giver, &leasing.AcquireOptions{TTL: time.Hour})
@@ -229,7 +229,7 @@ func TestTrap_T01_AdoptCountsTrustFromItsOwnRequest(t *testing.T) {
 	})
 }
 
-// adoptionCheck checks what an adopting process sends: it has no state of a grant.
+// adoptionCheck checks that the first renewal of an adopting process carries no State and no metadata.
 type adoptionCheck struct {
 	*leasingtest.Provider
 	t     *testing.T
@@ -249,8 +249,7 @@ func (s *adoptionCheck) Renew(ctx context.Context, req abstractions.RenewRequest
 	return grant, err
 }
 
-// A process that crashed goes on with its lease, if it has stored ID and token and
-// comes back within the TTL.
+// A process can continue with its lease after a crash, if it has stored the ID and the token, and restarts within the TTL.
 func TestAdoptAfterACrash(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, _ *leasing.Manager, p *leasingtest.Provider) {
 		l, err := giver.Acquire(t.Context(), name)
@@ -328,7 +327,7 @@ func TestAdoptCanBeRepeated(t *testing.T) {
 	})
 }
 
-// Of two adoptions by one manager at once, one gets the lease.
+// If one manager adopts a lease twice at the same time, one of the two calls gets the lease.
 func TestAdoptConcurrently(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())
@@ -405,8 +404,7 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 	})
 }
 
-// The clean-up after a lost lease would take the name from an adoption of that lease
-// in the same manager.
+// A manager does not adopt a claim that it is cleaning up, since the clean-up would free the name of the adopted lease.
 func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -425,7 +423,8 @@ func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
 	})
 }
 
-// Of two Adopts of one lease that come at the same time, the one that is refused has sent nothing: a shorter TTL would cut the other's short.
+// If two calls adopt one lease at the same time, the refused call sends nothing: its shorter TTL would cut short the lease of the
+// other call.
 func TestTrap_T105_AdoptsAtTheSameTime(t *testing.T) {
 	twoProcesses(t, leasing.Options{}, func(t *testing.T, giver, receiver *leasing.Manager, p *leasingtest.Provider) {
 		handover, err := acquire(t, giver, nil).HandOver(t.Context())

@@ -36,7 +36,7 @@ func acquire(t *testing.T, m *leasing.Manager, options *leasing.AcquireOptions) 
 	return l
 }
 
-// journal is an observer that remembers the events.
+// journal is an observer that records the events.
 type journal struct {
 	mu     sync.Mutex
 	events []leasing.Event
@@ -71,7 +71,7 @@ func (j *journal) ofKind(kind leasing.EventKind) (events []leasing.Event) {
 	return events
 }
 
-// awaitEnd returns when a lease's context ends, or fails after bound.
+// awaitEnd returns the time at which a lease's context ends, or fails the test after bound.
 func awaitEnd(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
 	t.Helper()
 	select {
@@ -82,7 +82,7 @@ func awaitEnd(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
 	return time.Now()
 }
 
-// requireLost checks that a lease says everywhere that it was lost.
+// requireLost checks that the error, the context and the remaining trust of a lease all show that it was lost.
 func requireLost(t *testing.T, l *leasing.Lease, reason leasing.LostReason) {
 	t.Helper()
 	var lost *leasing.LostError

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A holder that outlasts Close neither frees the name early nor keeps it for longer.
+// If a holder outlasts Close, its release frees the name as soon as AtLeast has passed.
 func TestTrap_T272_AHolderThatOutlastsCloseKeepsTheNameForAtLeast(t *testing.T) {
 	for what, c := range map[string]struct {
 		ttl, work, stays time.Duration

@@ -27,7 +27,7 @@ func freeAfter(t *testing.T, provider leasing.Provider, name string) time.Durati
 	return left.Round(time.Millisecond)
 }
 
-// A release leaves the name taken for the rest of the time, and returns at once.
+// A release leaves the name taken for the rest of AtLeast, and returns at once.
 func TestTrap_T210_ReleaseKeepsTheNameForAtLeast(t *testing.T) {
 	for what, c := range map[string]struct {
 		ttl, atLeast, work time.Duration
@@ -67,7 +67,7 @@ func TestTrap_T210_ReleaseKeepsTheNameForAtLeast(t *testing.T) {
 	}
 }
 
-// A process that ends sends nothing more, and the name stays taken all the same.
+// The name stays taken for AtLeast even if the process ends and sends nothing more.
 func TestTrap_T211_AProcessThatEndsKeepsTheNameForAtLeast(t *testing.T) {
 	for _, dies := range []time.Duration{0, 7 * time.Second, 45 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAtLeastDoesNotChangeTheCadence(t *testing.T) {
 	})
 }
 
-// A release without an answer does not free the name early, neither at once nor when the manager is closed.
+// A release without an answer does not free the name early, whether at once or when the manager is closed.
 func TestAtLeastInAnOutage(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
 		synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestAtLeastThatTheBackendCannotKeep(t *testing.T) {
 	require.False(t, held.ByThisManager, "the lease is not one of the manager's any more")
 }
 
-// minuteMaxTTL is a provider that grants at most a minute.
+// minuteMaxTTL is a provider that grants TTLs of at most a minute.
 type minuteMaxTTL struct{ leasing.Provider }
 
 func (s minuteMaxTTL) Capabilities() leasing.Capabilities {
@@ -156,7 +156,7 @@ func (s minuteMaxTTL) Capabilities() leasing.Capabilities {
 	return c
 }
 
-// slowRenewals delays the renewals to an infinite TTL, which then land although their contexts have ended.
+// slowRenewals delays the renewals that make a lease infinite. They land even if their contexts have ended.
 type slowRenewals struct {
 	leasing.Provider
 	lands time.Duration
@@ -175,8 +175,8 @@ func (s slowRenewals) Capabilities() leasing.Capabilities {
 	return c
 }
 
-// The first renewal makes a lease infinite. It may be under way when the lease is released, and land after the renewal that
-// shortens the lease.
+// The first renewal makes a lease infinite. This renewal may be under way when the lease is released, and land after the renewal
+// that shortens the lease.
 func TestTrap_T281_ARenewalUnderWayLeavesNoInfiniteLease(t *testing.T) {
 	released := func(t *testing.T, _ *leasing.Manager, lease *leasing.Lease) {
 		require.NoError(t, lease.Release(t.Context()))
@@ -219,7 +219,8 @@ func TestTrap_T281_ARenewalUnderWayLeavesNoInfiniteLease(t *testing.T) {
 	}
 }
 
-// An acquire without an answer may land after the release. The clean-up after it does not end AtLeast.
+// An acquire without an answer may land after the release. The clean-up of that acquire does not free the name before AtLeast has
+// passed.
 func TestTrap_T282_AnUnansweredAcquireDoesNotEndAtLeast(t *testing.T) {
 	for _, ttl := range []time.Duration{10 * time.Second, 5 * time.Minute, leasing.Infinite} {
 		synctest.Test(t, func(t *testing.T) {

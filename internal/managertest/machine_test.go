@@ -21,7 +21,7 @@ type machine struct {
 	beforeSet func()
 }
 
-// BeforeAlarm has f called before the alarm is set the next time.
+// BeforeAlarm makes the next call of Set begin with a call of f.
 func (m *machine) BeforeAlarm(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *machine) Boot() time.Duration {
 	return m.boot()
 }
 
-// Suspend advances the boot clock alone by d, like a closed lid.
+// Suspend advances only the boot clock, by d, like a laptop with a closed lid.
 func (m *machine) Suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +62,7 @@ func (m *machine) Set(in time.Duration) {
 	m.arm()
 }
 
-// arm fires the alarm when the boot clock reaches its time. Caller holds mu.
+// arm fires the alarm when the boot clock reaches the alarm's time. Caller holds mu.
 func (m *machine) arm() {
 	if m.timer != nil {
 		m.timer.Stop()
@@ -95,7 +95,7 @@ func newManagerOn(m *machine, provider leasing.Provider, options leasing.Options
 // window returns the time for which a lease of ttl is trusted under the default options.
 func window(ttl time.Duration) time.Duration { return trust.Window(ttl, 0.01, 2*time.Millisecond) }
 
-// signal wakes the present or the next receiver of c. It never blocks.
+// signal wakes the current or the next receiver of c. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

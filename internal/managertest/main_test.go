@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// More histories than rapid's hundred; the command line may ask for others.
+	// Run more histories than rapid's default of 100. A flag on the command line can set another number.
 	if err := flag.Set("rapid.checks", "2000"); err != nil {
 		os.Exit(2)
 	}

@@ -79,8 +79,7 @@ func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 	})
 }
 
-// A request that was delayed on its way and lands after a later one does not decide
-// the metadata.
+// A request that was delayed, and lands after a later request, does not determine the metadata.
 func TestSetMetadataThatLandsLateIsUndone(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -135,7 +134,7 @@ func errorsOr(err, other error) error {
 	return other
 }
 
-// All calls report success, and the last one counts.
+// Concurrent calls all report success, and the metadata of the last call counts.
 func TestSetMetadataConcurrently(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -143,7 +142,7 @@ func TestSetMetadataConcurrently(t *testing.T) {
 		done := make(chan error)
 		for i := range 5 {
 			go func() { done <- l.SetMetadata(t.Context(), labels{"v": fmt.Sprint(i)}) }()
-			synctest.Wait() // the first one's renewal is under way
+			synctest.Wait() // the renewal of the first call is under way
 		}
 		for range 5 {
 			require.NoError(t, <-done)
@@ -153,7 +152,7 @@ func TestSetMetadataConcurrently(t *testing.T) {
 	})
 }
 
-// Metadata whose own renewal failed is sent with a batch.
+// Metadata whose own renewal failed is sent with the next batch.
 func TestSetMetadataInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -180,7 +179,7 @@ func TestSetMetadataInABatch(t *testing.T) {
 	})
 }
 
-// metadataBatches counts the metadata that batches of renewals carry.
+// metadataBatches counts the renewals in batches that carry metadata.
 type metadataBatches struct {
 	*leasingtest.Provider
 	carried atomic.Int32
@@ -195,10 +194,10 @@ func (b *metadataBatches) RenewBatch(ctx context.Context, reqs []abstractions.Re
 	return b.Provider.RenewBatch(ctx, reqs)
 }
 
-// metadataRefuser refuses metadata for good, like a backend with a smaller bound.
+// metadataRefuser refuses all metadata, like a backend with a smaller limit.
 type metadataRefuser struct {
 	*leasingtest.Provider
-	metadata atomic.Int32 // renewals that carried some
+	metadata atomic.Int32 // number of renewals that carried metadata
 }
 
 func (c *metadataRefuser) As(any) bool { return false }
@@ -237,7 +236,7 @@ func TestSetMetadataGoesOnWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-// hangFirst has the first request of a kind hang, whatever its context says.
+// hangFirst makes the first request of a kind hang until land is closed, even if the request's context has ended.
 func hangFirst(p *leasingtest.Provider, op leasingtest.Op) (land chan struct{}) {
 	land = make(chan struct{})
 	var hung atomic.Bool

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// The tests here give the core providers, options and observers that make no sense.
+// The tests in this file use providers, options and observers that make no sense.
 
 func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 type failedBatches struct{ *leasingtest.Provider }
 
 func (b failedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a loss in the batch, without the lease that was lost
+	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a lost lease in the batch, but not which one
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {
@@ -80,7 +80,7 @@ func (f endlessHolder) Acquire(ctx context.Context, req abstractions.AcquireRequ
 }
 
 func TestHolderWithoutEndIsNotAskedForInALoop(t *testing.T) {
-	p := leasingtest.NewProvider() // real time: in virtual time it would spin for ever
+	p := leasingtest.NewProvider() // real time: in virtual time a busy loop would never end
 	m := leasingtest.NewManagerOn(t, endlessHolder{p}, leasing.Options{})
 	other := leasingtest.NewManagerOn(t, p, leasing.Options{})
 	held, err := other.With(leasing.AcquireOptions{TTL: time.Hour}).Acquire(t.Context(), name)
@@ -106,7 +106,7 @@ func TestTrap_T32_HungRegistrationDoesNotStopThePolling(t *testing.T) {
 	})
 }
 
-// takeover returns the time in which a waiter on p gets a name that another manager frees after a while.
+// takeover returns how long a waiter on p waits for a name that another manager releases after a delay of free.
 func takeover(t *testing.T, p leasing.Provider, backend *leasingtest.Provider, maxPoll, free time.Duration) time.Duration {
 	t.Helper()
 	m := leasingtest.NewManagerOn(t, p, leasing.Options{Tuning: leasing.Tuning{MaxPoll: maxPoll}})
@@ -120,7 +120,7 @@ func takeover(t *testing.T, p leasing.Provider, backend *leasingtest.Provider, m
 	return took
 }
 
-// hungWaiter does not return from Wait, although its context has ended.
+// hungWaiter does not return from Wait, even if the context has ended.
 type hungWaiter struct {
 	*leasingtest.Provider
 	release chan struct{}
@@ -146,7 +146,7 @@ func (waiterWithoutChannel) Wait(context.Context, abstractions.WaitRequest) (abs
 	return abstractions.Wakeups{}, nil
 }
 
-// T287: a head without a channel polls as if there were no Waiter.
+// T287: a head waiter that gets no channel polls as if there were no Waiter.
 func TestTrap_T287_RegistrationWithoutAChannelIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -165,7 +165,7 @@ func (c undescribedHolder) Acquire(ctx context.Context, req abstractions.Acquire
 	return grant, err
 }
 
-// T288: a release wakes a waiter that does not know the holder.
+// T288: a release wakes a waiter even if the provider does not describe the holder.
 func TestTrap_T288_BareErrHeldDoesNotKeepWakeupsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// logged returns options with a logger of warnings, and a function that returns the logged lines.
+// logged returns options with a logger for warnings, and a function that returns the logged lines.
 func logged() (leasing.Options, func() []string) {
 	out := new(lockedBuffer)
 	return leasing.Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))}, func() []string {
@@ -114,7 +114,7 @@ func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	})
 }
 
-// A stall of eight seconds under 220 leases makes two log lines, not 1,896.
+// A stall of eight seconds with 220 leases makes two log lines, not 1,896.
 func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -144,7 +144,7 @@ func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
 	})
 }
 
-// Close logs the failures that were counted and not logged yet.
+// Close logs the failures that were counted but not logged yet.
 func TestCloseLogsWhatWasCounted(t *testing.T) {
 	options, lines := logged()
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -189,8 +189,8 @@ func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
 	})
 }
 
-// A request that the caller's own context cuts short says nothing about the backend, and one
-// failure does not count for ever.
+// A request that the caller's own context cuts short says nothing about the backend, and one failure does not degrade Health
+// forever.
 func TestHealthDoesNotBlameTheBackend(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, 1))
@@ -210,8 +210,7 @@ func TestHealthDoesNotBlameTheBackend(t *testing.T) {
 	})
 }
 
-// Health returns within its time limit also in a stall, and reports a loss of leases for
-// a while.
+// Health returns within its time limit even in a stall, and is degraded for a minute after a loss of leases.
 func TestHealthInAStallAndAfterALoss(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Ping, 2))
@@ -245,7 +244,7 @@ func TestHealthInAStallAndAfterALoss(t *testing.T) {
 	})
 }
 
-// The oldest waiter is the one that has waited longest, wherever in the queue it is now.
+// Health reports the longest wait of all waiters, whatever their places in the queue.
 func TestHealthShowsTheOldestWaiter(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// A Do within a Do of the same name waits for itself. The error states the cause.
+// A Do inside a Do of the same name waits for the outer lease. The error says that this manager holds the name.
 func TestDoWithinDoOfOneName(t *testing.T) {
 	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		nothing := func(context.Context, *leasing.Lease) error { panic("not reached") }
@@ -56,7 +56,7 @@ func TestDoWithinDoOfOneName(t *testing.T) {
 	})
 }
 
-// The error says so too if a waiter's limit passes before its first request: the manager knows that it has the name itself.
+// The error also says that this manager holds the name if a waiter's limit passes before the waiter's first request.
 func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {
 		first := acquire(t, m, nil)
@@ -76,7 +76,7 @@ func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
 		}
 		next, head, behind := wait(t.Context(), 0), wait(leaves, 0), wait(t.Context(), 100*time.Millisecond)
 		require.NoError(t, first.Release(t.Context()))
-		synctest.Wait() // the waiter called next has the name
+		synctest.Wait() // the first waiter, whose channel is next, has the name
 		leave()
 		require.ErrorIs(t, <-head, context.Canceled)
 		var held *leasing.HeldError

@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// The tests here are about code that is not the library's (contexts, instruments,
-// Random, providers and their errors), which may call the library, panic or hang.
+// The tests in this file use foreign code (contexts, instruments, Random, providers and their errors) that calls the library,
+// panics or hangs.
 
 // errHookContext is a context whose Err calls a function.
 type errHookContext struct {
@@ -240,7 +240,7 @@ func TestTrap_T69_PanicOfAnInstrumentLeavesNothingBetweenTwoStates(t *testing.T)
 	}
 }
 
-// everyOp calls each verb of a manager and of a lease, and returns their errors.
+// everyOp calls each operation of a manager and of a lease, and returns the errors.
 func everyOp(ctx context.Context, m *leasing.Manager, l *leasing.Lease) map[leasingtest.Op]error {
 	errs := map[leasingtest.Op]error{}
 	if other, err := m.TryAcquire(ctx, "other"); err != nil {

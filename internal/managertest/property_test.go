@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// step is one thing that happens in a random history.
+// step is one action in a random history.
 type step struct {
 	What    string
 	Manual  bool // no auto-renewal
@@ -46,8 +46,7 @@ const managers = 3
 // names are acquired one at a time or together. Leases that were acquired together are renewed in batches.
 var names = []string{"one", "two", "three"}
 
-// world is the subject of a random history: machines with a manager each,
-// one backend, a few names.
+// world is the system that a random history runs on. It has machines with a manager each, one backend and a few names.
 type world struct {
 	ttl      time.Duration
 	backend  *leasingtest.Provider
@@ -58,7 +57,7 @@ type world struct {
 	mu     sync.Mutex
 	leases []*leasing.Lease
 	tokens map[string]int64
-	broken map[string]bool // immediately: exempt from exclusion, see the package documentation
+	broken map[string]bool // IDs of leases broken immediately, which are exempt from exclusion: see the package documentation
 	wrong  []string
 	calls  sync.WaitGroup
 }
@@ -69,8 +68,8 @@ func (w *world) violation(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// onGrant checks the promise at the only moments that can break the promise: when the
-// backend grants the name to a claim, no other manager may trust a lease of the name.
+// onGrant checks mutual exclusion at the only moments that can violate it: when the backend grants the name to a claim, no other
+// manager may trust a lease of the name.
 func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() error) error {
 	err := apply()
 	if call.Op != leasingtest.Acquire || err != nil {
@@ -178,7 +177,7 @@ func (w *world) any(n int) *leasing.Lease {
 	return w.leases[n%len(w.leases)]
 }
 
-// end winds everything up and checks that nothing is left.
+// end releases all leases, closes the managers, and checks that nothing is left.
 func (w *world) end() {
 	time.Sleep(time.Minute)
 	w.mu.Lock()
@@ -238,10 +237,9 @@ func (w *world) checkEvents(manager int, events []leasing.Event) {
 	}
 }
 
-// In every history of acquires, renewals, releases and breaks over a backend
-// that fails, hangs, is slow and loses replies, on machines that are suspended
-// and managers that are closed, the promises hold: one trusted lease at a
-// time, rising tokens, one end and one report of it for each lease, nothing left behind.
+// The promises hold in every history of acquires, renewals, releases and breaks: one trusted lease of a name at a time, rising
+// tokens, one end and one report of that end for each lease, and nothing left behind. The backend fails, hangs, is slow and loses
+// replies, machines are suspended, and managers are closed.
 func TestPromisesHoldInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{ttl: rapid.SampledFrom(ttls).Draw(rt, "ttl"), tokens: map[string]int64{}, broken: map[string]bool{}}

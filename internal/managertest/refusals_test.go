@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// requireInvalid checks that an error names the field that can't work.
+// requireInvalid checks that an error names the invalid field.
 func requireInvalid(t *testing.T, err error, field string) *leasing.InvalidError {
 	t.Helper()
 	var invalid *leasing.InvalidError
@@ -91,7 +91,7 @@ func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
 	requireInvalid(t, err, "AcquireOptions.TTL")
 }
 
-// ttlBounds has bounds for a TTL.
+// ttlBounds is a provider with bounds for the TTL.
 type ttlBounds struct {
 	*leasingtest.Provider
 	min, max time.Duration

@@ -79,7 +79,7 @@ func TestReleaseIsRetried(t *testing.T) {
 	})
 }
 
-// A request that a stall has delayed until its context had ended fails in the provider, and never reaches the backend.
+// A release that a stall delays until its context has ended fails in the provider, without reaching the backend. It is retried.
 func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
@@ -139,8 +139,8 @@ func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
 	endWork(t, "cancel", "release", "close")
 }
 
-// endWork ends the work under a lease in each of the ways in stops. The work
-// takes its time, and the name must stay held until the work has ended.
+// endWork ends the work under a lease in each of the ways in stops. The work ends slowly, and the name must stay held until its
+// end.
 func endWork(t *testing.T, stops ...string) {
 	for _, stop := range stops {
 		virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
@@ -284,7 +284,7 @@ func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
 	})
 }
 
-// A request that is not sent, since earlier ones hang, fails as unavailable and as not applied.
+// A request that is not sent because earlier requests hang fails as unavailable and as not applied.
 func TestARequestBehindThoseThatHangIsUnavailable(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
@@ -306,7 +306,7 @@ func TestARequestBehindThoseThatHangIsUnavailable(t *testing.T) {
 	})
 }
 
-// A lease's context is made when it is first asked for, which may be after its end.
+// A lease's context is made by the first call of Context, which may come after the end of the lease.
 func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
 	type key struct{}
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider) {

@@ -38,8 +38,8 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 }
 
 func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
-	// The core has no wall-clock expiry to compare: a grant carries no such time.
-	// The times from a backend whose clock is hours off change nothing.
+	// The core has no wall-clock expiry to compare: a grant carries no such time. The times of a
+	// backend whose clock is hours off change nothing.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})
 		other := leasingtest.NewManagerOn(t, skewedClock{p, -3 * time.Hour}, leasing.Options{})
@@ -75,7 +75,7 @@ func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 			release := make(chan struct{})
 			p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Op == leasingtest.Renew {
-					<-release // not even its context ends it
+					<-release // even if the request's context has ended
 				}
 				return apply()
 			})
@@ -158,8 +158,7 @@ func TestTrap_T08_TTLOfTheCallDecidesTheSchedule(t *testing.T) {
 	})
 }
 
-// Leases of every length live as long as their backend answers, each renewed
-// between 0.9 and 1 of the cadence after the last renewal was sent.
+// Leases of every TTL last as long as their backend answers. The time from one renewal to the next is 0.8 to 1 times the cadence.
 func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 	for _, ttl := range []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, 10 * time.Minute, 24 * time.Hour} {
 		for _, latency := range []time.Duration{0, min(ttl/20, 5*time.Second)} {
@@ -192,7 +191,7 @@ func TestRandomDecidesAllJitter(t *testing.T) {
 		time.Sleep(100 * ttl)
 		last := l.AcquiredAt()
 		for _, sent := range callTimes(p.Calls(), leasingtest.Renew) {
-			require.Equal(t, 5700*time.Millisecond, sent.Sub(last)) // 0.6 TTL less half of a tenth
+			require.Equal(t, 5700*time.Millisecond, sent.Sub(last)) // 0.6 of the TTL, less half of a tenth
 			last = sent
 		}
 		require.Equal(t, 175, l.Renewals())
@@ -253,7 +252,7 @@ func TestALossReportsTheLastRenewalThatSucceeded(t *testing.T) {
 func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second
-		// Each renewal is applied and answered only long after trust is over.
+		// Each renewal is applied at once, but answered only after the trust has run out.
 		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, ttl))
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
 		lostAt := awaitEnd(t, l, time.Minute)
@@ -279,7 +278,7 @@ func TestTrap_T58_ThreeAttemptsFitIntoTheTrustLeft(t *testing.T) {
 }
 
 func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
-	// 2,000 leases whose renewals hang and 50 healthy ones share 4 places.
+	// 2,000 leases whose renewals hang, and 50 healthy leases, share 4 workers.
 	for _, batch := range []int{1, 64} {
 		virtual(t, leasing.Options{Tuning: leasing.Tuning{RenewConcurrency: 4, RenewBatch: batch}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 			var hanging atomic.Int64
@@ -493,7 +492,7 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 	}
 }
 
-// A renewal that an application asks for keeps its context's values: spans depend on these values.
+// Renew passes the values of its context on to the provider, since spans depend on these values.
 func TestRenewKeepsTheValuesOfItsContext(t *testing.T) {
 	type key struct{}
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {

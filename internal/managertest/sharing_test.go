@@ -15,8 +15,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// loops runs n processes over one backend whose waiters poll. Each repeatedly takes, holds
-// and releases the name. loops returns the number of leases of each process.
+// loops runs n processes over one backend on which waiters poll. Each process repeatedly acquires, holds and releases the name.
+// loops returns the number of leases of each process.
 func loops(t *testing.T, n int, hold, rest, span time.Duration) (counts []int64) {
 	synctest.Test(t, func(t *testing.T) {
 		p := leasingtest.NewProvider()
@@ -49,7 +49,7 @@ func loops(t *testing.T, n int, hold, rest, span time.Duration) (counts []int64)
 	return counts
 }
 
-// jain is Jain's index of fairness: 1 if all have the same, 1/n if one has all.
+// jain returns Jain's index of fairness: 1 if all counts are equal, 1/n if all but one are 0.
 func jain(counts []int64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, c := range counts {

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// suspendable runs a test on a machine whose lid can be closed.
+// suspendable runs a test on a machine that can be suspended.
 func suspendable(t *testing.T, options leasing.Options, test func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 	})
 }
 
-// A suspend between the loop's look at the clocks and the alarm is not lost.
+// A suspend after the loop has read the clocks, but before it sets the alarm, is noticed.
 func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
 		synctest.Wait()
@@ -72,7 +72,7 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 	})
 }
 
-// A release after a suspend reports that the lease was lost, and no success.
+// A release after a suspend reports that the lease was lost, and does not report success.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
 		for i := range 100 { // the manager's loop can't be first every time

@@ -22,13 +22,12 @@ import (
 	"github.com/distributedleasing/leasing/internal/instrument"
 )
 
-// recorder is OpenTelemetry's API with nothing behind it but maps: sums and
-// counts by instrument and attributes, and the spans that have ended. The
-// integration module checks the same with the SDK.
+// recorder implements OpenTelemetry's API with nothing but maps. It has sums and counts by instrument and attributes, and the
+// spans that were started. The integration module checks the same with the SDK.
 type recorder struct {
 	mu    sync.Mutex
 	sums  map[string]float64
-	least map[string]float64 // values of histograms, by name
+	least map[string]float64 // the least value of each histogram, by name
 	spans []*span
 	ended func(span string)
 }
@@ -185,7 +184,7 @@ func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m *
 	virtual(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
 }
 
-// Every end of a lease removes the lease from the count.
+// A lease is removed from the count, however it ends.
 func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
 		take := func(name string) *leasing.Lease {
@@ -312,7 +311,7 @@ func TestScopesAreBounded(t *testing.T) {
 	})
 }
 
-// An increase is visible only after a value of 0.
+// The first increase of a counter is visible only if the counter had a value of 0 before.
 func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		l := acquire(t, m, nil)
@@ -398,7 +397,8 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// OpenTelemetry's SimpleSpanProcessor exports a span within End, for as long as the exporter takes.
+// OpenTelemetry's SimpleSpanProcessor exports a span within End, which may take long. Ending the span of one lost lease must not
+// delay the loss of another lease.
 func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
 	measured(t, leasing.Options{TTL: 10 * time.Second, NoAutoRenew: true}, func(t *testing.T, m *leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		r.ended = func(span string) {
@@ -421,7 +421,7 @@ func TestTrap_T280_AnExportDelaysNoLoss(t *testing.T) {
 	})
 }
 
-// A trace says how many requests an operation took, and why each lease was lost, even if no renewal has failed.
+// A trace shows how many requests an operation took, and why each lease was lost, even if no renewal has failed.
 func TestTrap_T267_SpansRecordAttemptsAndLosses(t *testing.T) {
 	attempts := func(spans []*span) (all []int64) {
 		for _, s := range spans {

@@ -85,7 +85,7 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	}
 }
 
-// shortLateGrants is a backend that grants a second, and takes two for the answer.
+// shortLateGrants is a backend that grants a TTL of one second, and answers after two.
 type shortLateGrants struct{ *leasingtest.Provider }
 
 func (b shortLateGrants) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
@@ -119,7 +119,7 @@ func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 		l.Metadata()["a"] = "changed by a reader"
 		require.Equal(t, map[string]string{"a": "1"}, l.Metadata())
 
-		// A waiter that gives up behind another of this manager gets an error that describes the holder.
+		// A waiter that gives up behind another waiter of this manager gets an error that describes the holder.
 		waits := make(chan error, 2)
 		for range 2 {
 			go func() {
@@ -183,7 +183,7 @@ func TestTrap_T66_AnswersOfABatchAreInOrder(t *testing.T) {
 			}
 			return apply()
 		})
-		time.Sleep(17500 * time.Millisecond) // all were sent once, at 17.1 s
+		time.Sleep(17500 * time.Millisecond) // all renewals were sent once, at 17.1 s
 		for i, l := range leases {
 			switch i {
 			case 7:

@@ -139,7 +139,7 @@ func lands(p *leasingtest.Provider, after time.Duration) {
 	})
 }
 
-// A renewal without an answer may land after a later one with a longer TTL, and restarts its own, shorter TTL.
+// A renewal without an answer may land after a later renewal with a longer TTL, and then restarts its own, shorter TTL.
 func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 	for name, first := range map[string]func(*testing.T, *leasing.Lease, *leasingtest.Provider){
 		"shorter, then longer": func(t *testing.T, l *leasing.Lease, p *leasingtest.Provider) {
@@ -162,7 +162,7 @@ func TestTrap_T260_ALateRenewalOfAShorterTTLIsReckonedWith(t *testing.T) {
 				require.LessOrEqual(t, l.Remaining(), 10*time.Second, "the late renewal can come at any moment")
 				time.Sleep(19 * time.Second)
 				require.NoError(t, l.Err(), "renewals follow the trust")
-				// The late renewal lands in a moment, and no renewal follows.
+				// The late renewal lands a second later, and no renewal follows.
 				p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 				<-l.Done()
 				record, err := m.Inspect(t.Context(), l.Name())

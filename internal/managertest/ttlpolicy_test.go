@@ -46,7 +46,7 @@ func TestATTLPolicyChooses(t *testing.T) {
 	})
 }
 
-// A policy is called once for each acquire, also for one that waits, and not for renewals, adopted leases or infinite leases.
+// A policy is called once for each acquire, even if the acquire waits, but not for renewals, adopted leases or infinite leases.
 func TestATTLPolicyIsAskedOnceForEachLease(t *testing.T) {
 	asked := 0
 	options := leasing.Options{TTLPolicy: func(leasing.TTLRequest) time.Duration { asked++; return time.Duration(asked) * 10 * time.Second }}

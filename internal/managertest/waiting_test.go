@@ -22,8 +22,8 @@ type noAbilities struct{ leasing.Provider }
 
 func (noAbilities) As(any) bool { return false }
 
-// queueUp starts n waiters, one after the other. Each waiter notes its place in the order of
-// grants, and holds the lease for a while before the release.
+// queueUp starts n waiters, one after the other. Each waiter records its place in the order of grants, and holds the lease for a
+// while before the release.
 func queueUp(t *testing.T, m *leasing.Manager, n int, hold time.Duration) (order func() []int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -52,7 +52,7 @@ func queueUp(t *testing.T, m *leasing.Manager, n int, hold time.Duration) (order
 	}
 }
 
-// cancelAfterAcquire calls leave when a request has been answered.
+// cancelAfterAcquire calls cancel when a request has been answered.
 type cancelAfterAcquire struct {
 	leasing.Provider
 	cancel func()
@@ -65,7 +65,7 @@ func (p cancelAfterAcquire) Acquire(ctx context.Context, req abstractions.Acquir
 
 func (cancelAfterAcquire) As(any) bool { return false }
 
-// An answer counts although the wait has ended before the manager reads the answer.
+// An answer counts even if the wait ends before the manager reads the answer.
 func TestAnswerAtTheEndOfAWaitIsReturned(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		holder := acquire(t, m, nil)
@@ -231,7 +231,7 @@ func TestTrap_T31_WakeupDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 	})
 }
 
-// lostWakeups registers waiters and sends no wake-ups.
+// lostWakeups registers waiters, but sends no wake-ups.
 type lostWakeups struct{ *leasingtest.Provider }
 
 func (lostWakeups) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
@@ -413,8 +413,8 @@ func TestExclusiveAmongManagers(t *testing.T) {
 	})
 }
 
-// The next waiter waits for the clean-up of the claim before it, which may itself have to wait while clean-ups of other names
-// hang. It waits no longer than that claim could live.
+// The next waiter waits for the clean-up of the previous waiter's claim, which may itself have to wait while clean-ups of other
+// names hang. The waiter waits no longer than the TTL of that claim.
 func TestTrap_T94_AWaiterWaitsForACleanUpThatHasNoPlace(t *testing.T) {
 	virtual(t, leasing.Options{TTL: 2 * time.Second}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

@@ -9,21 +9,21 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The logger logs a repeated failure at once, and later with a count: after the first
-// pause, and then after pauses that double up to the last. Without the pauses a stall
-// of eight seconds with 220 leases makes 1,896 warnings.
+// The logger logs the first failure of a kind at once, and the number of repetitions later. The first pause is firstLogPause;
+// each further pause is twice as long, up to lastLogPause. Without the pauses a stall of eight seconds with 220 leases makes
+// 1,896 warnings.
 const (
 	firstLogPause = 10 * time.Second
 	lastLogPause  = time.Minute
 )
 
-// logger is the observer that writes to the application's logger. An event that an operator should know is logged as a
-// warning, and any other for debugging. The logger runs like any observer, so a slow log
-// delays no lease, and it gets one event at a time, so it needs no lock.
+// logger is the observer that writes to the application's logger. Events that an operator should see are logged as warnings, and
+// all others for debugging. The logger runs like any observer: a slow log delays no lease. It gets one event at a time, and so
+// needs no lock.
 type logger struct {
 	to       *slog.Logger
 	provider string
-	// tickAfter has observe called with a logTick after d.
+	// tickAfter makes observe receive a logTick after d.
 	tickAfter func(d time.Duration) *time.Timer
 	repeats   map[failureKind]*repeated
 }
@@ -69,7 +69,7 @@ func (l *logger) observe(e abstractions.Event) {
 	}
 }
 
-// logFailure logs a failure, or counts the failure if one of its kind was logged a short while ago.
+// logFailure logs a failure, or counts it if another failure of its kind was logged a short while ago.
 func (l *logger) logFailure(e abstractions.Event) {
 	kind := failureKind{e.Kind, errors.Is(e.Err, abstractions.ErrDenied)}
 	r := l.repeats[kind]

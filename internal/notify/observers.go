@@ -12,8 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// stuckAfter bounds an observer's time for one event before Health counts the
-// observer as stuck.
+// stuckAfter is the time after which Health counts an observer that is busy with one event as stuck.
 const stuckAfter = 10 * time.Second
 
 // maxPending bounds the events that wait for a stuck observer. A slow observer
@@ -28,7 +27,7 @@ type Observers struct {
 	log     func(level slog.Level, text string, args ...any)
 	panics  atomic.Int64
 	all     atomic.Pointer[[]*Subscription] // of the manager's events
-	logger  *Subscription                   // the one of the logger, also in all; nil without a logger
+	logger  *Subscription                   // the logger's subscription, which is also in all; nil without a logger
 
 	mu   sync.Mutex
 	busy map[*Subscription]struct{} // subscriptions with a goroutine
@@ -51,7 +50,7 @@ type Subscription struct {
 }
 
 // New returns observers, with a subscription of the logger unless the logger discards everything. provider is the kind of
-// provider, for the log. After an observer has panicked, onPanic is called for metrics, and log for people.
+// provider, for the log. After an observer has panicked, onPanic is called for the metrics, and log to report the panic.
 func New(logger *slog.Logger, provider string, onPanic func(), log func(level slog.Level, text string, args ...any)) *Observers {
 	o := &Observers{onPanic: onPanic, log: log, busy: map[*Subscription]struct{}{}}
 	o.all.Store(&[]*Subscription{})
@@ -178,7 +177,7 @@ func (s *Subscription) drain() {
 			s.observers.noteIdle(s)
 			return
 		}
-		// The observer has ended its goroutine (runtime.Goexit): go on in another.
+		// The observer has ended its goroutine (runtime.Goexit): continue in another goroutine.
 		s.observers.panics.Add(1)
 		s.mu.Lock()
 		s.pending, s.last = append(batch, s.pending...), nil

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// journal is an observer that remembers the events.
+// journal is an observer that records the events.
 type journal struct {
 	mu     sync.Mutex
 	events []abstractions.Event
@@ -71,7 +71,7 @@ func TestASlowObserverDelaysNoOther(t *testing.T) {
 	})
 }
 
-// Renewals that wait for a busy observer become one event. Events of other claims and kinds stay apart.
+// Renewals that wait for a busy observer become one event. Events of other claims or kinds stay separate.
 func TestEventsThatWaitAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()

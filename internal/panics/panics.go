@@ -1,5 +1,5 @@
-// Package panics turns a panic of code that is not the library's into an error. Package leasing does so
-// for a provider, and package providerkit for the code below a provider.
+// Package panics turns panics of foreign code into errors. The manager uses it for providers, and package providerkit for the
+// code below a provider.
 package panics
 
 import (
@@ -16,7 +16,7 @@ var Err = fmt.Errorf("%w: the provider panicked", abstractions.ErrUnavailable)
 // Error is a panic, or the end of a goroutine by runtime.Goexit.
 type Error struct {
 	Value any    // the argument of panic; nil after runtime.Goexit
-	Stack []byte // as runtime/debug.Stack has it; nil after runtime.Goexit
+	Stack []byte // from runtime/debug.Stack; nil after runtime.Goexit
 
 	reported atomic.Bool
 }

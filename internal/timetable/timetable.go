@@ -1,5 +1,5 @@
-// Package timetable calls items when they are due. One loop waits for all of them: a timer and a goroutine, whether there
-// are ten leases or a hundred thousand.
+// Package timetable calls items when they are due. One loop waits for all of them, with one timer and one goroutine, whether
+// there are ten leases or a hundred thousand.
 //
 // The loop reads the monotonic clock and the boot clock, which goes on while the machine is suspended. After a suspend it
 // calls every item, since each of them may be due by the boot clock.
@@ -35,16 +35,15 @@ type Timetable struct {
 
 	mu     sync.Mutex
 	heap   []slot
-	wakeAt time.Duration // when the loop will next look by itself
+	wakeAt time.Duration // when the loop will look next, unless it is woken
 	wake   chan struct{} // wakes the loop now
 }
 
-// slot is an item of the heap with its time beside the item: with many leases a heap
-// mostly waits for memory. So the heap touches an item itself only to set its
-// place, and has few levels, since each slot has fan children.
+// slot has the due time beside the item, since a heap of many leases mostly waits for memory. The heap touches the item itself
+// only to set its index. It has few levels, since each slot has fan children.
 type slot struct {
 	due   time.Duration // monotonic
-	early time.Duration // the time by which the item may be taken early, along with others
+	early time.Duration // how much earlier the item may be taken, along with others
 	item  Item
 }
 
@@ -56,7 +55,7 @@ func New(clock *trust.Clock) *Timetable {
 }
 
 // Set places item at due by the monotonic clock, which may be trust.Forever, and wakes the loop if due is sooner than its
-// next look. The loop may take the item early by the given time, along with others.
+// next look. The loop may take the item earlier than due, by up to early, along with others.
 func (t *Timetable) Set(item Item, due, early time.Duration) {
 	t.mu.Lock()
 	e := item.timetableEntry()
@@ -133,9 +132,9 @@ func (t *Timetable) MakeDueNow(item Item) {
 	}
 }
 
-// next returns and remembers the time of the loop's next look: the due time of the first
-// item. Without items it keeps the earlier time, since a lone lease that comes and
-// goes would wake the loop each time: half of the client's CPU time with a fast server.
+// next returns and remembers the time of the loop's next look: the due time of the first item.
+// Without items it keeps the previous time. Otherwise a lone lease that comes and goes would wake
+// the loop each time, which took half of the client's CPU time with a fast server.
 func (t *Timetable) next(now time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,7 +218,7 @@ func (t *Timetable) Run(done <-chan struct{}, afterLook func()) {
 			t.clock.Alarm.Set(in)
 		}
 		if after := t.clock.Now(); after.Boot-after.Mono > offset+suspendResolution {
-			continue // a suspend before the alarm was set, which the alarm does not include
+			continue // a suspend before the alarm was set, which the alarm does not cover
 		}
 		select {
 		case <-timer.C:
@@ -231,7 +230,7 @@ func (t *Timetable) Run(done <-chan struct{}, afterLook func()) {
 	}
 }
 
-// signal wakes the present or the next receiver of c. It never blocks.
+// signal wakes the current or the next receiver of c. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

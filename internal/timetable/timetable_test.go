@@ -65,7 +65,7 @@ func TestTimetableIsASortedList(t *testing.T) {
 	})
 }
 
-// Items that come and go wake the loop once, and it looks no later than they are due.
+// Items that come and go wake the loop only once, and the loop looks no later than they are due.
 func TestItemsThatComeAndGoWakeTheLoopOnce(t *testing.T) {
 	s := New(trust.NewClock(nil, nil))
 	for due := time.Duration(10); due < 15; due++ {
@@ -84,8 +84,7 @@ func TestItemsThatComeAndGoWakeTheLoopOnce(t *testing.T) {
 	require.EqualValues(t, trust.Forever, s.next(9), "the time has come, and nothing is due")
 }
 
-// TestItemsMayBeTakenEarly takes an item before its time along with one
-// that is due.
+// TestItemsMayBeTakenEarly takes an item before its time, along with an item that is due.
 func TestItemsMayBeTakenEarly(t *testing.T) {
 	s := New(trust.NewClock(nil, nil))
 	first, second, third := &appointment{}, &appointment{}, &appointment{}

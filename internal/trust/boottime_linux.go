@@ -16,9 +16,9 @@ const (
 	tfdCloexec    = syscall.O_CLOEXEC
 )
 
-// SystemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on the boot clock.
-// In virtual time (testing/synctest) it uses neither: the boot clock would not
-// follow virtual time, and a goroutine reading a file would stop virtual time.
+// SystemClock returns a clock that also reads CLOCK_BOOTTIME, and whose alarm is a timerfd on the boot clock. In virtual time
+// (testing/synctest) the clock uses neither: the boot clock would not follow virtual time, and a goroutine reading a file would
+// stop virtual time.
 func SystemClock() *Clock {
 	if virtualTime() || bootTime() == 0 {
 		return NewClock(nil, nil)
@@ -30,7 +30,7 @@ func SystemClock() *Clock {
 	return NewClock(bootTime, alarm)
 }
 
-// virtualTime reports whether time.Now is not the kernel's.
+// virtualTime reports whether time.Now differs from the kernel's clock.
 func virtualTime() bool {
 	var tv syscall.Timeval
 	if syscall.Gettimeofday(&tv) != nil {
@@ -39,7 +39,7 @@ func virtualTime() bool {
 	return time.Since(time.Unix(tv.Unix())).Abs() > time.Hour
 }
 
-// bootTime returns 0 where there is no such clock. A clock that has worked once can't fail later.
+// bootTime reads CLOCK_BOOTTIME, or returns 0 where there is no such clock. A clock that has worked once can't fail later.
 func bootTime() time.Duration {
 	var ts syscall.Timespec
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)

@@ -2,6 +2,6 @@
 
 package trust
 
-// SystemClock returns a clock with Go's monotonic clock alone: the standard library gives no
+// SystemClock returns a clock that reads only Go's monotonic clock: the standard library gives no
 // access to a clock that runs on while the machine is suspended.
 func SystemClock() *Clock { return NewClock(nil, nil) }

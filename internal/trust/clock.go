@@ -7,7 +7,7 @@ import (
 
 // Clock reads both clocks of an Instant and has an alarm that fires after a suspend.
 type Clock struct {
-	// Alarm fires by the boot clock; never where that clock is missing.
+	// Alarm is set on the boot clock. It never fires where that clock is missing.
 	Alarm Alarm
 
 	start     time.Time
@@ -15,9 +15,8 @@ type Clock struct {
 	bootStart time.Duration
 }
 
-// Alarm is a timer on the boot clock. Go's timers do not replace this alarm: like
-// Go's monotonic clock they stand still while the machine sleeps, and after a resume
-// they would still have all their time to run.
+// Alarm is a timer on the boot clock. Go's timers can't replace this alarm: like Go's monotonic clock they stand still while the
+// machine sleeps, and after a resume they would still have all their time to run.
 type Alarm interface {
 	// Set makes the alarm fire after the given time. It replaces an earlier Set.
 	Set(in time.Duration)
@@ -49,7 +48,7 @@ func New() *Clock {
 
 var replacement atomic.Pointer[func() *Clock]
 
-// Replace has New return the clocks of newClock until restore is called. It is for the tests of this module.
+// Replace makes New return the clocks of newClock until restore is called. It is for the tests of this module.
 func Replace(newClock func() *Clock) (restore func()) {
 	before := replacement.Swap(&newClock)
 	return func() { replacement.Store(before) }
@@ -61,7 +60,7 @@ func (noAlarm) Set(time.Duration)      {}
 func (noAlarm) Fired() <-chan struct{} { return nil }
 func (noAlarm) Close()                 {}
 
-// Now returns the present instant.
+// Now returns the current instant.
 func (c *Clock) Now() Instant {
 	i := Instant{Mono: time.Since(c.start)}
 	if c.boot != nil {

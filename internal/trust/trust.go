@@ -11,10 +11,9 @@ import (
 // Forever is a coordinate of an instant that no clock reaches. It equals abstractions.Infinite.
 const Forever = time.Duration(math.MaxInt64)
 
-// Instant is one moment on two clocks, each counted from the start of a Clock.
-// Mono is Go's monotonic clock, which stands still while a machine is suspended
-// (golang.org/issue/24595). Boot is Linux' CLOCK_BOOTTIME, which runs on, or 0
-// where that clock is missing.
+// Instant is one moment on two clocks, each counted from the start of a Clock. Mono is Go's
+// monotonic clock, which stands still while a machine is suspended (golang.org/issue/24595). Boot
+// is Linux's CLOCK_BOOTTIME, which runs on, or 0 where that clock is missing.
 type Instant struct {
 	Mono, Boot time.Duration
 }
@@ -24,8 +23,8 @@ func (i Instant) Add(d time.Duration) Instant {
 	return Instant{AddSaturated(i.Mono, d), AddSaturated(i.Boot, d)}
 }
 
-// Left returns the time from now until i by the clock that reaches i sooner.
-// Where Boot is always 0 that clock never decides: i.Boot is then at least i.Mono - now.Mono.
+// Left returns the time from now until i by the clock that reaches i sooner. Where the boot clock
+// is missing, now.Boot is 0 and i.Boot is at least i.Mono - now.Mono, so Mono decides.
 func (i Instant) Left(now Instant) time.Duration {
 	if i.Mono == Forever {
 		return Forever

@@ -1,8 +1,8 @@
-// Package waiting is the wait for one name in one process: the queue of its waiters, and the next step of the first of them, the
-// head, which alone asks the backend. The methods of Queue and Head are the inputs. A Queue returns the waiter to be woken, and a
-// Head its next Step. The package has no lock, goroutine, context, clock or channel: the engine serializes the inputs of each Queue,
-// wakes and waits, and passes instants and random numbers. A wake-up stays with a waiter that does not listen yet. The engine never
-// sends an input where a table has "-".
+// Package waiting implements the wait for one name in one process: the queue of waiters, and the steps of the first waiter, the
+// head. Only the head asks the backend. The methods of Queue and Head are the inputs. A Queue returns the waiter to be woken, and
+// a Head its next Step. The package has no lock, goroutine, context, clock or channel: the engine serializes the inputs of each
+// Queue, wakes and waits, and passes instants and random numbers. A wake-up for a waiter that does not listen yet is kept for
+// that waiter. The engine never sends an input where a table has "-".
 //
 // A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after the end of a lease
 // of ours, that is, of this process. The inputs of a Queue, and their effects:
@@ -17,10 +17,10 @@
 //	Begin      -                   the head, and its first step             -
 //	Answered   -                   whether the backend refuses for too long -
 //
-// A head that leaves with the outcome of a request unknown blocks the queue until its clean-up is settled. Otherwise the next head
-// would see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another lease of
-// ours has the name. A head begins with a pause if the name is ours or while others get their turn, and subscribes first if others
-// had the name a short while ago. The inputs of a Head, and its next step:
+// A head that leaves while the outcome of a request is unknown blocks the queue until its clean-up is settled. Otherwise the next
+// head would see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another
+// lease of ours has the name. A head begins with a pause if the name is ours or while others get their turn, and subscribes first
+// if others had the name a short while ago. The inputs of a Head, and its next step:
 //
 //	input                 in general                                        after LimitPassed
 //	Subscribed            ask if registered, or at first; else pause        -

@@ -21,7 +21,7 @@ type Step struct {
 	Pause                time.Duration // the longest wait for a wake-up
 	IgnoreWakeups        bool          // wake-ups do not end the pause
 	Failed               int           // to be reported: attempts in a row that the backend did not answer
-	End                  error         // why the wait stops; nil if Last says it all
+	End                  error         // why the wait stops; nil if Last is the whole reason
 	Last                 error         // the last obstacle before the stop; may be nil
 }
 
@@ -36,7 +36,8 @@ type Answer struct {
 	Final      bool          // asking again can't help
 }
 
-// Head is the first waiter of a queue, which alone asks the backend. Its methods are the inputs, and return the next step.
+// Head is the first waiter of a queue, and the only one that asks the backend. Its methods are the inputs, and return the next
+// step.
 type Head struct {
 	rules        *Rules
 	askedAt      time.Time // when the last request ended; zero before the first
@@ -58,7 +59,7 @@ func (h *Head) Subscribed(isNew bool, random float64) Step {
 	return h.pause(random)
 }
 
-// Answered is the input that a request has ended without the lease. refused is the report of the queue. random is from [0, 1).
+// Answered is the input that a request has ended without the lease. refused is the result of Queue.Answered. random is in [0, 1).
 func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) (s Step) {
 	switch {
 	case a.Final:
@@ -70,8 +71,8 @@ func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) 
 	h.failures++
 	if a.Held != nil {
 		h.failures = 0
-		// Without wake-ups the head asks more often while the name changes hands, a few times for each lease: the moments in
-		// which the name is free are short (see yieldState).
+		// Without wake-ups the head asks more often while the name changes hands: a few times for each lease, because the name is free
+		// only for short moments (see yieldState).
 		if h.token != 0 && h.token != a.Held.Holder.Token && !h.subscribed {
 			h.backoff = max(0, h.backoff-3)
 		}
@@ -124,7 +125,8 @@ func (h *Head) pause(random float64) Step {
 	return Step{Pause: pause}
 }
 
-// Woken is the input that a pause is over: by its time, a wake-up, the end of a lease of ours, or the end of the wake-ups.
+// Woken is the input that a pause is over. The cause is the end of its time, a wake-up, the end of a lease of ours, or the end of
+// the wake-ups.
 func (h *Head) Woken(wakeupsEnded bool) Step {
 	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}
@@ -147,8 +149,8 @@ func (h *Head) Stopped(end error, a *Answer) Step {
 	return Step{Stop: true, End: end, Last: h.last.Err}
 }
 
-// WaitError returns the error of a wait without the lease: why it ended, and the last obstacle, which may be nil. An obstacle
-// replaces ErrLimit.
+// WaitError returns the error of a wait that has ended without the lease: why it ended, and the last obstacle, which may be nil.
+// An obstacle replaces ErrLimit.
 func WaitError(end, last error) error {
 	switch {
 	case end == nil, last != nil && errors.Is(end, ErrLimit):

@@ -41,10 +41,10 @@ func New[T, L comparable](rules *Rules) *Queue[T, L] {
 	return &Queue[T, L]{rules: rules, yield: yieldState{yields: firstYields}}
 }
 
-// Idle reports whether the queue has no waiter and is not blocked. It may then be forgotten.
+// Idle reports whether the queue has no waiter and is not blocked. It may then be dropped.
 func (q *Queue[T, L]) Idle() bool { return len(q.waiters) == 0 && !q.blocked }
 
-// Waiters returns the waiters in their order.
+// Waiters returns the waiters in order of arrival.
 func (q *Queue[T, L]) Waiters() []T { return q.waiters }
 
 // Holder returns the lease of this process that has the name, as far as the queue knows.
@@ -58,8 +58,8 @@ func (q *Queue[T, L]) Join(t T) (head bool) {
 	return head
 }
 
-// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says that a
-// request may have been applied, or may yet be. blocks says that Settled has to follow.
+// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says
+// that a request may have been applied already, or may still be applied later. blocks says that Settled has to follow.
 func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool, wake T) {
 	i := slices.Index(q.waiters, t)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
@@ -76,7 +76,7 @@ func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool
 	return blocks, q.promote()
 }
 
-// Settled is the input that the first try of the clean-up behind a head is over.
+// Settled is the input that the first try of the clean-up after a head is over.
 func (q *Queue[T, L]) Settled() (wake T) {
 	q.blocked = false
 	return q.promote()
@@ -117,7 +117,8 @@ func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Du
 	return q.Wake(), 0
 }
 
-// Wake returns the head. It is also the input that the yield time is over. The first of a blocked queue asks at its turn.
+// Wake returns the head. It is also the input that the yield time is over. The first waiter of a blocked queue asks when its turn
+// comes.
 func (q *Queue[T, L]) Wake() (wake T) {
 	if q.hasHead {
 		return q.waiters[0]

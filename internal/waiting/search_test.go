@@ -16,10 +16,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The search walks the states that two processes with two waiters each can reach, or one with three: their real queues and heads, a
-// record that has a holder and a deadline, and between them requests whose answers take time. It is breadth first, so the trace of
-// an error is as short as possible. Each waiter acquires once, and few things go wrong in a trace: see plan.faults. Time passes from one
-// timer to the next. A holder that does not release loses its lease at the deadline.
+// The search visits the states that two processes with two waiters each, or one process with three waiters, can reach. A state
+// has the real queues and heads of the processes, a record with a holder and a deadline, and requests whose answers take time.
+// The search is breadth first, so the trace of an error is as short as possible. Each waiter acquires once, and few things go
+// wrong in a trace: see plan.faults. Time passes from one timer to the next. A holder that does not release loses its lease at
+// the deadline.
 
 const tick = time.Second
 
@@ -27,14 +28,14 @@ var longest = (&Rules{MaxPoll: tick}).maxPushedPause()
 
 const throttle = 3 * tick
 
-// plan is the setting of a search.
+// plan has the settings of a search.
 type plan struct {
 	rules       Rules
 	waiters     [2]int // of each process
 	yields      bool   // processes yield for a short time after each lease
 	hidesExpiry bool   // the backend does not report when a lease ends
 	refuses     bool   // the backend may refuse the caller
-	faults      int    // at most so many leaves, lost answers and wake-ups, limits and refusals
+	faults      int    // the largest number of leaves, lost answers, lost wake-ups, limits and refusals in a trace
 }
 
 // phase is the stage of a waiter.
@@ -58,7 +59,7 @@ type waiter struct {
 	phase
 	head           Head
 	order          int  // of arrival
-	wake           bool // of this process; buffered, as is wakeup
+	wake           bool // a wake-up from this process; buffered, as is wakeup
 	wakeup         bool
 	registered     bool // the backend has its registration
 	ambiguous      bool // a request may have been applied
@@ -66,7 +67,7 @@ type waiter struct {
 	left           time.Duration
 	until          time.Time // of the pause
 	ignoresWakeups bool
-	missed         bool // the name was released after the backend got its last request
+	missed         bool // the name was released after the waiter's last request reached the backend
 	lost           bool // a wake-up to it was lost
 	late           int  // answers in a row after the end of the lease that the backend showed
 	failures       int  // requests in a row without an answer
@@ -107,7 +108,7 @@ func (w *world) clone() *world {
 
 func claim(p, n int) int { return 10*(p+1) + n }
 
-// holds reports whether a waiter of the process has acquired, and its lease has not ended.
+// holds reports whether a waiter of the process has acquired the name, and its lease has not ended.
 func (p *process) holds() bool {
 	return slices.ContainsFunc(p.waiters[:], func(x waiter) bool { return x.phase >= holding && x.phase < gone })
 }
@@ -119,7 +120,7 @@ func (p *process) bufferWake(n int) {
 	}
 }
 
-// free is a release of the name at the backend, which sends a wake-up to each registered waiter.
+// free releases the name at the backend, which sends a wake-up to each registered waiter.
 func (w *world) free() {
 	w.holder = 0
 	for i := range w.processes {
@@ -197,7 +198,7 @@ func (w *world) leave(i, n int, won bool) {
 	}
 }
 
-// endLease is the end of a lease in its process.
+// endLease ends a lease in its process.
 func (w *world) endLease(i, n int) {
 	p := &w.processes[i]
 	acquired := p.waiters[n-1].acquired
@@ -399,7 +400,7 @@ func (w *world) waiterSteps(i, n int) (list []step) {
 	return list
 }
 
-// ask has the backend decide about a request.
+// ask makes the backend decide on a request.
 func (w *world) ask(i, n int) {
 	x := &w.processes[i].waiters[n-1]
 	x.phase, x.missed, x.lost = answered, false, false
@@ -484,7 +485,7 @@ func (w *world) faultSteps(i, n int) (list []step) {
 	return list
 }
 
-// check finds the promise that a state breaks.
+// check describes the promise that the state breaks, or returns "".
 func (w *world) check() string {
 	if w.violation != "" {
 		return w.violation
@@ -527,7 +528,7 @@ func (w *world) check() string {
 	return ""
 }
 
-// key appends the part of the state on which later steps depend: times count from now.
+// key appends the part of the state on which later steps depend, with times relative to now.
 func (w *world) key(b []byte) []byte {
 	rel := func(t time.Time) {
 		if t.IsZero() {

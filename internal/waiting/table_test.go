@@ -18,8 +18,8 @@ var (
 	queues  = Rules{MinPoll: time.Second, MaxPoll: 8 * time.Second, RefusalTimeout: time.Minute, Wakeups: true, Queued: true}
 )
 
-// queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same waiters
-// after the head has left with the outcome of its request unknown.
+// queueIn returns a queue in a state of the table: without waiters, with waiters 1 and 2 behind the head 9, or with the same
+// waiters after the head has left while the outcome of its request was unknown.
 func queueIn(state string, rules *Rules) *Queue[int, string] {
 	q := New[int, string](rules)
 	if state == "idle" {
@@ -34,7 +34,7 @@ func queueIn(state string, rules *Rules) *Queue[int, string] {
 	return q
 }
 
-// The rows of the first table in doc.go.
+// Each input of a queue has the effects in the first table of doc.go.
 func TestTableOfQueues(t *testing.T) {
 	for _, state := range []string{"idle", "with a head", "blocked"} {
 		idle, headed, blocked := state == "idle", state == "with a head", state == "blocked"
@@ -142,8 +142,8 @@ func held(left time.Duration) *Answer {
 	return &Answer{Err: h, Held: h}
 }
 
-// The rows of the second table in doc.go: of a head that polls, that may register, or that is registered, and of one whose limit has
-// passed.
+// Each input of a head has the effects in the second table of doc.go, for a head that polls, that may register, or that is
+// registered, and for a head whose limit has passed.
 func TestTableOfHeads(t *testing.T) {
 	noAnswer, final := errors.New("no answer"), errors.New("invalid")
 	throttled := &Answer{Err: abstractions.ErrThrottled, Throttled: true, RetryAfter: time.Hour}

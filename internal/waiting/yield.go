@@ -6,13 +6,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// A program that takes one name again and again leaves no time in which a process that polls could find the name free. So a
-// manager counts its leases of each name in a row and, when the row has lasted for a while, leaves the name alone for the yield
-// time: a quarter of a lease's time, at least MinPoll and at most MaxPoll. Waiters that see the name change hands poll about that
-// often (see Head.backoff). A row may last for at most maxYields yield times while no other process is seen to want the name, which
-// costs a lone process 1 % of its time; the bound begins with firstYields and grows. A row may last for contendedYields yield times
-// once others were seen to hold the name. Where the backend keeps a queue of waiters, the manager does not yield: the backend
-// reserves the name for its first waiter.
+// A program that acquires one name again and again leaves no time in which a process that polls could find the name free. So a
+// manager counts its leases of each name in a row. When the row has lasted for a while, the manager leaves the name alone for the
+// yield time: a quarter of a lease's time, at least MinPoll and at most MaxPoll. A waiter that sees the name change hands polls
+// about once in that time (see Head.backoff). A row may last for at most maxYields yield times while no other process is seen to
+// want the name. This costs a lone process 1 % of its time. The bound begins with firstYields and grows. A row may last for
+// contendedYields yield times once others were seen to hold the name. Where the backend keeps a queue of waiters, the manager
+// does not yield: the backend reserves the name for its first waiter.
 const (
 	firstYields     = 10
 	maxYields       = 100
@@ -27,7 +27,7 @@ type yieldState struct {
 	leases      int                      // in the row
 	yields      int                      // yield times for which the row may last
 	yieldUntil  time.Time                // others get their turn until then
-	contendedAt time.Time                // of our last request that found another holder
+	contendedAt time.Time                // when our last request found another holder
 }
 
 // noteHolder notes that a claim, perhaps of another process, has the name.

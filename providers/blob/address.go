@@ -74,7 +74,7 @@ func newEndpoint(scheme, host, path string) (at endpoint, ok bool) {
 // schemes maps the schemes of URLs to those of the service.
 var schemes = map[string]string{"azblob": "https", "azblob+http": "http"}
 
-// publicCloud completes the host of an account that is given by its name alone.
+// publicCloud completes the host of an account that is given only by its name.
 const publicCloud = ".blob.core.windows.net"
 
 var (

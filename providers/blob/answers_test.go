@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway is a proxy before a service. It answers all requests, or those of one kind, in
-// the service's place.
+// gateway is a proxy in front of a service. It answers all requests, or those of one kind, in the
+// service's place.
 type gateway struct {
 	next    http.RoundTripper
 	which   verb // "" means all
@@ -67,12 +67,12 @@ func (b *bed) openBehindGateway() (*Provider, *gateway) {
 	return opener{o, true}.open(b.t), g
 }
 
-// html is a page with the headers of a file.
+// html returns an answer with a page and the headers of a file.
 func html(status int) *foreignAnswer {
 	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
 
-// forgedHeader returns the headers of a service's answer, and the given ones.
+// forgedHeader returns the headers of a service's answer, and the given headers.
 func forgedHeader(headers ...string) http.Header {
 	all := http.Header{"X-Ms-Request-Id": {"1234"}, "X-Ms-Version": {"2026-12-06"}, "Etag": {`"0x1"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}
 	for i := 0; i < len(headers); i += 2 {

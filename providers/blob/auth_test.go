@@ -74,7 +74,7 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	require.NoError(t, err)
 	for status, want := range map[int]error{401: abstractions.ErrDenied, 500: abstractions.ErrUnavailable, 429: abstractions.ErrUnavailable, 503: abstractions.ErrUnavailable} {
 		tokens.Fail(status)
-		require.Eventually(t, func() bool { // Azurite may get a token just before its end, and deny the request
+		require.Eventually(t, func() bool { // Azurite may get a token just before the token expires, and deny the request
 			_, err := p.Renew(t.Context(), renewRequest(g))
 			require.NotErrorIs(t, err, abstractions.ErrLost)
 			require.NotErrorIs(t, err, abstractions.ErrThrottled, "the account is not")
@@ -138,7 +138,7 @@ func TestBlobIdentities(t *testing.T) {
 	}
 }
 
-// sas is an account SAS with the permissions that doc.go requires.
+// sas returns an account SAS with the permissions that doc.go requires.
 func (b *bed) sas(t testing.TB, server *Azurite) string {
 	key, err := service.NewSharedKeyCredential(azuriteAccount, server.key)
 	require.NoError(t, err)
@@ -150,8 +150,7 @@ func (b *bed) sas(t testing.TB, server *Azurite) string {
 	return query
 }
 
-// The application passes its own credential. A call with this credential ends with its
-// context.
+// The application passes its own credential. A call with this credential ends when the call's context ends.
 func TestBlobOwnCredential(t *testing.T) {
 	t.Parallel()
 	server := startAzurite(t, true)

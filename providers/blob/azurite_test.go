@@ -40,9 +40,8 @@ func StartAzurite(t testing.TB) *Azurite {
 	return startAzurite(t, false)
 }
 
-// startAzurite is StartAzurite with options. With tokens the server speaks https, and accepts bearer
-// tokens beside the key: any JWT with the right audience, issuer and times, signed or not. keys are the
-// account's keys, one or two; default: a new key.
+// startAzurite is StartAzurite with options. With tokens the server speaks https, and accepts bearer tokens besides the key: any
+// JWT with the right audience, issuer and times, signed or not. keys are the account's keys, one or two; default: a new key.
 func startAzurite(t testing.TB, tokens bool, keys ...string) *Azurite {
 	t.Helper()
 	servertest.Require(t, azuriteVariable)
@@ -75,7 +74,7 @@ func newKey() string {
 	return base64.StdEncoding.EncodeToString(secret[:])
 }
 
-// command returns the program as a command of node, by the paths of both.
+// command returns a command that runs the program with node.
 func (s *Azurite) command() (*exec.Cmd, error) {
 	node, main, err := azuriteProgram()
 	if err != nil {

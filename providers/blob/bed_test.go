@@ -181,7 +181,7 @@ type recorder struct {
 	sent   []verb
 	wrote  bool                                              // a record was written since the last count
 	skew   time.Duration                                     // of the service's clock
-	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both results are nil
+	before func(verb, *http.Request) (*http.Response, error) // its results replace the request, unless both are nil
 	after  func(verb, *http.Response) (*http.Response, error)
 }
 

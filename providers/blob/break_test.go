@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// expires returns a claim that has run out.
+// expires returns the grant of a claim that has run out.
 func (b *bed) expires(name, id string) abstractions.Grant {
 	b.t.Helper()
 	req := acquireRequest(name, id)
@@ -58,7 +58,7 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	}
 }
 
-// A break that ends half way, followed by the expiry of the lease, has the same effect.
+// A break that is interrupted half way has the same effect once the lease has expired.
 func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -99,8 +99,8 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	}
 }
 
-// T63: one Break of a name, whichever claim holds it, ends one lease. The holder
-// releases the lease during the Break, and the next holder's lease is not broken.
+// T63: one Break of a name, whichever claim holds it, ends only one lease. The holder releases the
+// lease during the Break, and the next holder's lease is not broken.
 func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	}
 }
 
-// The holder releases its lease between the two requests, and no other claim follows.
+// The holder releases its lease between the two requests of a Break, and no other claim follows.
 func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -212,8 +212,8 @@ func (b *bed) takeInfinite(name, id string) abstractions.Grant {
 	return g
 }
 
-// T16: an operator's process dies between the two requests of a Break. The lease is
-// infinite, so the next call of any process ends it, after the grace of the Break.
+// T16: an operator's process dies between the two requests of a Break. The lease is infinite and does not run out, so the next
+// call of any process finishes the Break, with its grace.
 func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"renewal", "renewal without state", "acquire"} {
@@ -276,8 +276,7 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	require.Greater(t, r.Remaining, 30*time.Second)
 }
 
-// The call that finishes the break fails: the holder gets no certain answer, and
-// finishes the break with its next renewal.
+// If the renewal that should finish the break fails, its outcome is unknown, and the holder's next renewal finishes the break.
 func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -37,9 +37,9 @@ func TestConformanceBlob(t *testing.T) {
 // endpointOf finds Azurite's scheme and host in a connection string.
 var endpointOf = regexp.MustCompile(`http://[^/;]+`)
 
-// The suite runs against a real account, if the environment names an account:
+// The suite runs against a real account if the environment names one:
 // AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_URL and the variables of
-// auth.FromEnvironment. It makes its own container, and takes some minutes: see lag.
+// auth.FromEnvironment. It makes its own container, and takes some minutes: see maxFreeDelay.
 func TestConformanceBlobAccount(t *testing.T) {
 	o := Options{
 		ConnectionString: os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), AccountURL: os.Getenv("AZURE_STORAGE_ACCOUNT_URL"),
@@ -91,8 +91,8 @@ func (o opener) open(t testing.TB) *Provider {
 
 func newContainer() string { return "leases-" + abstractions.NewID() }
 
-// harness makes the container with the first provider. Without a container, the ID of a
-// claim that never held a name is not refused, as the comment of Provider says.
+// harness makes the container with the first provider. While there is no container, the provider does not refuse the ID of a
+// claim that never held a name: see the comment of Provider.
 func harness(o opener) providertest.Harness {
 	var once sync.Once
 	return providertest.Harness{
@@ -107,7 +107,7 @@ func harness(o opener) providertest.Harness {
 		},
 		Peer:   func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
 		Forget: func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
-		Remove: func(t testing.TB, p abstractions.Provider, name string) { // as an operator breaks the lease in the portal
+		Remove: func(t testing.TB, p abstractions.Provider, name string) { // like an operator who breaks the lease in the portal
 			d := p.(*Provider).driver
 			client, err := lease.NewBlobClient(d.store.container.NewBlobClient(d.Key(name)), nil)
 			require.NoError(t, err)
@@ -119,8 +119,8 @@ func harness(o opener) providertest.Harness {
 	}
 }
 
-// forget deletes a name as Sweep does a minute or more later: it waits until the
-// service's clock has passed the token.
+// forget deletes a name, and then waits until the service's clock has passed the token. Sweep need not wait: it deletes a name a
+// minute or more after its end.
 func forget(t testing.TB, p *Provider, name string) {
 	before, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)

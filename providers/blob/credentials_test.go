@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// failingCredential is a credential behind a source that fails. It records the requested scopes.
+// failingCredential is a credential whose source fails. It records the requested scopes.
 type failingCredential struct {
 	azcore.TokenCredential
 	source *credentialtest.Source

@@ -1,5 +1,5 @@
-// Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob,
-// whose holder has the service's own lease on the blob.
+// Package bloblease keeps leases in Azure Blob Storage. Each name is a small blob, and the holder of the name has the service's
+// own lease on the blob.
 //
 //	provider, err := bloblease.Open(ctx, bloblease.Options{
 //		AccountURL: "https://account.blob.core.windows.net",
@@ -51,34 +51,29 @@
 //   - Waiters are not queued and get no wake-ups: they poll, with one request each
 //     time. The service does not report the remaining time of a lease.
 //   - After a failover of a geo-redundant account its last writes may be lost
-//     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among them: a
-//     name can be granted while its holder still trusts its lease. The next token is
-//     still greater. If two holders would do harm, check tokens (package fencing).
-//   - TTLs are 15 to 60 s. Package leasing grants a longer TTL by renewing more often.
-//     An infinite lease needs [Options].Infinite. It is verified by requests like any
-//     other lease, and if its holder dies it blocks the name until an operator breaks
-//     the lease.
+//     (…/azure/storage/common/storage-disaster-recovery-guidance), including leases: a name can be granted while its holder still
+//     trusts its lease. The next token is still greater. If two holders would do harm, check tokens (package fencing).
+//   - TTLs are 15 to 60 s. Package leasing cuts longer TTLs to 60 s, unless renewal is left to the application: then they are an
+//     error. An infinite lease needs [Options].Infinite. It is verified by requests like any other lease, and if its holder dies
+//     it blocks the name until an operator breaks the lease.
 //
 // # How it works
 //
-// The rules, and the record, are those of cas.Records. A blob's metadata has one
-// entry, "leasing". It contains the record, in base64url, with token, ID, owner, TTL and
-// metadata of the latest claim, and the IDs that ended earlier. Beside the record it
-// contains the ID under whose lease the record was written. (Other programs must not lease
-// or write these blobs; the provider detects such programs, but does not support them.)
-// The service's lease ID is the claim's ID if that ID is a GUID in the form of
-// leasing.NewID.
+// The rules, and the record, are those of cas.Records. A blob's metadata has one entry, "leasing". It contains the record, in
+// base64url, with token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended earlier. In addition to the
+// record, it contains the ID under whose lease the record was written. (Other programs must not lease or write these blobs; the
+// provider detects such programs, but does not support them.) The service's lease ID is the claim's ID if that ID is a GUID in
+// the form of leasing.NewID.
 //
 // Keep content in separate blobs: an upload to a lease's blob replaces its metadata,
 // and so the record. To recover, end the lease with its Release or with a Break without
 // a token, and remove the content.
 //
-// Each call reads the record (HEAD), writes it if it changes, and then adjusts the
-// service's lease to the record. The write is conditional on the record that was read,
-// and the lease operation on the record that was written (If-Match: every write changes
-// the ETag, a lease operation does not). The usual order is the opposite: acquire the
-// lease, then write its holder. With the order here, neither a crash nor a lost reply
-// leaves anything behind:
+// Each call reads the record (HEAD), writes it if it changes, and then adjusts the service's lease
+// to the record. The write is conditional on the record that was read, and the lease operation on
+// the record that was written (If-Match: every write changes the ETag, a lease operation does not).
+// The usual order is the opposite: acquire the lease, then write its holder. With the order used
+// here, neither a crash nor a lost reply leaves anything behind:
 //
 //	what fails                     what is left             until
 //	the read                       nothing
@@ -93,13 +88,12 @@
 // finds no lease. If the process dies between the two, the next call that changes the
 // name releases the lease, or breaks it with the grace in the record.
 //
-// A renewal with the state of a grant skips the read, and also the write if only the end
-// of the lease changes: the request is then the service's own renewal, conditional on
-// the record's ETag. If the TTL changes, the record is written first, and the lease is
-// acquired once more with the new duration. A delayed copy of an earlier request has an
-// older ETag and is refused, so a lease is never shorter than its last renewal granted.
-// Decisions rely on the service's error codes (failures.go), not on the texts of
-// replies, nor on this machine's clock.
+// A renewal with the state of a grant skips the read, and also the write if only the end of the
+// lease changes: the request is then the service's own renewal, conditional on the record's ETag.
+// If the TTL changes, the record is written first, and the lease is acquired once more with the new
+// duration. A delayed copy of an earlier request has an older ETag and is refused, so a lease is
+// never shorter than its last renewal granted. Decisions rely on the service's error codes
+// (failures.go), not on the texts of replies or on this machine's clock.
 //
 // # Requests
 //

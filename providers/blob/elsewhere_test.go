@@ -86,7 +86,7 @@ func (f hookPolicy) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// panickingCredential is a credential whose tokens expire at once.
+// panickingCredential is a credential that may panic, and whose tokens expire at once.
 type panickingCredential struct {
 	azcore.TokenCredential
 	maybe func()

@@ -59,7 +59,7 @@ func ExampleOpen() {
 	// 1m0s <nil>
 }
 
-// Options can be read from JSON, and never print a key.
+// Options can be read from JSON. Printed options never show a key.
 func ExampleOptions() {
 	var options bloblease.Options
 	err := json.Unmarshal([]byte(`{
@@ -85,7 +85,7 @@ func ExampleProvider_fencedWrite() {
 		log.Fatal(err)
 	}
 	ledger := data.NewBlockBlobClient("ledger")
-	write := func(token int64, content string) error { // under a lease, with its Token
+	write := func(token int64, content string) error { // is called under a lease, with its Token
 		var others map[string]*string
 		return etagfence.Replace(ctx, token, etagfence.Replacement{
 			Resource: "ledger",

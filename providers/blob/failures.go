@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// The classes of the service's refusals, beside those of the kit. The request was not
+// The classes of the service's refusals, in addition to those of package providerkit. The request was not
 // applied.
 const (
 	changed     providerkit.Class = 0x80 + iota // the lease or the record has changed since the read
@@ -139,7 +139,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// shortError replaces the text of an answer of the service by one line: status, code, and the service's own
+// shortError replaces the text of an answer of the service with one line: status, code, and the service's own
 // sentences. The library's own text has many lines and the answer's body, which may quote the text that was
 // signed.
 func shortError(err error) error {
@@ -196,7 +196,7 @@ func headerOf(err error) http.Header {
 	return answer.RawResponse.Header
 }
 
-// dateOf returns the service's clock in an error, or zero.
+// dateOf returns the time of the service's clock in an error, or the zero time.
 func dateOf(err error) time.Time {
 	now, _ := http.ParseTime(headerOf(err).Get("Date"))
 	return now

@@ -107,8 +107,8 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to HEAD it
-// has the advice.
+// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to HEAD,
+// the error has the advice.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const form = `<?xml version="1.0" encoding="utf-8"?><Error><Code>%s</Code><Message>%s
 RequestId:1-2
@@ -224,8 +224,8 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 	require.NoError(t, b.renew(g), "none of it was certain to have ended the lease")
 }
 
-// meansAfter is means for a call that may have made a write before the fault. The
-// outcome of such a call as a whole is unknown.
+// meansAfter returns f.means, or isUnknown if the call has made a write before the fault: the outcome of such a call as a whole
+// is unknown.
 func (f fault) meansAfter(w *recorder) func(error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,7 +290,7 @@ func requireNoPromise(t testing.TB, err error, what string) {
 	require.False(t, errors.As(err, &throttled), what)
 }
 
-// The call starts over after its write, and is then refused.
+// The error of a Break that starts over after its write, and is then refused, does not say that nothing was applied.
 func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ServerBusy", "ContainerNotFound"} {

@@ -159,7 +159,7 @@ func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// T14: a repeated release is no error, and does not affect other holders.
+// T14: a repeated release causes no error, and does not affect other holders.
 func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -184,8 +184,8 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 	})
 }
 
-// T14, T15: repeated renewals are no loss, even with an old state, and even if they
-// change the TTL.
+// T14, T15: repeated renewals cause no loss, even with an old state, and even if they change the
+// TTL.
 func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {

@@ -121,7 +121,7 @@ func withTimesOf(v, as blobView) blobView {
 	return v
 }
 
-// records copies the requests that write, until the returned function is called.
+// records copies the requests that write, until the returned function is called, which returns the copies.
 func (w *recorder) records() func() []*http.Request {
 	var all []*http.Request
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
@@ -145,7 +145,7 @@ func (w *recorder) resend(t testing.TB, r *http.Request) {
 	require.NoError(t, answer.Body.Close())
 }
 
-// T18: two claims compete for a free name, in every order of their requests.
+// T18: of two claims that compete for a free name, one gets the name, whatever the order of their requests.
 func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
@@ -177,8 +177,8 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 	}
 }
 
-// A process dies between claim and lease. The name is reserved for its claim, and then
-// free.
+// A process dies after it has written its claim, and before it has acquired the lease. The name is reserved for that claim for a
+// while, and is then free.
 func TestBlobReservationEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -302,7 +302,7 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 	}
 }
 
-// Other processes that change the record all the time make a call fail, not hang.
+// If other processes change the record all the time, a call fails and does not hang.
 func TestBlobContentionEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -329,7 +329,7 @@ func TestBlobContentionEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// No token comes from an answer without a Date.
+// An answer without a Date yields no token.
 func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

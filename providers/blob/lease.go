@@ -41,9 +41,8 @@ func seconds(ttl time.Duration) int32 {
 	return int32((ttl + time.Second - 1) / time.Second)
 }
 
-// Complete compares a record with the service's lease. The holder of a lease is certain:
-// claims acquire the lease only under a record with their ID. If the record has no
-// claim, the lease belongs to another program, or its release is under way.
+// Complete compares a record with the service's lease. The holder of a lease is known for certain: claims acquire the lease only
+// under a record with their ID. If the record has no claim, the lease belongs to another program, or its release is under way.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*blobState)
 	behind = v.lease == lease.StateTypeLeased && r.Breaking || v.isLocked() && r.ID == "" && v.holder != ""
@@ -55,7 +54,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 			r.Left = abstractions.Infinite
 		}
 		if !v.infinite || r.Left != abstractions.Infinite {
-			r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
+			r.Slack = abstractions.Infinite // the remaining time may be the whole TTL, or nothing
 		}
 	case v.lease == lease.StateTypeAvailable && r.ID != "" && !r.Breaking:
 		r.Left = reservedFor(r)
@@ -102,9 +101,8 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 		r.Left, err = s.breakLease(ctx, item.Key, breakPeriod(r), v.etag)
 		v.lease = lease.StateTypeBreaking
 		return item, err
-	// A renewal restarts the duration. The service also renews a lease that has run
-	// out, if the blob was neither written nor leased since, but no lease that was
-	// broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
+	// A renewal restarts the duration. The service also renews a lease that has run out, unless the blob was written or leased
+	// since. It never renews a lease that was broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
 		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: ifMatch(v.etag)})
 	default:
@@ -120,11 +118,10 @@ func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Rec
 	return item, s.failure(err)
 }
 
-// breakPeriod returns the time in seconds for which a lease still runs after a Break. A
-// lease with less time left ends earlier. Without a period an infinite lease would end
-// at once (learn.microsoft.com/rest/api/storageservices/lease-blob,
-// x-ms-lease-break-period), and the lease may be infinite, or longer, although the
-// record already has another duration: see Reconcile.
+// breakPeriod returns the time in seconds for which a lease still runs after a Break. A lease with
+// less time left ends earlier. Without a period an infinite lease would end at once
+// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-lease-break-period). The lease may
+// be infinite, or longer, although the record already has another duration: see Reconcile.
 func breakPeriod(r *providerkit.Record) int32 {
 	if r.TTL == abstractions.Infinite {
 		return max(1, seconds(r.Left))
@@ -146,8 +143,8 @@ func (s *store) breakLease(ctx context.Context, key string, period int32, etag a
 	return time.Duration(deref(answer.LeaseTime)) * time.Second, s.failure(err)
 }
 
-// ifMatch is the condition that the blob was not written since: every write changes the
-// ETag, and a lease operation does not.
+// ifMatch returns the condition that the blob was not written since: every write changes the ETag,
+// and a lease operation does not.
 func ifMatch(etag azcore.ETag) *lease.ModifiedAccessConditions {
 	return &lease.ModifiedAccessConditions{IfMatch: &etag}
 }

@@ -34,9 +34,8 @@ func (p Place) Open() (*Data, error) {
 	return &Data{db, fence}, nil
 }
 
-// Do runs a function in a transaction that begins with the fence: it is refused,
-// with an error that matches leasing.ErrStale, if a larger token was shown for the
-// resource before. The samples write in the same way.
+// Do runs a function in a transaction that first passes the fence. The fence refuses the transaction, with an error that matches
+// leasing.ErrStale, if it has seen a larger token for the resource. The samples write in the same way.
 func (d *Data) Do(ctx context.Context, resource string, token int64, do func(ctx context.Context, tx *sql.Tx) error) error {
 	return d.fence.Do(ctx, d.DB, resource, token, do)
 }

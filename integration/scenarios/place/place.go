@@ -26,7 +26,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// openers are the openers of all providers whose leases other processes reach by a URL.
+// openers has an opener for each provider whose leases other processes can reach by a URL.
 var openers = []abstractions.Opener{
 	postgreslease.Opener(), sqlitelease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), consullease.Opener(), kuberneteslease.Opener(),
 }
@@ -44,10 +44,10 @@ type Place struct {
 	Scope  string // letters, digits and underscores
 }
 
-// SetUp makes the place of a run of the named scenario, and returns a function that removes
-// the place. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
-// where the URL names an SQLite file they are in a temporary file beside that file. Leases in
-// SQL have a history.
+// SetUp makes the place of a run of the named scenario, and returns a function that removes the
+// place. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file; if the
+// URL names an SQLite file, they are in a temporary file beside that file. Leases on SQLite and
+// PostgreSQL have a history.
 func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, error) {
 	if rawURL == "sqlite" {
 		rawURL = ""
@@ -75,7 +75,7 @@ func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, e
 	}
 	remove := func() error { return os.RemoveAll(folder) }
 	switch open.Scheme(rawURL) {
-	case "redis", "rediss": // names are forgotten a minute after their end
+	case "redis", "rediss": // the record of a name stays for a minute after its lease has ended
 		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
 	case "postgres", "postgresql":
 		p.Leases = withParameter(withParameter(rawURL, "schema", p.Scope), "history", "true")
@@ -100,7 +100,7 @@ func (p Place) prepare(ctx context.Context) error {
 	case *sqllease.Provider:
 		err = provider.Migrate(ctx)
 	case *redislease.Provider:
-		if provider.Capabilities().Provider == "redlock" { // to whose servers the run's prefix is new
+		if provider.Capabilities().Provider == "redlock" { // the run's prefix is new to its servers
 			err = provider.Bootstrap(ctx)
 		}
 	}
@@ -140,8 +140,8 @@ func (p Place) Connect(ctx context.Context, options leasing.Options) (*leasing.M
 	}, nil
 }
 
-// Lease returns the name of a lease of this run. Backends without a scope of the
-// run's own keep names for a while.
+// Lease returns the name of a lease of this run. The name includes the scope, because a backend on which the run has no prefix or
+// schema of its own keeps the names of earlier runs for a while.
 func (p Place) Lease(name string) string { return name + "/" + p.Scope }
 
 // withParameter adds a parameter to a URL that a provider has accepted.

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// Build builds samples into a folder, with the race detector if this program has the race detector.
+// Build builds samples into a folder. It uses the race detector if this program was built with the race detector.
 func Build(ctx context.Context, folder string, samples ...string) error {
 	args := []string{"build", "-o", folder + string(os.PathSeparator)}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// Exited is the end of a process.
+	// Exited is the kind of a report that a process has ended.
 	Exited = "is gone"
-	// Failed is an error that no scenario expects.
+	// Failed is the kind of a report of an error that no scenario expects.
 	Failed = "failed"
 )
 
-// Report is a record of a worker's log, or of the parent. The attributes are those of the samples.
+// Report is a record of a worker's log, or a report of the parent. The attributes are those of the samples.
 type Report struct {
 	Worker string    `json:"-"`
 	Kind   string    `json:"msg"`
@@ -38,7 +38,7 @@ type Report struct {
 	Err      string        `json:"err"`
 }
 
-// parse reads a line of a worker.
+// parse reads a line of a worker's log.
 func parse(worker string, line []byte) Report {
 	r := Report{}
 	if err := json.Unmarshal(line, &r); err != nil || r.Kind == "" {

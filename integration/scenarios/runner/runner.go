@@ -15,17 +15,17 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/place"
 )
 
-// Scenario is a sample whose processes meet with trouble.
+// Scenario is a sample program, and the trouble that its processes meet.
 type Scenario struct {
 	Name   string
-	About  string        // in a line
+	About  string        // one line
 	Sample string        // the program: a folder of module samples
 	TTL    time.Duration // of the workers' leases; raised to the backend's minimum
-	// Control starts workers and checks the outcome: an error is a broken promise.
+	// Control starts workers and checks the outcome: an error means a broken promise.
 	Control func(ctx context.Context, s *Runner) error
 }
 
-// Runner is one run of a scenario. Its methods are for one goroutine.
+// Runner is one run of a scenario. Its methods, except Send, are for one goroutine.
 type Runner struct {
 	Place   place.Place
 	Data    *place.Data
@@ -43,7 +43,7 @@ type Runner struct {
 	readers sync.WaitGroup
 }
 
-// Run sets the place up, runs the scenario with a sample of the folder that Build has filled, and removes everything.
+// Run sets up the place, runs the scenario with its sample from the folder that Build has filled, and removes the place.
 func Run(ctx context.Context, folder string, scenario Scenario, url string, out io.Writer) (err error) {
 	where, clear, err := place.SetUp(ctx, scenario.Name, url)
 	if err != nil {
@@ -57,7 +57,7 @@ func Run(ctx context.Context, folder string, scenario Scenario, url string, out 
 	defer func() { err = errors.Join(err, closeAll()) }()
 
 	ttl := max(scenario.TTL, manager.Capabilities().MinTTL)
-	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any scenario takes, also on a slow machine
+	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any scenario takes, even on a slow machine
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
 	s := &Runner{
 		Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now(),
@@ -65,11 +65,11 @@ func Run(ctx context.Context, folder string, scenario Scenario, url string, out 
 		flags: []string{"-step", "-name", where.Lease(scenario.Name), "-ttl", scenario.TTL.String()},
 	}
 	defer s.end()
-	defer cancel() // no goroutine reads reports any more
+	defer cancel() // unblocks Send: no goroutine reads reports any more
 	return scenario.Control(ctx, s)
 }
 
-// RunWorkers starts workers named w1 and so on, and passes their reports to on, until all are gone.
+// RunWorkers starts n workers, named w1, w2 and so on, and then calls Follow.
 func (s *Runner) RunWorkers(ctx context.Context, n int, on func(Report) (goOn bool), args ...string) error {
 	for i := range n {
 		if err := s.Start(ctx, fmt.Sprintf("w%d", i+1), args...); err != nil {
@@ -79,8 +79,8 @@ func (s *Runner) RunWorkers(ctx context.Context, n int, on func(Report) (goOn bo
 	return s.Follow(ctx, on)
 }
 
-// Follow prints reports and passes them to on, until all workers are gone. on reports whether the worker goes on; after Kill
-// and Pause a worker does not.
+// Follow prints each report and passes it to on, until all workers have ended. The result of on says whether the worker may
+// continue: it is false after Kill or Pause.
 func (s *Runner) Follow(ctx context.Context, on func(Report) (goOn bool)) error {
 	for s.Running() > 0 {
 		r, err := s.Next(ctx)
@@ -95,7 +95,7 @@ func (s *Runner) Follow(ctx context.Context, on func(Report) (goOn bool)) error 
 	return nil
 }
 
-// Line prints a report that has a text, and the trust that is left.
+// Line prints a report, if it has a text, and the trust that is left.
 func (s *Runner) Line(r Report) {
 	if r.Trust > 0 {
 		r.Text = fmt.Sprintf("%-40s trust %s", r.Text, Bar(r.Trust, s.TTL))
@@ -122,7 +122,7 @@ func (s *Runner) OK(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "ok  %s\n", fmt.Sprintf(format, args...))
 }
 
-// Table prints rows, the first of which has the headings.
+// Table prints rows. The first row is the header.
 func (s *Runner) Table(rows ...[]any) {
 	_, _ = fmt.Fprintln(s.out)
 	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)

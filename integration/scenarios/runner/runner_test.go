@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // that name.
 const sample = "sample"
 
-// work acts as the worker's argument demands, and returns the exit status.
+// work acts as the worker's argument says, and returns the exit status.
 func work(how string) int {
 	input := bufio.NewScanner(os.Stdin)
 	say := func(level slog.Level, text string) {
@@ -56,8 +56,7 @@ func work(how string) int {
 	return 0
 }
 
-// run runs a scenario and checks that it leaves nothing behind; goleak looks for
-// goroutines that wait for workers.
+// run runs a scenario and checks that it leaves no files behind. goleak finds goroutines that still wait for workers.
 func run(ctx context.Context, t *testing.T, control func(context.Context, *runner.Runner) error) error {
 	t.Setenv("TMPDIR", t.TempDir())
 	folder := t.TempDir()

@@ -23,12 +23,12 @@ type process struct {
 	killed, stopped, gone bool
 }
 
-// Start starts a worker: a process of the sample, with arguments after the flags.
+// Start starts a worker, which is a process of the sample, with args after the runner's flags.
 func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
 	cmd := exec.Command(s.program, slices.Concat(s.flags, []string{"-owner", name}, args)...)
-	cmd.Env = append(os.Environ(), "LEASING_URL="+s.Place.Leases, "LEASING_DATA="+s.Place.Data) // URLs may hold passwords
+	cmd.Env = append(os.Environ(), "LEASING_URL="+s.Place.Leases, "LEASING_DATA="+s.Place.Data) // not as flags: URLs may contain passwords
 	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe() // its end shows the worker that this process has ended
+	input, err := cmd.StdinPipe() // the worker reads end-of-file when this process has ended
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
 	}
 	cmd.Stdout = writer
 	started, err := servertest.StartProcess(cmd)
-	_ = writer.Close() // the process has its own
+	_ = writer.Close() // the process has its own copy
 	if err != nil {
 		return errors.Join(err, output.Close())
 	}
@@ -49,7 +49,7 @@ func (s *Runner) Start(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// read passes on a worker's reports, and the end of its process.
+// read forwards a worker's reports, and then reports the end of its process.
 func (s *Runner) read(ctx context.Context, name string, w *process, output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	for lines := bufio.NewScanner(output); lines.Scan(); {
@@ -59,9 +59,8 @@ func (s *Runner) read(ctx context.Context, name string, w *process, output io.Re
 	s.Send(ctx, Report{Worker: name, Kind: Exited, At: time.Now(), Text: Exited + ": " + w.cmd.ProcessState.String()})
 }
 
-// Send puts a report of the parent among those of the workers. It may be
-// called from any goroutine, and returns when Next has received the report, or ctx
-// ends.
+// Send adds a report of the parent to those of the workers. It may be called from any goroutine,
+// and returns when Next has received the report, or ctx ends.
 func (s *Runner) Send(ctx context.Context, r Report) {
 	select {
 	case s.reports <- r:
@@ -69,12 +68,11 @@ func (s *Runner) Send(ctx context.Context, r Report) {
 	}
 }
 
-// Running is the number of workers that have not ended yet.
+// Running returns the number of workers that have not ended yet.
 func (s *Runner) Running() int { return s.running }
 
-// Next waits for the next report. A worker that fails, or ends neither in order nor
-// by Kill, is an error. So is a worker that could not be stopped, paused, resumed or
-// continued before.
+// Next waits for the next report. It returns an error if a worker has failed, has ended neither cleanly nor by Kill, or could not
+// be stopped, paused, resumed or continued.
 func (s *Runner) Next(ctx context.Context) (Report, error) {
 	if s.err != nil {
 		return Report{}, s.err
@@ -100,7 +98,7 @@ func (s *Runner) Kill(name string) {
 	s.workers[name].Kill()
 }
 
-// Stop asks a worker to end in order.
+// Stop asks a worker to shut down cleanly.
 func (s *Runner) Stop(name string) {
 	s.workers[name].stopped = true
 	s.err = errors.Join(s.err, s.workers[name].input.Close())
@@ -109,11 +107,10 @@ func (s *Runner) Stop(name string) {
 // Pause stops a worker's process, with all its threads, until Resume.
 func (s *Runner) Pause(name string) { s.err = errors.Join(s.err, s.workers[name].Pause()) }
 
-// Resume lets a paused worker go on. Only a look at a clock shows the worker that time
-// has passed.
+// Resume lets a paused worker continue. Only a clock can show the worker that time has passed.
 func (s *Runner) Resume(name string) { s.err = errors.Join(s.err, s.workers[name].Resume()) }
 
-// StopAll asks all workers that were neither killed nor stopped to end in order.
+// StopAll asks all workers that have not been killed or stopped, and have not ended, to shut down cleanly.
 func (s *Runner) StopAll() {
 	for name, w := range s.workers {
 		if !w.killed && !w.stopped && !w.gone {
@@ -122,8 +119,7 @@ func (s *Runner) StopAll() {
 	}
 }
 
-// Continue lets a waiting worker go on. It does nothing for a worker that was asked to end, or has
-// ended.
+// Continue lets a waiting worker go on. It does nothing for a worker that was stopped or killed, or has ended.
 func (s *Runner) Continue(name string) {
 	if w := s.workers[name]; w != nil && !w.stopped && !w.killed && !w.gone {
 		_, err := io.WriteString(w.input, "go on\n")

@@ -1,5 +1,5 @@
 // Command dockerlint makes the checks of `docker build --check` on Dockerfiles. It builds nothing,
-// and asks no registry about the images that the Dockerfiles begin with.
+// and asks no registry about the base images.
 package main
 
 import (
@@ -48,7 +48,7 @@ func lint(path string) error {
 	return nil
 }
 
-// anyImage finds each image, and each image is empty.
+// anyImage resolves every reference to an empty image.
 type anyImage struct{}
 
 func (anyImage) ResolveImageConfig(_ context.Context, ref string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {

@@ -1,4 +1,4 @@
-// The first program of a user of adapters/certmagic: a storage, locked and unlocked.
+// The first program of a user of adapters/certmagic. It locks and unlocks a name in a storage.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// The first program of a user of adapters/controllerruntime: a leader that is elected,
-// and then leaves.
+// The first program of a user of adapters/controllerruntime. It becomes the leader, and then resigns.
 package main
 
 import (

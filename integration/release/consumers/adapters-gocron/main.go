@@ -1,4 +1,4 @@
-// The first program of a user of adapters/gocron: a job under a lease.
+// The first program of a user of adapters/gocron. It runs one job under a lease.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The first program of a user of adapters/goose: a locker, locked and unlocked.
+// The first program of a user of adapters/goose. It locks and unlocks a session locker.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The first program of a user of auth: it shows the credentials for a sign-in, and sends no request.
+// The first program of a user of auth. It prints which credentials a sign-in would use, and sends no request.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The first program of a user of chaos/torture: a provider, a plan, and a verdict.
+// The first program of a user of chaos/torture. It tests a provider that loses replies, and prints the verdict.
 package main
 
 import (

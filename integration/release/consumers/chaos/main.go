@@ -1,5 +1,4 @@
-// The first program of a user of chaos: replies get lost, and the lease is
-// acquired and released all the same.
+// The first program of a user of chaos. It acquires and releases a lease although replies get lost.
 package main
 
 import (

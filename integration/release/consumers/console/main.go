@@ -1,4 +1,4 @@
-// The first program of a user of console: a page shows who holds a lease.
+// The first program of a user of console. It serves a page that shows who holds a lease.
 package main
 
 import (

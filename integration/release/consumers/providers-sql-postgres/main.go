@@ -1,4 +1,4 @@
-// The first program of a user of providers/sql/postgres, on the server that a variable names.
+// The first program of a user of providers/sql/postgres, on the server that LEASING_TEST_POSTGRES names.
 package main
 
 import (

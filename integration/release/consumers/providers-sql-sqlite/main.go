@@ -1,5 +1,5 @@
 // The first program of a user of providers/sql/sqlite, on a new SQLite file in the working
-// directory. The programs of other providers are made from this one: see consumer.go.
+// directory. The programs of other providers are made from this program: see consumer.go.
 package main
 
 import (

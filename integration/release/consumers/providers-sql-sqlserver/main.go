@@ -1,5 +1,5 @@
-// The first program of a user of providers/sql/sqlserver who creates tables with a tool of their own. It needs no server: it prints the
-// statements.
+// The first program of a user of providers/sql/sqlserver who creates the tables with their own tool. It needs no server, since it
+// only prints the statements.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The first program of a user of sequence: one operation, committed under its number.
+// The first program of a user of sequence. It commits one operation under its number.
 package main
 
 import (
