@@ -44,7 +44,7 @@ func (o Options) rotatingClient(ctx context.Context, at endpoint, address string
 	return container.NewClientWithSharedKeyCredential(address, key, client)
 }
 
-// kindOf returns the kind of a secret, or "". A SAS has an &, unlike a key.
+// kindOf returns the kind of a secret, or "" if it is neither. A SAS contains an &, unlike a key.
 func kindOf(secret string) string {
 	switch {
 	case isSAS(strings.TrimPrefix(secret, "?")):
