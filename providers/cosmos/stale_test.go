@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagReplica lets a replica without the last writes answer reads. The replica has the
-// writes that the session has seen: a new process has seen none of them yet.
+// lagReplica makes a replica that lacks the last writes answer reads. The replica has the
+// writes that the reader's session has seen, but a new process has seen none.
 func (b *bed) lagReplica(writes int) {
 	b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
@@ -40,7 +40,7 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 	}
 }
 
-// An acquire of a claim that already holds makes a write, and never shortens the claim.
+// An acquire of a claim that already holds the name makes a write, and never shortens the claim.
 func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, ttl := range []time.Duration{abstractions.Infinite, time.Hour} {
