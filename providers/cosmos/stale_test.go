@@ -94,7 +94,8 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 	}
 }
 
-// A lease that looks broken may have ended, and another lease may have followed.
+// If a stale read shows a lease that is already broken, the outcome of a break is unknown, and
+// the lease that followed does not end.
 func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

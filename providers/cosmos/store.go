@@ -246,7 +246,7 @@ func (s *store) withContainer(ctx context.Context, request func(c *container) (a
 			return nil, o.setup("the container was deleted", err)
 		}
 	}
-	// The service may need a moment to see a new container.
+	// A new container may not be visible at once.
 	return nil, fmt.Errorf("%w: the container was created and is not visible yet", abstractions.ErrUnavailable)
 }
 
