@@ -1,7 +1,7 @@
 package redislease
 
-// The Redis ACL rules that a provider's user needs, as arguments of ACL SETUSER.
-// They are for DefaultPrefix; for another prefix replace "leasing".
+// These are the Redis ACL rules that a provider's user needs, as arguments of ACL SETUSER.
+// They are for DefaultPrefix; for another prefix, replace "leasing".
 //
 //	"ACL SETUSER app on >password " + ACLRules
 //

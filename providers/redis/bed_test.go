@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bed is a server with a provider, and an administrator who looks at the keys.
+// bed is a server with a provider, and with an administrator's client that reads the keys.
 type bed struct {
 	*Provider
 	redistest.Claimant
@@ -137,7 +137,7 @@ func (b *bed) eventually(check func() bool) {
 	require.Eventually(b.t, check, time.Minute, 2*time.Millisecond)
 }
 
-// recorder counts the commands of a client, and can spoil their outcome.
+// recorder counts the commands of a client, and can make them fail.
 type recorder struct {
 	sent atomic.Int64 // commands
 
