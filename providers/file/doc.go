@@ -23,7 +23,7 @@
 //
 // It promises nothing across hosts. On Linux, macOS and FreeBSD, Open refuses network
 // file systems, and all user-space file systems, through which virtual machines share
-// folders, unless Options.OneHost is set. On other systems it can't detect them: choose a local disk.
+// folders, unless Options.OneHost is set.
 //
 // Anyone who may write to the folder can end every lease: deleting a file ends its
 // lease, and deleting a lock file during a write allows two holders. Waiters poll. A

@@ -149,7 +149,8 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	return &next, err
 }
 
-// floorName is the name of the object with the highest forgotten token. encode could return it only for a name whose SHA-256 begins with 16 zero bytes.
+// floorName is the name of the object with the highest forgotten token. encode could return this
+// name only for a name whose SHA-256 begins with 16 zero bytes.
 const floorName = "floor--00000000000000000000000000000000"
 
 // seconds converts a duration to leaseDurationSeconds. It rounds up, and returns 68 years
