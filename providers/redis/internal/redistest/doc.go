@@ -8,7 +8,7 @@
 // in the environment variable REDIS_SERVER. Where it is missing the tests fail;
 // they never skip.
 //
-// After some failed dials a go-redis client keeps a goroutine for up to a second after
+// After some failed dials, a go-redis client keeps a goroutine for up to a second after
 // its Close; goleak has to ignore
 // "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial".
 //
