@@ -52,7 +52,7 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
 }
 
-// T46: another program's blob appears between the read and the create.
+// T46: another program's blob that appears between the read and the create is not overwritten.
 func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -165,7 +165,7 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 }
 
 // The read shows the lease as free, but the acquire is refused: the service has not freed
-// the expired lease yet, or another program has just acquired it.
+// the expired lease yet, or another program has just leased the blob.
 func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -315,7 +315,7 @@ func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	require.Equal(t, lease.StateTypeLeased, *b.properties("n").LeaseState)
 }
 
-// T46: an empty blob that represents a folder belongs to another program.
+// T46: an empty blob that represents a folder counts as another program's.
 func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -46,7 +46,7 @@ var urlSchemes = []string{"azblob", "azblob+http"}
 // is 1024 characters.
 const maxBlobName = 800
 
-// driver makes the driver of completed options.
+// driver makes the driver from completed options.
 //
 // A slash in a name becomes a colon. In an account with a hierarchical namespace, "jobs" would otherwise be
 // both a file and a folder; in other accounts, a name with many slashes has more segments than the service allows

@@ -120,7 +120,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 // A swept name counts as never seen: released IDs are no longer refused, and the next
 // token comes from the service's clock, which is past all earlier tokens. A name that
 // is acquired during the sweep is kept: the service deletes no blob that is leased or
-// was written after the sweep read it. A blob with a snapshot or an immutability policy is also kept.
+// was written after the sweep's read. A blob with a snapshot or an immutability policy is also kept.
 //
 // Renewals write nothing, so a name that was held for longer than Retention may be
 // swept as soon as its lease has ended.

@@ -117,7 +117,7 @@ func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 }
 
 // T15: a renewal for a longer TTL has written only the record. The next renewal does
-// not assume that the lease has the record's duration, and sets it.
+// not assume that the lease has the record's duration, and sets that duration.
 func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

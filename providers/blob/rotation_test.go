@@ -91,7 +91,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// sasOf returns a SAS of an account with a key.
+// sasOf returns a SAS that is signed with the given key.
 func sasOf(t testing.TB, key string) string {
 	t.Helper()
 	return (&bed{}).sas(t, &Azurite{Server: servertest.Server{T: t}, key: key})

@@ -113,8 +113,8 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	}
 }
 
-// The application's own transport may be an http.Client, whose errors quote the URL: neither
-// the provider's errors nor the library's log show the secret in it.
+// The application's own transport may be an http.Client, whose errors quote the URL. Neither
+// the provider's errors nor the library's log show the secret in the URL.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
 	s := new(credentialtest.Shown)
 	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })

@@ -16,7 +16,7 @@ import (
 )
 
 // serverURL returns the URL of a server. Building a server takes minutes, so "make test"
-// does not start one.
+// does not start Consul.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_CONSUL")

@@ -212,7 +212,7 @@ func (a *attack) check() {
 		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
 		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
 	}
-	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // late requests have arrived, held leases have run out
+	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // then late requests have arrived, and held leases have run out
 	g := a.bed.acquire(a.name, "last")
 	for _, s := range a.stays {
 		require.Greater(a.t, g.Token, s.token)

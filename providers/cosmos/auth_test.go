@@ -39,7 +39,7 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 	})
 }
 
-// runHeldLease runs test in a bubble, with a held lease whose server issues tokens with the lifetime life.
+// runHeldLease runs test in a bubble, with a held lease, and with a server whose tokens have the lifetime life.
 func runHeldLease(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
@@ -62,7 +62,7 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 	})
 }
 
-// Entra ID returns no new token. The lease continues while the old token is valid, and
+// If Entra ID returns no new token, the lease continues while the old token is valid, and
 // then for as long as the lease is trusted. If a new token comes in time, the lease
 // is not lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {

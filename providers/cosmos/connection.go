@@ -96,8 +96,8 @@ func (c *connection) regionsRefused() bool {
 	return c.wire.severalRegions.Load() && !c.options.AllowMultipleWriteRegions
 }
 
-// errSeveralRegions: with several write regions, one region can accept a write while
-// another accepts a different write, and the service undoes one of the two later
+// errSeveralRegions refuses an account with several write regions: one region can accept a
+// write while another accepts a different write, and the service undoes one of the two later
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
 var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not exclude a second holder: "+
 	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients write in the same region", abstractions.ErrNotSetUp)

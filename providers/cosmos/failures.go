@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// The classes of the service's refusals, beside those of the kit.
+// These are the classes of the service's refusals, in addition to those of the kit.
 const (
 	missing     providerkit.Class = 0x80 + iota // the item does not exist
 	conflict                                    // another write has created or changed the item
@@ -76,7 +76,7 @@ func meaningOf(err error) providerkit.Meaning {
 func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
 // refusal converts the error of a write. The result is ErrConflict if the item was created,
-// changed or deleted meanwhile.
+// changed or deleted since it was read.
 func refusal(err error) error {
 	if class := classOf(err); class == conflict || class == missing && !errors.Is(err, errNoContainer) {
 		return cas.ErrConflict

@@ -121,7 +121,7 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 		watcher := b.process()
 		_, err := watcher.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		time.Sleep(time.Minute + time.Second) // expired for the watcher alone
+		time.Sleep(time.Minute + time.Second) // expired only for the watcher
 		require.True(t, b.inspect("n").Held)
 		b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Delay: 20 * time.Second, Late: true}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -149,7 +149,7 @@ func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	}
 }
 
-// Each status replaces the answer to a write. A status with a wanted error means that the
+// Each status replaces the answer to a write. A status with an expected error means that the
 // write was not applied. After any other status the call can be repeated, whether or not
 // the write was applied.
 func TestEveryStatusOnEveryVerb(t *testing.T) {

@@ -78,8 +78,8 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	s.Hides(t, secret, inURL)
 }
 
-// T49: no error, no log and no printed struct shows a token or a client secret. Neither does
-// the log of azcore.
+// T49: no error, no log, not even that of azcore, and no printed struct shows a token or a
+// client secret.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	s := new(shown)
 	azlog.SetListener(func(_ azlog.Event, text string) { s.Show(text) })

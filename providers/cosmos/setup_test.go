@@ -157,7 +157,7 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	}
 }
 
-// A provider in use creates the container again, within the call.
+// A provider in use creates a deleted container again, within the call.
 func TestAContainerIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		p := b.process(func(o *Options) { o.Create = true })

@@ -77,7 +77,7 @@ func TestConformanceNPM(t *testing.T) {
 	providertest.Run(t, h)
 }
 
-// notFound turns the emulator's 500 to a read of a missing item into the service's 404.
+// notFound turns the emulator's 500 for a read of a missing item into the service's 404.
 type notFound struct{ httpguard.Doer }
 
 func (n notFound) Do(req *http.Request) (*http.Response, error) {

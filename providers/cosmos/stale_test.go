@@ -10,12 +10,12 @@ import (
 )
 
 // lagReplica makes a replica that lacks the last writes answer reads. The replica has the
-// writes that the reader's session has seen, but a new process has seen none.
+// writes that the reader's session has seen, but a new process has seen no write.
 func (b *bed) lagReplica(writes int) {
 	b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
-// A stale read does not grant a broken claim again, whatever its remaining time.
+// A broken claim is not granted again after a stale read, whatever its remaining time.
 func TestAStaleReadGrantsNothing(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"infinite": abstractions.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 						req.IfToken = g.Token
 					}
 					r, err := operator.Break(t.Context(), req)
-					if err != nil { // the break read the lease of a, and broke nothing
+					if err != nil { // the break has read the lease of claim a, and broken nothing
 						require.False(t, byToken)
 						requireUnknown(t, err)
 						r, err = operator.Break(t.Context(), req)

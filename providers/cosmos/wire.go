@@ -16,8 +16,8 @@ import (
 
 // wire is the transport of all requests of azcosmos.
 //
-// azcosmos reads the account before its first request and every five minutes. It ignores the
-// caller's context, retries for up to a minute, and starts goroutines that it never ends.
+// azcosmos reads the account before its first request and every five minutes. A read takes up
+// to a minute, ignores the caller's context, and may run in a goroutine that nothing ends.
 // wire ends these reads after accountTimeout, and when the provider closes. Their answers
 // also show whether the account accepts writes in several regions, which saves a request.
 type wire struct {

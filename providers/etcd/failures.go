@@ -104,7 +104,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 }
 
 // isCredentialError reports whether an error comes from credentials that an application's Client adds to each call. gRPC 1.84
-// gives such errors any code and marks them by text alone (internal/transport/http2_client.go, getTrAuthData and
+// gives such errors any code and marks them only by their text (internal/transport/http2_client.go, getTrAuthData and
 // getCallAuthData).
 func isCredentialError(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "per-RPC creds")

@@ -33,7 +33,7 @@ type keeper struct {
 	calls    *batch.Batcher[*renewal]
 	ctx      context.Context // of all streams
 	stop     context.CancelFunc
-	perCheck atomic.Int64 // as the constant, or the number that the members accept
+	perCheck atomic.Int64 // at first the constant, later the number that the members accept
 	mu       sync.Mutex
 	idle     []*stream
 }

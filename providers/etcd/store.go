@@ -210,8 +210,8 @@ func seconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Second - 1) / time.Second)
 }
 
-// claimOf returns the value of a claim's key: ID, token and TTL. No other claim has the
-// same value, and no other grant of the same claim.
+// claimOf returns the value of a claim's key: ID, token and TTL. The same value never
+// belongs to another claim, or to another grant of the same claim.
 func claimOf(r *providerkit.Record) string {
 	if r.Breaking {
 		return fmt.Sprint(r.ID, " ", r.Token, " breaking")

@@ -5,8 +5,8 @@
 //
 // # What it promises
 //
-// The provider keeps the promises of package leasing among the processes of one host, and
-// its containers that mount the same folder:
+// The provider keeps the promises of package leasing among the processes and containers of
+// one host that share the folder:
 //
 //   - A process that is killed at any instruction leaves a complete record and no lock.
 //   - The host's clock decides when a lease expires. On Linux that is CLOCK_BOOTTIME:

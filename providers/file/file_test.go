@@ -105,7 +105,7 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// T133: if another process replaces the folder by a new one, the holder's next renewal reports
+// T133: if another process replaces the folder with a new one, the holder's next renewal reports
 // the loss.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
@@ -155,8 +155,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// T19: the remains of a crash block no claim, be they an empty record, the half-written
-// new record of a killed writer, or a damaged record of an earlier boot.
+// T19: neither an empty record, nor the half-written new record of a killed writer, nor a
+// damaged record of an earlier boot blocks a claim.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)

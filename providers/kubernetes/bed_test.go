@@ -23,7 +23,7 @@ import (
 )
 
 // serverURL returns the URL of a server. Building a server takes minutes, so "make test"
-// does not start one.
+// does not start Kubernetes.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")

@@ -25,7 +25,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// statusAnswer returns an API server's refusal that concerns an object of a kind.
+// statusAnswer returns an API server's refusal that concerns an object of the given kind.
 func statusAnswer(code int, kind string) string {
 	group := ""
 	if kind != "" && kind != "namespaces" {

@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// storedLease returns the stored lease as other programs see it.
+// storedLease returns the stored lease in the form that other programs see.
 func storedLease(t testing.TB, p *Provider, name string) *lease {
 	t.Helper()
 	var l lease

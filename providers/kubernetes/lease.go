@@ -41,7 +41,7 @@ type metadata struct {
 	ManagedFields     []struct{ Manager, Time string } `json:"managedFields,omitempty"` // never sent
 }
 
-// spec has all fields of a lease's spec. Times are texts, which the server returns unchanged.
+// spec has all fields of a lease's spec. Times are strings, which the server returns unchanged.
 type spec struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int32  `json:"leaseDurationSeconds,omitempty"`
@@ -60,8 +60,8 @@ const (
 	microTime  = "2006-01-02T15:04:05.000000Z" // the format of metav1.MicroTime
 )
 
-// note is the annotation: the record, the ID of its holder, and the spec that was written
-// with them. A different spec in the lease reveals a write of another program.
+// note is the annotation: the record, the ID of its holder, and the spec of the same
+// write. A different spec in the lease reveals a write of another program.
 type note struct {
 	Record json.RawMessage `json:"record"`
 	ID     string          `json:"id,omitempty"`
@@ -104,7 +104,7 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 }
 
 // writtenAt returns the server's time of the last write of a record, or zero if the server has
-// set no time. A restored lease counts as written at its restoration.
+// set no time. A restored lease is never older than its restoration.
 func (l *lease) writtenAt() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
 		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {

@@ -38,7 +38,7 @@ func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstract
 }
 
 // parsePosition reads ListResult.Next: a shard's number, a colon, and the last name of
-// that shard on the previous page, if any.
+// that shard on the previous page, which may be "".
 func parsePosition(next string) (position int, after string, err error) {
 	if next == "" {
 		return 0, "", nil

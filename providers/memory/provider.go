@@ -65,7 +65,7 @@ func newProvider(options Options) *Provider {
 type memory struct {
 	options Options
 	// start is the time at which the provider was made. Instants are counted from start,
-	// so that comparisons use the clock's monotonic reading if there is one.
+	// so that comparisons use the clock's monotonic reading, if the clock has such a reading.
 	start   time.Time
 	base    time.Time // start without the monotonic reading
 	seed    maphash.Seed

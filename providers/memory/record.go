@@ -95,7 +95,7 @@ func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) 
 	return c.Err
 }
 
-// show returns false if the name is not known.
+// show returns the record of a name, and false if the name is not known.
 func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
 	s.Lock()
 	defer s.Unlock()

@@ -5,7 +5,7 @@ package redislease
 //
 //	"ACL SETUSER app on >password " + ACLRules
 //
-// Without these rules calls fail with leasing.ErrDenied, and a denied acquire leaves no
+// Without these rules, calls fail with leasing.ErrDenied, and a denied acquire leaves no
 // lease behind. Only the rules that serve waiters may be missing (the channels,
 // +subscribe, +publish, and all that begin with +z except +zadd): then waiters poll.
 const (

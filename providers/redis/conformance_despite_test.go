@@ -91,8 +91,8 @@ func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
 	})
 }
 
-// T44: the suite passes while servers forget their scripts again and again, since the provider
-// resends them.
+// T44: the suite passes while servers repeatedly forget their scripts, since the provider
+// resends scripts.
 func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		server := redistest.Start(t, redistest.Options{Password: "secret"})
@@ -108,7 +108,7 @@ func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	})
 }
 
-// keepFlushingScripts makes servers forget their scripts again and again.
+// keepFlushingScripts makes servers forget their scripts repeatedly, until the test ends.
 func keepFlushingScripts(t *testing.T, servers ...*redistest.Server) {
 	admins := make([]*redis.Client, len(servers))
 	for i, server := range servers {
@@ -150,7 +150,7 @@ func skipUnlessSlow(t *testing.T) {
 
 // conformDespite runs the suite on n servers after spoil has harmed some and returned the
 // others. Forget and Ahead of the harness act on the unharmed servers. Each of the suite's
-// clients has to detect that a server is frozen, so timeouts are short if one is.
+// clients has to detect frozen servers, so timeouts are short if servers are frozen.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrap(t, servers)

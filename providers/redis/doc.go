@@ -46,8 +46,8 @@
 //     without its data, every name is free.
 //   - Sentinel, Cluster: a failover may lose the latest grants and releases.
 //   - Sentinel: a master that is cut off together with some of its clients goes on
-//     serving them, and renews leases that the new master grants again. This lasts not
-//     for one TTL, but until the master is reached again, unless min-replicas-to-write
+//     serving them, and renews leases that the new master grants to others. This lasts
+//     not for one TTL, but until the cut ends, unless min-replicas-to-write
 //     and min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master
 //     stops after cluster-node-timeout.
 //   - Redlock: a minority of servers may fail, freeze or lose their data
@@ -61,8 +61,8 @@
 //
 // Redis counts TTLs by the server's wall clock (…/commands/expire). If the clock steps
 // forward by more than the margin of trust (leasing.Tuning.DriftFactor), names are
-// freed early. After a step back a lease may last longer, even one that had run out: at
-// most one TTL from the moment at which the next contender asks. An evicting
+// freed early. After a step back, a lease may last longer, even a lease that had run out,
+// but for at most one TTL from the next contender's request. An evicting
 // maxmemory-policy may evict leases: use noeviction, or a separate server. With
 // noeviction and no memory left, acquires fail with leasing.ErrThrottled, and held
 // leases are still renewed.
@@ -71,7 +71,7 @@
 //
 // Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found
 // missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds
-// when a majority has granted it and has confirmed one token, no lower than any that they proposed, within the
+// when a majority has granted it and has confirmed one token, no lower than any token that they proposed, within the
 // TTL less drift. So any later majority includes a server that issues a higher token. Votes won without a
 // majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a
 // later one if a server that knows that token does not answer. Only one process may acquire under an ID; package
@@ -87,7 +87,7 @@
 // requests. If the server's clock is set forward before any process has sent it another
 // request, the server may vote too early.
 //
-// Call [Provider.Bootstrap] to let new servers vote at once, and never on servers
+// Call [Provider.Bootstrap] to let new servers vote at once, but never on servers
 // that may hold leases. All processes need the same MaxTTL. The process that finds
 // that a server has lost its data sets the length of the quarantine, so longer
 // leases of other processes could be granted a second time.

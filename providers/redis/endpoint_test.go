@@ -307,7 +307,7 @@ func waitUntilIdle(t *testing.T, admin *redis.Client) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// T172: a server of a Cluster is reported as not set up to a client that follows no redirections, since it would redirect each request.
+// T172: a request that a server of a Cluster redirects fails with ErrNotSetUp if the client follows no redirections.
 func TestTrap_T172_AClusterWithoutItsModeIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)

@@ -38,7 +38,7 @@ func (o Operation) Write() bool {
 // Hook decides the fault of a request. It is called from several goroutines.
 type Hook func(Operation) Fault
 
-// Fault is a failure of a request. The zero Fault is no failure.
+// Fault is a failure of a request. The zero Fault causes no failure.
 type Fault struct {
 	Delay time.Duration // before the operation is applied
 	// Late applies the operation after Delay even if the client has left.

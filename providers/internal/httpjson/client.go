@@ -74,7 +74,7 @@ type Marked interface {
 	Marked(header http.Header) bool
 }
 
-// StatusOf returns the status of the *StatusError in err, or 0 if there is none.
+// StatusOf returns the status of the *StatusError in err, or 0 if err contains no *StatusError.
 func StatusOf(err error) int {
 	if answer := (*StatusError)(nil); errors.As(err, &answer) {
 		return answer.Status
@@ -167,7 +167,7 @@ func (c *Client) sign(req *http.Request) error {
 }
 
 // Statuses maps the statuses of a service's answers to their meaning. The class decides whether a request was
-// applied: see [providerkit.Class]. After a status that is not listed the request may have been applied.
+// applied: see [providerkit.Class]. After a status that is not listed, the request may have been applied.
 type Statuses map[int]providerkit.Meaning
 
 // Classify returns the meaning of an error, by its status, and by whether the request was sent. A

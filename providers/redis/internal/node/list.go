@@ -27,7 +27,7 @@ const (
 type Listing struct {
 	Req     abstractions.ListRequest
 	Naming  script.Naming
-	Servers int    // the number of servers, in a stable order
+	Servers int    // the number of servers, whose order is stable
 	Which   string // identifies the set of servers, if it can change
 
 	// Scan returns the keys of a server from a cursor on, and the next cursor.
@@ -173,7 +173,7 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 // Position is the point where a listing continues, encoded in ListResult.Next: a cursor of
 // SCAN at one of the servers. A SCAN that returns more names than fit on the page is
 // not repeated, since a repetition may return others: Position contains the remaining
-// names, and is about as long as they are.
+// names, which determine its length.
 type Position struct {
 	Server int    `json:"s,omitempty"`
 	Cursor uint64 `json:"c,omitempty"`

@@ -20,7 +20,7 @@ type Cluster struct {
 	Servers []*Server
 }
 
-// StartCluster starts a cluster of so many masters, and waits until each master
+// StartCluster starts a cluster with the given number of masters, and waits until each
 // knows that every slot is served.
 func StartCluster(t testing.TB, masters int) *Cluster {
 	t.Helper()

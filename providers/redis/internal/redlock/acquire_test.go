@@ -320,7 +320,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 }
 
 // T55: if a copy of an acquire has won a node that the holder did not have, the undo of the
-// copy does not free the node after a renewal has counted it.
+// copy does not free the node after a renewal has counted the node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	r, p := newRingOfThree(t)
 	q := r.process()

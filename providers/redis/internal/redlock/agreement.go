@@ -1,6 +1,6 @@
 package redlock
 
-// This file turns the votes of nodes into one lease. Two claims never hold a name at the same time, by this argument:
+// This file turns the votes of nodes into one lease. This is why two claims never hold a name at the same time:
 //
 // A free node votes for the claim that asks, under a token above every token that the name had on the node. It
 // refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives. An
@@ -11,8 +11,8 @@ package redlock
 // Mutual exclusion. Two majorities share a node, and a node holds one claim at a time. So there is a second holder only if a
 // node has dropped the first claim too early. A node counts the TTL from its vote or renewal, which is later than the start of
 // the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua). An undo frees the
-// nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has asked it (promise), or a
-// renewal has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
+// nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has requested its vote (promise),
+// or a renewal has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
 // they and the nodes of unknown state together are not a majority (mayHaveWon).
 //
 // Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token is
@@ -22,7 +22,7 @@ package redlock
 // Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier attempt
 // were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits until a
 // majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim gets the
-// highest token, which may be later than its token before: a resource does not mistake it for the token of an earlier lease, and no other
+// highest token, which may be later than its former token: a resource does not mistake it for the token of an earlier lease, and no other
 // claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which the
 // token of an earlier lease does not exceed.
 //

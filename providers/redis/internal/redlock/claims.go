@@ -11,7 +11,7 @@ import (
 
 // The attempts of a claim in this process, by all of its providers, take turns: an attempt without a majority takes back
 // votes that another attempt may be counting. No other process asks for the same claim, since IDs are random.
-var turns sync.Map // by claim with an attempt under way: a channel that is closed at its end
+var turns sync.Map // by claim: a channel that is closed when the claim's attempt in flight ends
 
 type claimKey struct{ name, id string } // the name's key
 

@@ -15,7 +15,7 @@ const stragglerTimeout = 250 * time.Millisecond
 
 // Release succeeds once a majority has released the lease: then no renewal succeeds, and other
 // claims can get the name. Nodes in quarantine don't count: they can't free the name.
-// Release still waits a little for the other nodes, unless they usually don't answer. If the
+// Release still waits briefly for the other nodes, unless they usually don't answer. If the
 // process exited now, these nodes would keep the lease until it runs out, or until the next
 // contender frees the node (see forwardReleases). Such a lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
