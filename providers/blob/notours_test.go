@@ -179,7 +179,7 @@ func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	require.Equal(t, token, b.acquire("n", "a").Token, "its own claim all the same")
 }
 
-// Metadata that does not fit into a blob's metadata is invalid before any write.
+// Metadata that does not fit into a blob's metadata is reported as invalid before any write.
 func TestBlobMetadataIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway is a proxy before an account. It answers in the account's place if instead is
+// gateway is a proxy in front of an account. It answers in the account's place if instead is
 // set.
 type gateway struct {
 	next    http.RoundTripper

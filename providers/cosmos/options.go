@@ -26,7 +26,7 @@ const DefaultPartitionKeyPath = "/id"
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, and writing them as JSON shows no secret.
+// logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is one of
 	//

@@ -17,7 +17,7 @@ import (
 )
 
 // Options configure a provider, which needs either a Client, or Endpoints, here or in the URL. In JSON, and as the query of
-// a URL, the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
+// a URL, the fields have the names in their tags. Printing options, logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password, write %2F for / and %40
 	// for @. The query may set the fields below that have a tag, except secrets.

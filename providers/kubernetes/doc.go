@@ -14,7 +14,7 @@
 //     request was applied.
 //   - An answer counts only with the API server's mark: the lease with its resourceVersion and, after a
 //     write, the annotation that was sent, or a Status. Without the mark the outcome is unknown: a
-//     proxy before the server ends no lease and no wait.
+//     proxy in front of the server ends no lease and no wait.
 //   - Two times of the API servers decide when a lease has expired: managedFields[].time of
 //     its last write, and the Date of an answer. Their clocks agree within
 //     Options.ClockSkew. A lease has also expired once a process has seen no newer write for

@@ -23,7 +23,7 @@ import (
 // cluster, its namespace and its service account.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
-// logging and marshaling options shows no secret.
+// logging and marshaling options show no secret.
 type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
 	// in a pod. The query may set the fields below that have a tag, except the token.

@@ -58,7 +58,7 @@ func hasMark(response *http.Response, body []byte) bool {
 }
 
 // isAboutLease reports whether an API server has refused a request with the given status because of the
-// lease, since a missing namespace leads to the same status. If a deletion conflicts, the answer's kind is
+// lease, and not because of a missing namespace, which leads to the same status. If a deletion conflicts, the answer's kind is
 // Lease: store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
 func isAboutLease(err error, code int) bool {
 	var refusal *httpjson.StatusError

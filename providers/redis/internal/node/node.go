@@ -152,7 +152,7 @@ func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation
 }
 
 // newOperations returns n operations, reused from an earlier call if possible: the operations of 256
-// renewals take 50 KB, a third of all memory that was left to the garbage collector.
+// renewals take 50 KB, which was a third of all garbage before operations were reused.
 func (d *Node) newOperations(n int) *operations {
 	s, _ := d.batches.Get().(*operations)
 	if s == nil || cap(s.ops) < n {

@@ -111,7 +111,7 @@ func (s Stored) String() string {
 	return text
 }
 
-// digestLength is the length of a digest.
+// digestLength is the number of hexadecimal digits of a digest.
 const digestLength = 14
 
 // Digest returns the stored form of an ended ID.
