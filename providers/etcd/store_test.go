@@ -109,8 +109,8 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
-// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the time that the
-// lease has left: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
+// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the lease's
+// remaining time: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second
 	p, s := openFresh(t)
@@ -118,7 +118,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	var calls int
 	g := acquire(t, p, "n", "a", ttl)
 	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the time that the lease has left
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the lease's remaining time
 			sent := time.Now()
 			if _, err := p.Renew(ctx, renewRequest(g)); err == nil {
 				until = sent.Add(ttl)

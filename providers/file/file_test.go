@@ -74,7 +74,7 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 	require.NoDirExists(t, missing)
 }
 
-// T87: a folder that can't be used is a permanent error, not an outage.
+// T87: a folder that can't be used is reported as a permanent error, not as an outage.
 func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	_, err := Open(t.Context(), Options{Folder: missing})

@@ -35,7 +35,7 @@ func newBed(t testing.TB, o redistest.Options) *bed {
 	return b
 }
 
-// process opens a provider like that of another process.
+// process opens another provider, which stands for another process.
 func (b *bed) process() (*Provider, *recorder) {
 	b.t.Helper()
 	client, w := recordedClient(b.t, b.server)
@@ -168,7 +168,7 @@ func failCommands(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// loseReplies lets calls take effect and fail with err; nil restores their replies.
+// loseReplies makes calls take effect but fail with err; nil restores their replies.
 func (w *recorder) loseReplies(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,7 @@ func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 	}
 }
 
-// A server that does not match the options is a permanent error, not an outage.
+// A server that does not match the options is reported as a permanent error, not as an outage.
 func TestAServerThatIsNotWhatOptionsSayIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	plain := redistest.Start(t, redistest.Options{}).URL()

@@ -40,7 +40,7 @@ type Options struct {
 // peer is this process' view of a node.
 type peer struct {
 	label string // "server 2 of 3 (10.0.0.2:6379)"
-	// silent is set while the node's latest request was not answered. Calls that can
+	// silent is set if the node did not answer the latest request in the usual time. Calls that can
 	// decide without a silent node don't wait for its answer.
 	silent atomic.Bool
 	// clockLead is the node's clock minus ours at its latest vote, in microseconds. It is too
