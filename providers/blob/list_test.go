@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A dot at the end of a name has another encoding than a dot within the name: a prefix
+// A dot at the end of a name is encoded differently from a dot within it, and a prefix
 // that ends with a dot finds both.
 func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 	t.Parallel()

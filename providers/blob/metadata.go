@@ -17,8 +17,8 @@ import (
 
 const (
 	// metadataName is the name of our entry in a blob's metadata. Services and proxies
-	// change the case of such names, so one value contains all: a form, the holder's
-	// ID, and the record in base64url, with dots in between.
+	// change the case of such names, so one value contains everything: a form, the holder's
+	// ID, and the record in base64url, separated by dots.
 	metadataName = "leasing"
 	// maxMetadata bounds names and values of a blob's metadata, "up to 8 KB in
 	// total size" (learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
@@ -60,8 +60,8 @@ func valueOf(holder string, record []byte, room int) string {
 		return value
 	}
 	var b bytes.Buffer
-	w, _ := flate.NewWriter(&b, flate.BestCompression) // fails for other levels only
-	_, _ = w.Write(record)                             // to memory
+	w, _ := flate.NewWriter(&b, flate.BestCompression) // fails only for invalid levels
+	_, _ = w.Write(record)                             // never fails in memory
 	_ = w.Close()
 	return asDeflate + "." + holder + "." + base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
@@ -81,8 +81,8 @@ func withoutOldest(record []byte) []byte {
 
 var errRecord = errors.New("its metadata has an entry named leasing that this version can't read")
 
-// decode splits a blob's metadata into the record, nil if absent, and the entries of
-// other programs.
+// decode splits a blob's metadata into the holder's ID, the record (nil if absent), and
+// the entries of other programs.
 func decode(metadata map[string]*string) (holder string, record []byte, others map[string]*string, err error) {
 	for name, value := range metadata {
 		if strings.EqualFold(name, metadataName) {

@@ -91,7 +91,8 @@ func TestBlobSeconds(t *testing.T) {
 	}
 }
 
-// The clocks of the service's front ends differ by a second or two.
+// A write time of up to one reservation in the future counts as now, since the clocks of
+// the service's front ends differ by a second or two.
 func TestBlobReservationByClocksThatDiffer(t *testing.T) {
 	now := time.Unix(1795273365, 0)
 	for ago, want := range map[time.Duration]time.Duration{
@@ -110,7 +111,7 @@ func TestBlobReservationByClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// The metadata that release 0.1.0 has stored, as JSON and deflated. Later releases must read both.
+// Every release must read the metadata that release 0.1.0 stored, both as JSON and deflated.
 func TestMetadataOfTheFirstRelease(t *testing.T) {
 	const (
 		short = `{"v":1,"name":"jobs/daily","token":1789000000123456,"id":"0123456789abcdef","write":"1f2e3d4c5b6a7988"}`

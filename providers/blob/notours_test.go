@@ -52,7 +52,7 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
 }
 
-// T46: another program's blob appears between the read and the create.
+// T46: another program's blob that appears between the read and the create is not overwritten.
 func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -62,7 +62,7 @@ func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	require.Equal(t, "theirs", b.content("n"))
 }
 
-// A blob that was made in advance becomes the blob of its name. Its other metadata
+// A blob that was created in advance is used for the lease of its name. Its other metadata
 // stays, and so does content that the holder writes under the lease.
 func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func metadataOf(t testing.TB, b *bed, name string) map[string]*string {
 	return answer.Metadata
 }
 
-// A record of a later version, or a damaged record, leads to an error with that cause.
+// A damaged record, or a record of a later version, makes the call fail with ErrNotSetUp.
 func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -134,7 +134,7 @@ func TestBlobLeaseBrokenInThePortal(t *testing.T) {
 	}
 }
 
-// Another program has leased the blob, and the record names no holder.
+// A blob that another program has leased counts as held, although its record names no holder.
 func TestBlobLeasedByAnotherProgram(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -164,8 +164,8 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 	}
 }
 
-// The service shows a lease as expired and has not freed it yet, or another program has
-// just taken the lease.
+// The read shows the lease as free, but the acquire is refused: the service has not freed
+// the expired lease yet, or another program has just leased the blob.
 func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -179,7 +179,7 @@ func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	require.Equal(t, token, b.acquire("n", "a").Token, "its own claim all the same")
 }
 
-// Metadata that does not fit into a blob's metadata is invalid before any write.
+// Metadata that does not fit into a blob's metadata is reported as invalid before any write.
 func TestBlobMetadataIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -223,8 +223,8 @@ func randomText(n int) string {
 	return b.String()[:n]
 }
 
-// overwrite puts content into a name's blob under its lease, without its metadata: the
-// record is gone.
+// overwrite replaces the content of a name's blob under its lease, and its metadata, which
+// erases the record.
 func (b *bed) overwrite(g abstractions.Grant, content string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
@@ -241,7 +241,7 @@ func (b *bed) properties(name string) blob.GetPropertiesResponse {
 	return answer
 }
 
-// T46, T16: a holder writes content into the blob of its lease, and the record is gone.
+// T46, T16: a holder overwrites the blob of its lease, which erases the record.
 // The lease can still be ended, even if it is infinite, and the content stays.
 func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	t.Parallel()
@@ -281,7 +281,8 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	}
 }
 
-// Another program leases the blob of a name whose record has only refused an ID.
+// Break ends another program's lease on the blob of a name that was never held: its record
+// contains only a refused ID.
 func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -314,7 +315,7 @@ func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	require.Equal(t, lease.StateTypeLeased, *b.properties("n").LeaseState)
 }
 
-// T46: an empty blob that represents a folder belongs to another program.
+// T46: an empty blob that represents a folder counts as another program's.
 func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Open makes a provider. It makes no request, but calls Options.Secret: the first use fails if the account
+// Open makes a provider. It calls Options.Secret but sends no request: the first use fails if the account
 // can't be reached, the container is missing, or the identity lacks rights. Options that can't work are
 // reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
@@ -37,7 +37,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with azblob:// or azblob+http://: see package open.
+// Opener returns the opener of URLs that begin with azblob:// or azblob+http://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"azblob", "azblob+http"}
@@ -46,10 +46,10 @@ var urlSchemes = []string{"azblob", "azblob+http"}
 // is 1024 characters.
 const maxBlobName = 800
 
-// driver makes the driver of completed options.
+// driver makes the driver from completed options.
 //
-// A slash in a name becomes a colon. Where the account has a hierarchical namespace, "jobs" would be a
-// file and a folder; elsewhere a name with many slashes has more segments than the service allows
+// A slash in a name becomes a colon. In an account with a hierarchical namespace, "jobs" would otherwise be
+// both a file and a folder; in other accounts, a name with many slashes has more segments than the service allows
 // (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 func (o Options) driver(ctx context.Context, at endpoint) (*driver, error) {
 	client, idle := o.client()

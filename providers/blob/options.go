@@ -22,7 +22,7 @@ import (
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, and writing them as JSON shows no secret.
+// logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is one of
 	//
@@ -36,17 +36,17 @@ type Options struct {
 	// A host without a dot is the name of an account in Azure's public cloud. The
 	// scheme azblob means https. In a key, write %2F for /, %2B for + and %3D for =.
 	//
-	// The query may set SecretFile and the fields from Create on; auth, a mode of package auth, or
-	// "Environment" for auth.FromEnvironment; the parameters of a SAS; or connection_string_env,
-	// the variable with a connection string. The settings that the mode needs come from the
-	// environment.
+	// The query may set SecretFile, Create and the fields after Create. It may also contain auth, which is a mode
+	// of package auth, or "Environment" for auth.FromEnvironment; the parameters of a SAS; or
+	// connection_string_env, the name of a variable that contains a connection string. The
+	// settings that the mode needs come from the environment.
 	URL string `json:"url" option:"secret"`
 
 	// AccountURL is the account, https://account.blob.core.windows.net, or one of its
 	// containers, with a slash and the container's name appended. The query may be a
 	// SAS.
 	AccountURL string `json:"account_url" option:"secret"`
-	// Auth is a way to get tokens from Microsoft Entra ID.
+	// Auth configures how to get tokens from Microsoft Entra ID.
 	Auth auth.Options `json:"auth"`
 	// Credential is a token source of your own.
 	Credential azcore.TokenCredential `json:"-"`
@@ -60,7 +60,7 @@ type Options struct {
 	// several goroutines at a time, so it should cache the secret. The first answer decides which of the two
 	// kinds is used. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with an account key or a SAS. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with an account key or a SAS. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
 	// ConnectionString is the account's connection string, as the portal shows it, with
 	// a key or a SAS.
@@ -174,14 +174,14 @@ func isKey(text string) bool {
 	return err == nil && len(key) > 0
 }
 
-// isSAS checks for the parameters of every SAS (learn.microsoft.com/rest/api/storageservices/create-account-sas).
+// isSAS checks for the parameters that every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas).
 func isSAS(text string) bool {
 	query, err := url.ParseQuery(text)
 	return err == nil && query.Get("sv") != "" && query.Get("sig") != ""
 }
 
-// validateConnectionString checks the syntax of the connection string, without the
-// client library's errors, and leaves the rest to the library.
+// validateConnectionString checks the syntax of the connection string, since the client
+// library's errors may quote the string, and leaves the rest to the library.
 func (o *Options) validateConnectionString() error {
 	if o.hasIdentity() {
 		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+", since it has the credentials")

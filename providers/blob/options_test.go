@@ -187,8 +187,8 @@ func TestBlobCapabilities(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 }
 
-// T49: a connection string is given in place of the name of its variable. The error
-// does not show the string, but shows a mistyped name.
+// T49: a connection string is given instead of the name of its variable. The error does
+// not show the string, although it shows a mistyped name.
 func TestTrap_T49_BlobConnectionStringInPlaceOfItsVariable(t *testing.T) {
 	for _, secret := range []string{
 		"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + canaryKey + ";EndpointSuffix=core.windows.net",

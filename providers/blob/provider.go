@@ -15,23 +15,22 @@ type shell = providerkit.Provider
 // Provider is a leasing provider over Azure Blob Storage. Make one with Open or
 // OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger. The service has no
+// It also implements abstractions.Lister and abstractions.Pinger. The service has no
 // batches of lease operations, and pushes nothing: renewals are sent one by one, and waiters
 // poll.
 //
 // Break accepts a Grace of at most 60 s, the longest break period of the service, and
 // rounds it up to seconds. Where another program has the lease, or the record was
-// overwritten, only a Break without a token ends the lease. A Release without a
-// container remembers nothing: no acquire of that claim can have sent more than a read.
-// Close closes idle connections unless they are those of
-// Options.ClientOptions.Transport.
+// overwritten, only a Break without a token ends the lease. If the container is missing,
+// Release stores nothing: no acquire of that claim can have sent more than a read.
+// Close closes idle connections, except those of Options.ClientOptions.Transport.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// driver is the part of the provider that depends on the service. Records has the
-// rules.
+// driver is the part of the provider that depends on the service. The embedded Records
+// implements the rules of leases.
 type driver struct {
 	cas.Records
 	store *store
@@ -40,8 +39,8 @@ type driver struct {
 }
 
 // provider wraps the driver. It detaches calls, because the client library does not
-// always obey contexts: azcore's BearerTokenPolicy requests a token once for all calls,
-// and the others wait for that request.
+// always obey contexts: azcore's BearerTokenPolicy has one call request the token,
+// and all other calls wait for that request.
 func (d *driver) provider(timeout time.Duration) *Provider {
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: timeout, Detach: true}), driver: d}
 }
@@ -65,8 +64,8 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Renew is one request if only the end of the lease changes. A lease is lost with its
-// container.
+// Renew sends one request if only the end of the lease changes. If the container is gone,
+// so is the lease.
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := d.Records.Renew(ctx, req)
 	if isNoContainer(err) {
@@ -76,7 +75,7 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 }
 
 // Release also ends a claim's lease if other content has replaced the record. A blob
-// without a record can't refuse an ID, and need not: every request of the claim that is
+// without a record can't refuse an ID, but does not need to: every request of the claim that is
 // in flight fails, because the ETag has changed.
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	err := d.Records.Release(ctx, req)
@@ -88,8 +87,8 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
-// Break also breaks a lease without a record, of another program or of an overwritten
-// blob. Such a lease has no token.
+// Break also breaks a lease without a record, which is either another program's or on an
+// overwritten blob. A lease without a record has no token.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.Grace > maxTTL {
 		return abstractions.BreakResult{}, &abstractions.InvalidError{Field: "Grace", Value: req.Grace, Want: "at most 60s, the longest break period of the Blob service"}
@@ -115,20 +114,20 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 }
 
 // Sweep deletes the blobs of free names whose last write is older than
-// Options.Retention, and returns their number. It reads 100 names with one request, and
-// deletes each with a request. Several processes may sweep at a time.
+// Options.Retention, and returns their number. One request reads 100 names, and each
+// deletion is a request. Several processes may sweep at the same time.
 //
 // A swept name counts as never seen: released IDs are no longer refused, and the next
 // token comes from the service's clock, which is past all earlier tokens. A name that
 // is acquired during the sweep is kept: the service deletes no blob that is leased or
-// was written since. A blob with a snapshot or an immutability policy is also kept.
+// was written after the sweep's read. A blob with a snapshot or an immutability policy is also kept.
 //
 // Renewals write nothing, so a name that was held for longer than Retention may be
 // swept as soon as its lease has ended.
 //
-// The service itself can do the same at no cost, a day or more after the last write: a
-// lifecycle management rule that deletes base blobs by daysAfterModificationGreaterThan
-// under Options.Prefix
+// A lifecycle management rule of the service can do the same at no cost, a day or more
+// after the last write: it deletes base blobs under Options.Prefix by
+// daysAfterModificationGreaterThan
 // (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). The rule
 // fails on leased blobs, as intended.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A renewal that replaces the metadata is repeated after each fault. It is no loss, and
-// the record then has the metadata, under the same token.
+// After each fault, a repeated renewal that replaces the metadata succeeds, and the record
+// then has the new metadata and the same token.
 func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
@@ -43,7 +43,7 @@ func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 	})
 }
 
-// The record has the author and the reason of the break until the lease has ended, and
+// The record keeps the actor and the reason of the break until the lease has ended, and
 // no longer.
 func TestBlobBreakSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestBlobBreakSaysWhoAndWhy(t *testing.T) {
 	requireLost(t, b.renew(g), abstractions.LostBroken)
 }
 
-// T84: a claim is adopted by its name, ID and token, and not with another token.
+// T84: a claim can be adopted with its name, ID and token, but not with another token.
 func TestTrap_T84_BlobAdoptedClaim(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -90,7 +90,8 @@ func TestTrap_T84_BlobAdoptedClaim(t *testing.T) {
 	requireLost(t, b.renew(g), abstractions.LostGone)
 }
 
-// Half a Break stops every renewal of the holder: the record has another ETag.
+// A Break that stopped halfway still prevents every renewal of the holder, because the
+// record's ETag has changed.
 func TestTrap_T16_BlobHalfABreakStopsRenewalsOfAFiniteLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -100,7 +101,7 @@ func TestTrap_T16_BlobHalfABreakStopsRenewalsOfAFiniteLease(t *testing.T) {
 	require.True(t, b.inspect("n").Breaking)
 }
 
-// T27: a renewal that wrote, and whose next request is refused, was applied in part.
+// T27: a renewal counts as applied in part if it wrote the record and its next request was refused.
 func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -116,7 +117,7 @@ func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 }
 
 // T15: a renewal for a longer TTL has written only the record. The next renewal does
-// not trust the record's duration for the lease: it sets the duration.
+// not assume that the lease has the record's duration, and sets that duration.
 func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -138,8 +139,8 @@ func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 }
 
 // T16: the reply to a renewal that made a lease infinite is lost, and the next
-// renewal requests a finite lease: the lease becomes finite, and does not outlive
-// its holder for ever.
+// renewal requests a finite lease: the lease becomes finite, so it ends even if
+// its holder dies.
 func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, halfway := range []bool{false, true} {

@@ -145,8 +145,8 @@ func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 	}
 }
 
-// With a state from before a change of the TTL, a renewal does not report a finite
-// lease as infinite, nor a short lease as long.
+// A renewal with a state that predates a change of the TTL does not report a finite
+// lease as infinite, or a short lease as long.
 func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

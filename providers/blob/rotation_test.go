@@ -20,7 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// T122: a lease outlives the files of its identity.
+// T122: a lease survives the replacement of its identity's files.
 func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 	server := startAzurite(t, true)
 	authtest.EachFile(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {
@@ -32,7 +32,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 	})
 }
 
-// T182: a lease outlives its account key, or its SAS, which an operator or a function replaces.
+// T182: a lease survives the replacement of its account key or SAS, whether the secret comes from a file or a function.
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	server := startAzurite(t, false, keys...)
@@ -91,13 +91,13 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// sasOf returns a SAS of an account with a key.
+// sasOf returns a SAS that is signed with the given key.
 func sasOf(t testing.TB, key string) string {
 	t.Helper()
 	return (&bed{}).sas(t, &Azurite{Server: servertest.Server{T: t}, key: key})
 }
 
-// T119, T182: an error of the application's function is not an error of the account.
+// T119, T182: an error of the application's Secret function is not reported as an error of the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
 	server, source := StartAzurite(t), &credentialtest.Source{}
 	container := newContainer()

@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// rotatingClient makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret fixes the
-// kind of all later ones.
+// rotatingClient makes a client that signs each request with the newest account key, or adds the newest SAS. The first secret determines the
+// kind of all later secrets.
 func (o Options) rotatingClient(ctx context.Context, at endpoint, address string, client *container.ClientOptions) (*container.Client, error) {
 	of := ""
 	source, err := livefile.NewSource(o.Secret, o.SecretFile, func(text string) error {
@@ -44,7 +44,7 @@ func (o Options) rotatingClient(ctx context.Context, at endpoint, address string
 	return container.NewClientWithSharedKeyCredential(address, key, client)
 }
 
-// kindOf returns the kind of a secret, or "". A SAS has an &, unlike a key.
+// kindOf returns the kind of a secret, or "" if it is neither. A SAS contains an &, unlike a key.
 func kindOf(secret string) string {
 	switch {
 	case isSAS(strings.TrimPrefix(secret, "?")):

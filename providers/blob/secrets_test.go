@@ -95,7 +95,7 @@ func showEverything(t *testing.T, s *credentialtest.Shown, p *Provider) (last er
 	return last
 }
 
-// A service that refuses a signature quotes the signed text; the error does not.
+// A service that refuses a signature quotes the signed text; the provider's error does not.
 func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	server := StartAzurite(t)
 	b := bedOn(t, server)
@@ -113,8 +113,8 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 	}
 }
 
-// The application's own transport can be Go's client, whose errors quote the URL. The
-// library also writes a log.
+// The application's own transport may be an http.Client, whose errors quote the URL. Neither
+// the provider's errors nor the library's log show the secret in the URL.
 func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
 	s := new(credentialtest.Shown)
 	azlog.SetListener(func(event azlog.Event, text string) { s.Show(string(event), text) })

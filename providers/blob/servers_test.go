@@ -30,12 +30,12 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_ = m.Close(ctx) // the test checks failed releases
+		_ = m.Close(ctx) // the test itself checks releases
 	})
 	return m
 }
 
-// The service restarts without its data under a holder. The holder's lease is lost,
+// The service restarts without its data while a lease is held. The lease is lost,
 // the next token is greater, and the holder's late writes are refused.
 func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	t.Parallel()
@@ -75,8 +75,8 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
-// The service freezes, and recovers: a short pause causes no loss, and a long pause
-// causes the loss before another claim can have the name.
+// The service freezes and recovers: a short pause causes no loss, and after a long pause the
+// holder has noticed the loss before another claim can have the name.
 func TestBlobServiceThatFreezes(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -102,7 +102,7 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// T42: a frozen service blocks no call beyond its context.
+// T42: a frozen service blocks no call beyond the deadline of its context.
 func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)
@@ -122,7 +122,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	require.NoError(t, b.renew(g))
 }
 
-// The container is deleted under a holder.
+// A lease is lost when its container is deleted, and the next token of its name is greater.
 func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	}
 }
 
-// The container is being deleted, which takes the service half a minute.
+// A lease is lost while its container is being deleted, which takes the service half a minute.
 func TestBlobContainerBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
@@ -171,7 +171,7 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 	}
 }
 
-// During an outage the core's own timers bound each call: no call hangs, and the
+// During an outage the timers of package leasing bound each call: no call hangs, and the
 // waiter gets the name when the service is back.
 func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// Managers of several processes take turns, and the fence gets rising tokens.
+// Managers of several processes take turns, and the fenced resource gets rising tokens.
 func TestBlobManagersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

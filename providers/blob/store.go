@@ -21,15 +21,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// store is the container as a cas.Store and a cas.Leases (lease.go). It
-// has a blob for each key, with the record in the blob's metadata.
+// store implements cas.Store and cas.Leases (lease.go) over the container. It has a blob
+// for each key, with the record in the blob's metadata.
 type store struct {
 	container *container.Client
 	naming    cas.Naming
 	create    bool // create a missing container
 }
 
-// blobState is the state of a blob in the answer to a request. It is the State of an item.
+// blobState is the state of a blob that an answer reports. It is the State of an item.
 type blobState struct {
 	noContainer bool
 	etag        azcore.ETag // "" if there is no blob
@@ -46,8 +46,8 @@ func (v *blobState) isLocked() bool {
 	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
 }
 
-// Get reads a blob. A missing blob is no error, nor is a missing container that the
-// next write creates.
+// Get reads a blob. A missing blob is not an error, and neither is a missing container
+// that the next write creates.
 func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	answer, err := s.container.NewBlobClient(key).GetProperties(ctx, nil)
 	item := cas.Item{Key: key, Now: deref(answer.Date), Written: deref(answer.LastModified)}
@@ -73,7 +73,7 @@ var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions
 
 // item completes an item from the blob's metadata. It refuses the blob of another
 // program at a name's key, because a lease would block that program's writes. An empty
-// blob without a record, made in advance, counts as a name that was never seen, unless
+// blob without a record was created in advance, and counts as a name that was never seen, unless
 // it is a folder.
 func (v blobState) item(item cas.Item, metadata map[string]*string) (cas.Item, error) {
 	var err error
@@ -110,10 +110,10 @@ func isFolder(metadata map[string]*string) bool {
 }
 
 // Put creates a blob with its record, or replaces the record, if the blob was not
-// written since, and its lease is absent or still that of its holder.
+// written since it was read, and its lease is absent or still its holder's.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	v := *old.State.(*blobState)
-	if v.noContainer && r.ID == "" { // the container would only record a free name
+	if v.noContainer && r.ID == "" { // a new container would only record a free name
 		return old, nil
 	}
 	if v.isLocked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that now ends
@@ -162,7 +162,7 @@ func (s *store) createContainer(ctx context.Context) error {
 	return err
 }
 
-// List lists blobs in the order of their names, without those that item refuses.
+// List lists blobs in the order of their names, except those that item refuses.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	options := &container.ListBlobsFlatOptions{
 		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.EncodePrefix(q.Prefix)), MaxResults: to.Ptr(int32(q.Limit)),
@@ -192,8 +192,8 @@ func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, ne
 	return items, deref(answer.NextMarker), nil
 }
 
-// Delete deletes a blob that is not leased, was not written since, and is not kept by
-// other content or metadata, a snapshot or a policy.
+// Delete deletes a blob that is not leased, was not written since it was read, and has no
+// content, no metadata of other programs, and no snapshot or policy against a deletion.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	v := item.State.(*blobState)
 	if v.size > 0 || len(v.others) > 0 {

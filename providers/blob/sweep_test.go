@@ -105,7 +105,7 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	require.Equal(t, 30, r)
 }
 
-// Pages list the names under a prefix, among many other blobs.
+// List returns exactly the names under a prefix, page by page, although there are other blobs.
 func TestBlobListAmongOthers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -164,7 +164,7 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
-// T127: a token from a clock that was ahead is forgotten, and later tokens are
+// T127: after a token from a clock that was ahead is forgotten, later tokens are
 // still greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	t.Parallel()

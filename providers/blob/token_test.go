@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T28: a name is forgotten, and acquired again, within a second.
+// T28: the token rises even if a name is forgotten and acquired again within a second.
 func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -24,7 +24,7 @@ func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 	}
 }
 
-// T65: a token is the same number wherever it is shown.
+// T65: a large token is the same number in every answer.
 func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -37,7 +37,7 @@ func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	require.NoError(t, b.renew(g))
 }
 
-// T28: the same against a service whose clock differs from the local clock.
+// T28: the token also rises if the service's clock differs from the local clock.
 func TestTrap_T28_BlobForgottenWithinASecondByAClockThatIsOff(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-time.Minute, time.Minute} {

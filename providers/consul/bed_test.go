@@ -16,7 +16,7 @@ import (
 )
 
 // serverURL returns the URL of a server. Building a server takes minutes, so "make test"
-// starts no servers of this kind.
+// does not start Consul.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_CONSUL")
@@ -46,8 +46,8 @@ func silentProvider(t testing.TB) *Provider {
 	return openUnprobed(t, Options{Address: "http://" + faulttest.Silent(t)})
 }
 
-// newServer starts a server for the test, with additional configuration. The server keeps its data when it is killed, and has a leader
-// when it answers.
+// newServer starts a server for the test, with additional configuration. The server keeps its data when it is killed, and counts
+// as started when it has a leader.
 func newServer(t testing.TB, config string) *servertest.Server {
 	t.Helper()
 	serverURL(t)

@@ -67,7 +67,7 @@ func (c *cluster) ask(ctx context.Context, server int, method, path string, into
 	return err
 }
 
-// leader waits until all servers, apart from those in but, agree on a leader outside of but.
+// leader waits until all servers, except but if it is given, agree on a leader other than but.
 func (c *cluster) leader(but ...int) (leader int) {
 	c.t.Helper()
 	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {
@@ -100,9 +100,9 @@ func (c *cluster) pause(server int) { require.NoError(c.t, c.servers[server].Pau
 
 func (c *cluster) resume(server int) { require.NoError(c.t, c.servers[server].Resume()) }
 
-// The server that a holder uses is the leader, and is killed or stopped, or loses its followers. The
-// holder's loss is reported before another claim gets the name from another server. A stopped server
-// resumes with its pending requests.
+// A holder uses the leader, which is killed or paused, or loses its followers. The loss is reported to
+// the holder before another claim gets the name from another server. A paused server resumes with its
+// pending requests.
 func TestLossOfTheLeaderIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	for name, harm := range map[string]func(c *cluster, leader int) (mend func()){

@@ -7,13 +7,13 @@
 // # Its weaknesses
 //
 // Consul does not record the time of a write. So a process takes over the lease of a dead
-// holder only after it has itself watched the entry, unchanged, for the TTL, a hundredth
-// more, and 0.1 s. A process that was already watching when the holder died waits no
+// holder only after it has itself seen the entry unchanged for 1.01 times the TTL plus
+// 0.1 s. A process that was already watching when the holder died waits no
 // longer than this time. A process whose first request comes later starts the watch at
 // that moment, however long the holder has been dead. If you know that a holder is dead,
 // break its lease.
 //
-// Waiters poll. List reads all entries under the prefix, for each page.
+// Waiters poll. For each page, List reads all entries under the prefix.
 //
 // Each renewal is a write on which a majority of Consul's servers must agree. So the
 // provider suits hundreds of leases, not many thousands.
@@ -29,18 +29,18 @@
 //     reply is lost, a read shows whether the request was applied.
 //   - An answer counts only with Consul's mark: X-Consul-Index for a read, the key and a new
 //     ModifyIndex for a write, X-Consul-Default-ACL-Policy for a refusal. Without the mark the
-//     outcome is unknown: a proxy before the agent ends no lease and no wait.
+//     outcome is unknown: a proxy in front of the agent ends no lease and no wait.
 //   - The monotonic clock of the contending process decides when a lease has expired;
 //     wall clocks have no effect. If the process's machine is suspended, the process waits longer.
 //   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds).
-//     The counter makes it rise through release, expiry and Break; the agents' clocks also
-//     through the deletion of entries and a restored snapshot.
+//     The counter makes it rise across release, expiry and Break. The agents' clocks make it
+//     rise even if entries are deleted or a snapshot is restored.
 //
 // # Why no sessions
 //
 // A session's TTL is only a lower bound: Consul 1.22.0 invalidates a session after twice
-// its TTL, counted again from the election of a new leader, and keeps the key locked for
-// LockDelay more, 15 s by default. See agent/consul/session_ttl.go, and
+// its TTL, and starts to count again when a new leader is elected. It then keeps the key
+// locked for LockDelay, 15 s by default. See agent/consul/session_ttl.go, and
 // developer.hashicorp.com/consul/docs/dynamic-app-config/sessions.
 //
 // # How it works

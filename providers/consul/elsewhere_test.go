@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T118: the token goes to the agent alone, even with an application's client, which would follow redirects.
+// T118: the token goes only to the agent, even with an application's client, which would follow redirects.
 func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 	for name, client := range map[string]*http.Client{"own": nil, "application's": {Transport: &http.Transport{DisableKeepAlives: true}}} {
 		t.Run(name, func(t *testing.T) {

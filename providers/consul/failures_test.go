@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// agentAnswer returns an answer with the header of a Consul agent.
+// agentAnswer returns an answer with the headers of a Consul agent.
 func agentAnswer(req *http.Request, status int, body string) *http.Response {
 	response := faulttest.Answer(req, status, body)
 	response.Header.Set("X-Consul-Default-Acl-Policy", "allow")
@@ -66,7 +66,7 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 }
 
-// No answer counts without Consul's mark: no refusal, no success, no missing key. Each body answers each verb.
+// An answer without Consul's mark counts neither as a refusal nor as a success nor as a missing key. Every verb gets every body.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := openOverWire(t, Options{})
 	s := p.driver.store
@@ -94,7 +94,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	}
 }
 
-// A transaction that is refused at an unchanged index was not refused because of the index.
+// If a transaction is refused although the index is unchanged, the call reports the refusal instead of a conflict.
 func TestARefusalThatIsNoConflictEnds(t *testing.T) {
 	p, w := openOverWire(t, Options{})
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
@@ -118,7 +118,7 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	faulttest.RepliesAreLost(t, p, w)
 }
 
-// A token with write on the prefix is sufficient and necessary.
+// An ACL token needs the policy write for the prefix, and nothing else.
 func TestTokens(t *testing.T) {
 	s, admin := newServerOfTokens(t)
 	token := func(rules string) providerkit.Secret {
@@ -152,7 +152,7 @@ func newServerOfTokens(t testing.TB) (*servertest.Server, *httpjson.Client) {
 	return s, openUnprobed(t, Options{Address: "http://" + s.Addr(), Token: providerkit.NewSecret(root)}).driver.store.client
 }
 
-// newToken makes a token with rules.
+// newToken creates an ACL token with the given rules.
 func newToken(t testing.TB, admin *httpjson.Client, rules string) (secret, accessor string) {
 	t.Helper()
 	var made struct{ SecretID, AccessorID string }

@@ -16,7 +16,7 @@ import (
 // Options configure a provider. The zero value uses the agent on the local machine.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// options, logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is one of
 	//
@@ -30,7 +30,7 @@ type Options struct {
 	// http://127.0.0.1:8500.
 	Address string `json:"address" option:"secret,default=http://127.0.0.1:8500"`
 	// Prefix is the first part of all keys, before a slash. Processes exclude each other
-	// only under the same Prefix, and in the same datacenter. Default "leases".
+	// only if they use the same Prefix and the same datacenter. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=200"`
 	// Datacenter is the datacenter of the entries; datacenters do not share entries.
 	// Default: the agent's datacenter.
@@ -40,15 +40,15 @@ type Options struct {
 	// Secret, in place of Token, returns a token that may change. Each request calls it, from several goroutines at a time,
 	// so it should cache the token. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a token. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with a token. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
 	// Client sends the requests: set it for your own CA or client certificate. It must
 	// not retry writes. Default: a client that trusts the system's CAs.
 	Client *http.Client `json:"-"`
 
 	// Retention is the time for which a name is remembered after its last use: see
-	// Provider.Sweep. At least a minute, far more than the time of a call. Default an
-	// hour; or abstractions.Infinite.
+	// Provider.Sweep. At least a minute, which is far longer than a call takes, or
+	// abstractions.Infinite. Default an hour.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -63,7 +63,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL sets the fields of Options.URL.
+// readURL sets the fields that Options.URL contains.
 func (o *Options) readURL() error {
 	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
@@ -126,7 +126,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with consul:// or consul+https://: see
+// Opener returns the opener of URLs that begin with consul:// or consul+https://, for
 // package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 

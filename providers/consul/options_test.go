@@ -88,13 +88,13 @@ func TestRequestsSayTokenAndDatacenter(t *testing.T) {
 	require.Equal(t, 4, sent, "two reads, a write, a list")
 }
 
-// An agent refuses a machine that opens many connections.
+// A provider limits its connections, since an agent refuses a machine that opens many.
 func TestAProviderOpensFewConnections(t *testing.T) {
 	p := openUnprobed(t, Options{})
 	require.Equal(t, connections, p.driver.store.client.Transport().MaxConnsPerHost)
 }
 
-// T49, T75: no way of writing options, a provider or an error shows a secret.
+// T49, T75: options, providers and errors show no secret, however they are printed.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t-0f-the-token"
 	var shown credentialtest.Shown

@@ -20,7 +20,7 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Consul, for leasing.NewManager. Make one with Open or
 // OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+// It also implements abstractions.Lister and abstractions.Pinger.
 type Provider struct {
 	*shell
 	driver *driver
@@ -69,7 +69,7 @@ func newProvider(o Options, tokens livefile.Source) *Provider {
 	d := &driver{store: s}
 	d.Records = cas.Records{
 		Store: s, Key: s.naming.Encode, FloorKey: s.naming.Floor(), Classify: d.Classify, Retention: o.Retention, ManualSweep: true,
-		Expiry: &cas.Expiry{Resolution: time.Second}, // the resolution of the agent's time, for tokens alone
+		Expiry: &cas.Expiry{Resolution: time.Second}, // the resolution of the agent's time, which only tokens use
 	}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
@@ -84,13 +84,13 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 // maxKey is the greatest length of a key, without the prefix.
 const maxKey = 200
 
-// driver is the part of the provider that depends on Consul. Records has the rules.
+// driver is the part of the provider that depends on Consul. The embedded Records implements the rules of leases.
 type driver struct {
 	cas.Records
 	store *store
 }
 
-// Capabilities returns the limits in the package documentation.
+// Capabilities returns the limits that the package documentation states.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:    "consul",
@@ -108,7 +108,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// statuses are those of developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes. A
+// statuses are the codes of developer.hashicorp.com/consul/api-docs/api-structure#http-response-codes. A
 // 500 comes from a server without a leader, or from a server that could not forward the request.
 var statuses = httpjson.Statuses{
 	http.StatusBadRequest:            {Class: providerkit.NotSetUp},

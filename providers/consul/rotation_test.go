@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T182: a lease outlives its token, which an operator or a function replaces.
+// T182: a lease survives the replacement of its ACL token, whether the token comes from a file or a function.
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	s, admin := newServerOfTokens(t)
 	const rules = `key_prefix "leases/" { policy = "write" }`
@@ -51,7 +51,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T182: each request has the newest token. T119: a request without an available token is not sent.
+// T182: each request has the newest token. T119: a request is not sent if no token is available.
 func TestTrap_T182_EachRequestHasTheNewestToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for _, how := range []string{"file", "function"} {

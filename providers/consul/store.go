@@ -18,12 +18,12 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is the entries under a prefix as a cas.Store. The version of an entry is
+// store implements cas.Store over the entries under a prefix. The version of an entry is
 // its ModifyIndex.
 type store struct {
 	client *httpjson.Client
 	naming cas.Naming
-	common url.Values // of all requests
+	common url.Values // the parameters of all requests
 }
 
 // entry is an entry of the key-value store:
@@ -41,14 +41,14 @@ func (s *store) query(name, value string) url.Values {
 }
 
 // hasMark reports whether an answer comes from a Consul agent, which sends its default policy since
-// 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections has no header:
+// 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections lacks it:
 // tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
 func hasMark(response *http.Response, body []byte) bool {
 	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
 		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
 }
 
-// entries is the answer to a read. The page of a proxy has no X-Consul-Index:
+// entries is the answer to a read. A page that a proxy sends has no X-Consul-Index:
 // developer.hashicorp.com/consul/api-docs/features/blocking.
 type entries struct {
 	requested string // the requested key or prefix
@@ -70,7 +70,7 @@ func hasIndex(header http.Header) bool {
 	return err == nil && index > 0
 }
 
-// read reads entries. A result without entries is no error.
+// read reads entries. A result without entries is not an error.
 func (s *store) read(ctx context.Context, key string, options ...string) ([]cas.Item, cas.Item, error) {
 	query := s.query("consistent", "")
 	for _, option := range options {
@@ -160,7 +160,7 @@ func (s *store) conflictError(ctx context.Context, old cas.Item, refusal error) 
 	return cas.ErrConflict
 }
 
-// Delete deletes an entry under the index that was read.
+// Delete deletes an entry if it still has the index that was read.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	var gone deleteAnswer
 	_, err := s.client.Do(ctx, http.MethodDelete, "/v1/kv/"+(&url.URL{Path: item.Key}).EscapedPath(), s.query("cas", item.Version), nil, &gone)

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-// The entry of release 0.1.0. Later releases must read the entry.
+// Every release must read the entry that release 0.1.0 stored.
 func TestStoredEntry(t *testing.T) {
 	p := open(t, Options{URL: serverURL(t) + "/" + abstractions.NewID()})
 	recordstest.UsesStored(t, p, func() {

@@ -14,7 +14,7 @@ import (
 
 // T45: if several regions accept writes, an ETag does not exclude other holders. The
 // provider detects several write regions without an extra request, before any write,
-// and also after a change.
+// and also if the account changes later.
 func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.WriteRegions(true)

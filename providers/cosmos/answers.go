@@ -12,8 +12,8 @@ import (
 //
 // Each answer of the service has the header x-ms-activity-id, and most have x-ms-request-charge
 // (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). In addition,
-// the answer about an item has an ETag, a page of a query has Documents, and the account has
-// its regions.
+// the answer about an item has an ETag, a page of a query has Documents, and the answer about
+// the account has its regions.
 func isOwn(req *http.Request, response *http.Response, body []byte) bool {
 	header := response.Header
 	if header.Get("x-ms-activity-id") == "" && header.Get("x-ms-request-charge") == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway is a proxy before an account. It answers in the account's place if instead is
+// gateway is a proxy in front of an account. It answers in the account's place if instead is
 // set.
 type gateway struct {
 	next    http.RoundTripper
@@ -61,7 +61,7 @@ func (b *bed) openBehindGateway() (*Provider, *gateway) {
 	return b.process(func(o *Options) { o.ClientOptions = clientOptions(&http.Client{Transport: g}) }), g
 }
 
-// html is a page with the headers of a file.
+// html returns a page with the headers that a web server adds to a file.
 func html(status int) *foreignAnswer {
 	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Etag": {`"5f3e-1c"`}, "Last-Modified": {"Thu, 26 Nov 2026 19:56:29 GMT"}}}
 }
@@ -70,9 +70,8 @@ func redirect(status int) *foreignAnswer {
 	return &foreignAnswer{status, page, http.Header{"Content-Type": {"text/html"}, "Location": {"http://login/"}}}
 }
 
-// twoHolders puts a gateway in front of one holder and lets it answer in the
-// account's place, while another process acquires the name directly. It returns the
-// gateway.
+// twoHolders puts a gateway in front of one holder. It returns the gateway, which answers in the
+// account's place while another process acquires the name directly.
 func twoHolders(t *testing.T, b *bed, instead *foreignAnswer) *gateway {
 	behind, gate := b.openBehindGateway()
 	first := managerOf(t, behind, leasing.Options{TTL: 6 * time.Second})
@@ -100,7 +99,7 @@ func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// T115: a gateway answers 200.
+// T115: a 200 of a gateway does not count as a success.
 func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 	for _, instead := range []*foreignAnswer{{status: 200}, {status: 201}, {status: 204}, html(200), {status: 200, body: `{"status": "maintenance"}`}} {
 		inBubble(t, func(t *testing.T, b *bed) { twoHolders(t, b, instead) })
@@ -108,15 +107,15 @@ func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 	}
 }
 
-// T115: a gateway answers with the service's header, but without an item.
+// T115: an answer with the service's header but without an item does not count as a success.
 func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 	for _, body := range []string{"", "{}", "[]", page} {
 		everyVerbIsUnknown(t, &foreignAnswer{200, body, http.Header{"X-Ms-Activity-Id": {"1"}}})
 	}
 }
 
-// T116: a gateway refuses requests. A 404 of the gateway is no loss, and no refusal of
-// the gateway ends a wait.
+// T116: a gateway refuses requests. A 404 of the gateway causes no loss, and none of its
+// refusals ends a wait.
 func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
 		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {

@@ -44,8 +44,8 @@ func (a *attack) note(f freeAt) {
 	a.free = append(a.free, f)
 }
 
-// settled is the time for which a document is unchanged before its deletion. By then no
-// caller waits for an acquire in flight that has an earlier token.
+// settled is the time for which a document is unchanged before its deletion. By then, no
+// caller still waits for an acquire with an earlier token.
 const settled = attackTimeout + 3*time.Second
 
 // forget deletes the document after a shorter wait than the documentation requires.

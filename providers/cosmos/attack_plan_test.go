@@ -9,8 +9,8 @@ import (
 
 // plan is a run of the attack: the turns of each client, and the faults of requests.
 type plan struct {
-	skew    time.Duration // between the service's clock and the clients'
-	replica time.Duration // between _ts and Date
+	skew    time.Duration // the difference between the service's clock and the clients'
+	replica time.Duration // the difference between the clocks of _ts and Date
 	expire  bool          // Options.ExpireDocuments
 	clients [][]turn
 	breaks  []time.Duration    // pauses between breaks of any lease, by new processes
@@ -23,7 +23,7 @@ type turn struct {
 	ttl      time.Duration
 	renewals int
 	again    int           // the number of renewals that are acquires of the same ID
-	every    time.Duration // between renewals
+	every    time.Duration // the interval of renewals
 	end      ending
 }
 

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stay is the time for which a client believes that it holds the name.
+// stay is a period in which a client believes that it holds the name.
 type stay struct {
 	id       string
 	token    int64
@@ -95,7 +95,7 @@ func (a *attack) fault(op cosmostest.Operation) cosmostest.Fault {
 
 const attackTimeout = 2 * time.Second
 
-// trustEnd returns the end of trust in a claim whose request was sent at an instant.
+// trustEnd returns the end of trust in a claim, given the instant at which its request was sent.
 func trustEnd(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
 }
@@ -204,7 +204,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // check compares the stays with each other, and checks that no late request of an
-// ended claim lands.
+// ended claim takes effect.
 func (a *attack) check() {
 	slices.SortFunc(a.stays, func(x, y stay) int { return x.from.Compare(y.from) })
 	for i := 1; i < len(a.stays); i++ {
@@ -212,7 +212,7 @@ func (a *attack) check() {
 		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
 		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
 	}
-	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // late requests have arrived, held leases have run out
+	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // then late requests have arrived, and held leases have run out
 	g := a.bed.acquire(a.name, "last")
 	for _, s := range a.stays {
 		require.Greater(a.t, g.Token, s.token)
@@ -223,7 +223,7 @@ func (a *attack) check() {
 			require.False(a.t, held, "a break between %v and %v has said that the name is free, or another's, which %s held", f.from, f.to, s.id)
 		}
 	}
-	if a.deleted { // and so were the IDs that it refused
+	if a.deleted { // the IDs that the document refused are deleted, too
 		return
 	}
 	for i, turns := range a.plan.clients {

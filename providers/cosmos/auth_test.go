@@ -21,7 +21,7 @@ import (
 // audience is the audience of tokens for the account: its own address.
 const audience = "http://127.0.0.1"
 
-// Each auth mode gets tokens, and keeps a lease beyond the end of the first token.
+// Each auth mode gets tokens, and keeps a lease beyond the expiry of the first token.
 func TestEachAuthModeKeepsALease(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		server.SetLifetime(2 * time.Second)
@@ -39,7 +39,7 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 	})
 }
 
-// runHeldLease runs a lease with tokens of a server in the bubble.
+// runHeldLease runs test in a bubble, with a held lease, and with a server whose tokens have the lifetime life.
 func runHeldLease(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease *leasing.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
@@ -52,7 +52,7 @@ func runHeldLease(t *testing.T, life time.Duration, test func(t *testing.T, serv
 	})
 }
 
-// T48: a lease of an hour uses tokens of ten minutes.
+// T48: a lease is held for an hour with tokens that are valid for ten minutes.
 func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 	runHeldLease(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		time.Sleep(time.Hour)
@@ -62,9 +62,9 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 	})
 }
 
-// Entra ID returns no new token. The lease continues while the old token is valid, and
-// then for as long as the lease is trusted. If a new token comes in time the lease is
-// not lost.
+// If Entra ID returns no new token, the lease continues while the old token is valid, and
+// then for as long as the lease is trusted. If a new token comes in time, the lease
+// is not lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 	runHeldLease(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
@@ -83,7 +83,7 @@ func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 	})
 }
 
-// The service refuses tokens for a while: the lease is not lost.
+// A lease is not lost if the service refuses tokens for a while.
 func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
 	runHeldLease(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease *leasing.Lease) {
 		for _, status := range []int{401, 403} {

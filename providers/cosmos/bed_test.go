@@ -43,7 +43,7 @@ func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options))
 	return b
 }
 
-// process opens the provider of another process.
+// process opens another provider, which stands for another process.
 func (b *bed) process(options ...func(*Options)) *Provider {
 	b.t.Helper()
 	transport := b.pipe.Transport()
@@ -56,7 +56,7 @@ func (b *bed) process(options ...func(*Options)) *Provider {
 	}
 	p := openTest(b.t, o)
 	if p.driver.store.connection.wire.own == nil {
-		p.driver.store.connection.wire.own = transport // closes the connections with the provider
+		p.driver.store.connection.wire.own = transport // so that Close of the provider closes the connections
 	}
 	return p
 }
@@ -124,7 +124,7 @@ func (b *bed) verbs() []cosmostest.Verb {
 	return verbs
 }
 
-// inBubble runs a test with a bed of its own.
+// inBubble runs a test in a bubble, with a bed of its own.
 func inBubble(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, cosmostest.Options{})) })
@@ -193,7 +193,7 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// pkOf returns the partition key of an item from its id, which has one letter.
+// pkOf returns the partition key of an item whose JSON begins with its id, a single letter.
 func pkOf(body string) azcosmos.PartitionKey {
 	return azcosmos.NewPartitionKeyString(body[8:9])
 }

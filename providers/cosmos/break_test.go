@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T63: the lease that an operator has read ends by itself before the write, and another
-// lease follows. The break leaves that lease unchanged, also without a token.
+// T63: the lease that an operator has read ends before the write of the break, and another
+// lease may follow. The break does not change the next lease, even if it names no token.
 func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 	for name, follow := range map[string]func(b *bed, g abstractions.Grant) abstractions.Grant{
 		"another":         func(b *bed, g abstractions.Grant) abstractions.Grant { b.release(g); return b.acquire("n", "b") },

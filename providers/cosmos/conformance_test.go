@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a bubble time passes for the account and its clients alike. Each check has its own
-// account.
+// The suite runs in a bubble, where the account and its clients have the same clock. Each
+// check has its own account.
 func TestConformanceFake(t *testing.T) { conformFake(t, false) }
 
-// The same suite runs where the service deletes idle documents.
+// The same suite passes if the service deletes idle documents.
 func TestConformanceFakeExpiring(t *testing.T) {
 	servertest.Long(t)
 	conformFake(t, true)

@@ -16,16 +16,16 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// connection finds the container at its first use: azcosmos reads the account, and a
-// read of the container shows its existence and its partition key. One caller at a time
-// does this work, and continues when its context ends: the shell has then ended the
-// call, and azcosmos ignores the caller's context. See providerkit.Config.Detach.
+// connection looks the container up at its first use: azcosmos reads the account, and a
+// read of the container shows whether it exists, and its partition key. One caller at a
+// time does this work, and finishes it even if the caller's context ends: the shell has
+// then ended the call, and azcosmos ignores the context. See providerkit.Config.Detach.
 type connection struct {
 	options Options
 	keys    livefile.Source
 	wire    *wire
 	found   atomic.Pointer[container]
-	finding chan struct{} // a semaphore of one place
+	finding chan struct{} // a semaphore with one permit
 }
 
 // container is the container of the leases.
@@ -96,13 +96,13 @@ func (c *connection) regionsRefused() bool {
 	return c.wire.severalRegions.Load() && !c.options.AllowMultipleWriteRegions
 }
 
-// errSeveralRegions: with several write regions, one region can accept a write while
-// another accepts a different write, and the service undoes one of the two later
+// errSeveralRegions refuses an account with several write regions: one region can accept a
+// write while another accepts a different write, and the service undoes one of the two later
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
 var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not exclude a second holder: "+
 	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients write in the same region", abstractions.ErrNotSetUp)
 
-// forget drops a missing container, so that the next call searches for the container.
+// forget drops the container and its client, so that the next call searches for the container.
 func (c *connection) forget(found *container) {
 	if found != nil && c.found.CompareAndSwap(found, nil) {
 		found.client.Close()
@@ -145,7 +145,7 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 // (learn.microsoft.com/azure/cosmos-db/index-policy). Without Options.Throughput, the
 // throughput is that of the account or the database.
 //
-// An identity that may read and write documents may not be able to create containers:
+// An identity that may read and write documents is not always permitted to create containers:
 // learn.microsoft.com/azure/cosmos-db/nosql/troubleshoot-forbidden, "Non-data operations
 // are not allowed".
 func (o Options) create(ctx context.Context, client *azcosmos.Client) error {
@@ -204,7 +204,7 @@ func (o Options) path() string { return cmp.Or(o.PartitionKeyPath, DefaultPartit
 // partitionKeyVersion is the version of partition keys of up to 2 KB. Version 1, in
 // older containers, hashes only the first 101 bytes, and refuses longer keys:
 // learn.microsoft.com/azure/cosmos-db/large-partition-keys. A document's ID is its
-// partition key, and may have 250 bytes.
+// partition key, and can have up to 250 bytes.
 const partitionKeyVersion = 2
 
 // partitionKey returns the path of a container's partition key. It refuses containers
@@ -232,8 +232,8 @@ func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error)
 	return nil, fmt.Errorf("%w: container %s/%s needs %s", abstractions.ErrNotSetUp, o.Database, o.Container, want)
 }
 
-// parsePath splits a partition key path. bad describes a path that can't be used,
-// because the field has another meaning.
+// parsePath splits a partition key path. bad describes a path that can't be used, because
+// it is malformed or its field has another meaning.
 func parsePath(path string) (parts []string, bad string) {
 	rest, rooted := strings.CutPrefix(path, "/")
 	parts = strings.Split(rest, "/")

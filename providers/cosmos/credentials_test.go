@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
-// failingCredential is a credential behind a source that fails. Its tokens expire at once.
+// failingCredential is a credential that fails with the source's error. Its tokens expire at once.
 type failingCredential struct {
 	bearer
 	source *credentialtest.Source
@@ -30,7 +30,7 @@ func (f *failingCredential) GetToken(ctx context.Context, o policy.TokenRequestO
 	return f.bearer.GetToken(ctx, o)
 }
 
-// T119: an error of the application's credential is not an error of the account.
+// T119: an error of the application's credential is not reported as an error of the account.
 func TestTrap_T119_CredentialsFail(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(string) error { return nil }})
 	account.AddContainer(testDatabase, testContainer, "/id")

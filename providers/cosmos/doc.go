@@ -22,15 +22,15 @@
 //
 //   - Every change is one write of one document. It is conditional on the version that
 //     was read (If-Match), or on the absence of the document. If a reply is lost, or
-//     azcosmos sends a write twice, the conflict leads to a read, and the document
-//     decides.
+//     azcosmos sends a write twice, a read after the conflict shows whether the write
+//     was applied.
 //   - A lease has run out if the Date of a read is later than _ts, the service's time
 //     of the last write, by the TTL plus 1 s plus [Options].ClockSkew; or if this
-//     process has watched the holder's last write for the TTL and a hundredth more,
-//     by its monotonic clock. Neither a client's wall clock nor a time to live of the
+//     process has seen no newer write for 1.01 times the TTL, by its monotonic clock.
+//     Neither a client's wall clock nor a time to live of the
 //     service counts.
 //   - The fencing token is max(latest + 1, the service's time in microseconds). It
-//     rises through release, expiry, Break, and the forgetting of names.
+//     rises across release, expiry and Break, and after a name was forgotten.
 //   - A read, which may be stale, leads only to a wait, or to a conclusion that stays
 //     true. A conditional write confirms every other conclusion: that a claim holds
 //     the name, that the claim has expired, that Break found the name free.
@@ -50,18 +50,18 @@
 //
 // With several write regions, a write in one region can undo a write that another
 // region has accepted
-// (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies): there two
-// clients may hold a name. Such accounts are refused. If an open account gets a
-// second write region, azcosmos notices within five minutes.
+// (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies), so two
+// clients may hold a name. Such accounts are refused. If an account gets a second write
+// region while a provider is open, azcosmos notices within five minutes.
 //
-// If a region fails permanently the last writes may be lost, unless consistency is
+// If a region fails permanently, the last writes may be lost, unless consistency is
 // strong (learn.microsoft.com/azure/reliability/reliability-cosmos-db-nosql). A lease
 // that is lost with the region can be granted again while its holder still trusts it;
 // the new token is higher. If two holders would do harm, check tokens: see package
 // fencing, and the example below for a document of Cosmos DB itself.
 //
 // _ts and Date are whole seconds of two clocks, so a lease that is not renewed blocks
-// its name for 2 to 4 seconds beyond its TTL, up to 6 where the clocks disagree
+// its name for 2 to 4 seconds beyond its TTL, or up to 6 if the clocks disagree
 // (Capabilities.Lateness, for any TTL). A waiter that has watched the lease since its
 // last renewal gets the name earlier, if a hundredth of the TTL is shorter than this
 // delay. The shortest TTL is 5 s. If the service's clocks stepped by more than
@@ -72,7 +72,7 @@
 // without a token, or the read was stale, the Break changes nothing and returns
 // leasing.ErrUnavailable. With session consistency, the service's default, a provider
 // reads its own writes; [Options].Consistency relaxes a stronger level, which makes reads
-// cheaper. With eventual consistency conflicts take longer to resolve, and Inspect and
+// cheaper. With eventual consistency, conflicts take longer to resolve, and Inspect and
 // List may show old states. The integrated cache of a dedicated gateway has the same
 // effect, so use the account's standard endpoint.
 //
@@ -81,8 +81,8 @@
 // docs/providers/cosmos.md counts the requests. If another client writes between the read
 // and the write of a call, the call repeats both. If the reply to a write was lost, a read
 // shows whether the write was applied. The first call also reads the account and the
-// container; azcosmos reads the account every five minutes. Within a call and its context
-// it also retries failed reads, requests that could not be sent, and writes to a region
+// container; azcosmos reads the account every five minutes. Within a call and its context,
+// azcosmos also retries failed reads, requests that could not be sent, and writes to a region
 // that accepts no writes.
 //
 // # How it works

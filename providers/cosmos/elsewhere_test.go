@@ -41,7 +41,7 @@ func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	})
 }
 
-// panickingCredential is a credential whose tokens expire at once.
+// panickingCredential is a credential that may panic. Its tokens expire at once.
 type panickingCredential struct {
 	bearer
 	maybe func()
@@ -64,7 +64,7 @@ func (f hookPolicy) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// T124: a panic of the application's credential, transport or policy does not end the process.
+// T124: a panic in the application's credential, transport or policy does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(string) error { return nil }, Key: testKey})
 	account.AddContainer(testDatabase, testContainer, "/id")

@@ -10,8 +10,8 @@ import (
 // keepInAccount keeps a request within the account. azcosmos sends requests, with the key's signature or a token,
 // to the endpoints that the account's answer names. The endpoints of its regions are ACCOUNT-REGION in the
 // account's own domain (learn.microsoft.com/azure/cosmos-db/how-to-configure-firewall, "regional endpoints"). A
-// request to any other host goes to Options.Endpoint instead, which serves the whole account. keepInAccount changes
-// the request.
+// request to any other host goes to Options.Endpoint instead, which serves the whole account. keepInAccount modifies
+// req itself.
 func (w *wire) keepInAccount(req *http.Request) *http.Request {
 	if w.account != nil && !owns(w.account, req.URL) {
 		to := *req.URL

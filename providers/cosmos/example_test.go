@@ -108,7 +108,7 @@ type balance struct {
 
 // A holder that resumes after a pause is refused by the document, because its token is
 // no longer the highest. Without the token in the document, and the ETag in the
-// request, it would overwrite its successor's write.
+// request, the holder would overwrite its successor's write.
 func ExampleOpen_fencedWrite() {
 	ctx := context.Background()
 	accounts := containerOf(os.Getenv("COSMOS_URL"), "accounts")

@@ -25,7 +25,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 				sent := time.Now()
 				time.Sleep(58 * time.Second)
 				for {
-					_, err := b.process().Acquire(t.Context(), acquireRequest("n", "b", time.Minute)) // has watched no write
+					_, err := b.process().Acquire(t.Context(), acquireRequest("n", "b", time.Minute)) // a new process, which has watched no write
 					if err == nil {
 						break
 					}
@@ -75,7 +75,8 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	})
 }
 
-// A lease that looks unchanged on a lagging replica may have been renewed.
+// A waiter does not take a name whose lease looks unchanged on a lagging replica, since the
+// lease may have been renewed.
 func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -95,8 +96,7 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 	})
 }
 
-// T45: a time to live, of the container or of the document, neither ends nor begins a
-// lease.
+// T45: the time to live of the container or the document has no effect on leases.
 func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	}
 }
 
-// T54: a document whose token is ahead of the service's clock outlives its retention.
-// Otherwise a token would be granted twice.
+// T54: a document whose token is ahead of the service's clock is kept beyond its retention.
+// Otherwise a token could be granted twice.
 func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -148,7 +148,7 @@ func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
 }
 
 // An expired document that the service has not deleted yet may block a new document.
-// The call then fails, and does not retry for ever.
+// The call then fails instead of retrying without end.
 func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, cosmostest.Options{ExpiredBlocks: true})
@@ -162,7 +162,7 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		_, err = p.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 		requireUnknown(t, err)
 		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // azcosmos reads the account at times
-		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // of the document and of the floor
+		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // reads of the document and of the floor
 		again := append([]cosmostest.Verb{cosmostest.CreateItem}, looks...)
 		require.Equal(t, append(looks, slices.Repeat(again, 3)...), verbs)
 	})

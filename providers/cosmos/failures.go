@@ -16,14 +16,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// The classes of the service's refusals, beside those of the kit.
+// These are the classes of the service's refusals, in addition to those of the kit.
 const (
 	missing     providerkit.Class = 0x80 + iota // the item does not exist
 	conflict                                    // another write has created or changed the item
 	noContainer                                 // the container or the database does not exist
 )
 
-// status is a status code with its substatus. 0 as a substatus stands for every
+// status is a status code with its substatus. A substatus of 0 stands for every
 // substatus that is not listed.
 type status struct{ code, sub int }
 
@@ -49,8 +49,8 @@ var codes = map[status]providerkit.Meaning{
 	// 449 is safe to retry, but not that the request was not applied.
 }
 
-// statusOf returns the status and the header of the service's answer in an error; a nil
-// header without an answer.
+// statusOf returns the status and the header of the service's answer in an error. The
+// header is nil if the error contains no answer.
 func statusOf(err error) (status, http.Header) {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) {
@@ -75,8 +75,8 @@ func meaningOf(err error) providerkit.Meaning {
 
 func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
-// refusal returns the error of a request that changes something: ErrConflict if the
-// item has changed.
+// refusal converts the error of a write. The result is ErrConflict if the item was created,
+// changed or deleted since it was read.
 func refusal(err error) error {
 	if class := classOf(err); class == conflict || class == missing && !errors.Is(err, errNoContainer) {
 		return cas.ErrConflict
@@ -93,8 +93,8 @@ func containerError(err error) error {
 	return err
 }
 
-// Classify returns the meaning of an error of azcosmos. It reports Unsent for reads
-// alone: azcosmos repeats some writes, and an earlier copy may have arrived.
+// Classify returns the meaning of an error of azcosmos. It reports Unsent only for
+// reads: azcosmos repeats some writes, and an earlier copy may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	switch m.Class {
@@ -134,8 +134,8 @@ func shortError(err error) error {
 	return providerkit.WithText(text, err)
 }
 
-// serviceMessage returns the service's own sentences about a refusal, after a colon; "" without a
-// message.
+// serviceMessage returns the service's own sentences about a refusal, after a colon, or "" if there
+// is no message.
 func serviceMessage(err error) string {
 	var answered *azcore.ResponseError
 	if !errors.As(err, &answered) || answered.RawResponse == nil {

@@ -27,7 +27,7 @@ import (
 
 var kinds = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
-// answer is an error of azcosmos. Its text contains words of every meaning.
+// answer returns an error of azcosmos whose text contains words of every meaning.
 func answer(code int, header http.Header) error {
 	return fmt.Errorf("wrapped: %w", &azcore.ResponseError{
 		StatusCode: code, ErrorCode: "404 NotFound 412 429 held lost denied",
@@ -50,8 +50,8 @@ func explain(err error) error {
 	return providerkit.Call(context.Background(), p, "test", "n", func(context.Context) error { return err })
 }
 
-// T27: status and substatus decide the meaning of an error, never its text, and not
-// every 404, 409 or 403 has the same meaning.
+// T27: the meaning of an error depends on its status and substatus, never on its text. The
+// statuses 403, 404 and 409 each have several meanings.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	unavailable, throttled := []error{abstractions.ErrUnavailable}, []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	setup, refusedIdentity := []error{abstractions.ErrNotSetUp}, []error{abstractions.ErrDenied}
@@ -76,8 +76,8 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T71: only a read is known not to have been sent: azcosmos repeats writes, and an
-// earlier copy may have arrived.
+// T71: only a read can be reported as not sent: azcosmos repeats writes, and an earlier
+// copy may have arrived.
 func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 	for _, cause := range []error{
 		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, errors.New("409 Conflict"), errors.New("412"),
@@ -90,8 +90,8 @@ func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 	}
 }
 
-// The service is down, or its host name is wrong, and no request was sent: no clean-up
-// follows.
+// If the service is down or its host name is wrong, the error says that the request was not
+// applied, so no clean-up follows.
 func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 	}
 }
 
-// A document of another program under a name is kept, and reported.
+// A document that another program stored under a name is left unchanged, and reported.
 func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 	for name, body := range map[string]string{
 		"no document of ours":                       `{"id": "n", "what": "ever"}`,
@@ -162,7 +162,7 @@ func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
 }
 
-// T183: an error has the service's own sentences, except those that quote the signed text.
+// T183: an error contains the service's own sentences, except those that quote the signed text.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const mac = "8Rv0jPUy7Ee1Vv7s7pYvZ4sYkq3VJ4cWb0n2l1xQx9A="
 	for _, c := range []struct {
@@ -192,7 +192,7 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 }
 
 // An error has one line, which names the request, the status and the service's trace.
-// azcosmos' own error has the whole reply.
+// The error of azcosmos contains the whole reply.
 func TestErrorsHaveOneLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

@@ -61,7 +61,7 @@ func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 		for _, fault := range []cosmostest.Fault{{Drop: true}, {Drop: true, Applied: true}, {Status: 500}, {Status: 500, Applied: true}} {
 			t.Run(fmt.Sprintf("%s %+v", verb, fault), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, b *bed) {
-					// azcosmos reads again by itself.
+					// azcosmos repeats failed reads.
 					b.account.Before(faultOn(verb, fault))
 					_, err := b.try("n", "a")
 					b.account.Before(nil)
@@ -80,8 +80,8 @@ func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 	}
 }
 
-// A request that was sent before a release, and arrives after the release, does not
-// land.
+// An acquire that was sent before the release of its claim, and arrives after the release,
+// has no effect.
 func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	for name, prepare := range map[string]func(b *bed){
 		"new name": func(*bed) {},
@@ -113,15 +113,15 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	}
 }
 
-// The same holds while another process, which has watched the lease run out, acquires
-// the name. By the service's time the name is still held.
+// A delayed acquire also has no effect after its release if the acquiring process has watched
+// the previous lease run out, while the name is still held by the service's time.
 func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "before")
 		watcher := b.process()
 		_, err := watcher.Acquire(t.Context(), acquireRequest("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		time.Sleep(time.Minute + time.Second) // expired for the watcher alone
+		time.Sleep(time.Minute + time.Second) // expired only for the watcher
 		require.True(t, b.inspect("n").Held)
 		b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Delay: 20 * time.Second, Late: true}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -135,7 +135,7 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	})
 }
 
-// verbsOf returns all calls that write, on a held name.
+// verbsOf returns a call of each kind that writes. All except the acquire use the held lease g.
 func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	ctx := b.t.Context()
 	return map[string]func() error{
@@ -149,9 +149,9 @@ func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	}
 }
 
-// Each status replaces the answer to a write. A certain status means that the write was
-// not applied. After any other status the call can be repeated, whether or not the
-// write was applied.
+// Each status replaces the answer to a write. A status with an expected error means that the
+// write was not applied. After any other status the call can be repeated, whether or not
+// the write was applied.
 func TestEveryStatusOnEveryVerb(t *testing.T) {
 	for _, test := range []struct {
 		status, substatus int
@@ -171,7 +171,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 						b.release(b.acquire("free", "f"))
 						g := b.acquire("held", "a")
 						call := verbsOf(b, g)[verb]
-						// The fault hits every request, because azcosmos repeats some.
+						// The fault hits every replace, because azcosmos repeats some requests.
 						b.account.Before(faultOn(cosmostest.ReplaceItem, cosmostest.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
 						err := call()
 						b.account.Before(nil)
@@ -197,7 +197,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 	}
 }
 
-// No caller gets a certain answer after a refused read.
+// If its read is refused, a call does not report a held, lost, released or stale lease.
 func TestEveryStatusOnReads(t *testing.T) {
 	for _, status := range []int{401, 403, 408, 410, 429, 449, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -227,8 +227,8 @@ func TestEveryStatusOnReads(t *testing.T) {
 	}
 }
 
-// The document can be neither created nor read: the call fails, and does not retry for
-// ever.
+// If a document can be neither created nor read, the call fails instead of retrying without
+// end.
 func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.try("warm", "up")
@@ -240,7 +240,7 @@ func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
 	})
 }
 
-// A call with endless conflicts fails after a while.
+// A call that gets only conflicts fails after a bounded number of attempts.
 func TestEndlessConflictsAreUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

@@ -44,8 +44,8 @@ func withHanging(t *testing.T, requests int, test func(t *testing.T, p *Provider
 	})
 }
 
-// azcosmos requests its first token without the caller's context, for up to a minute,
-// and all calls wait for the token.
+// A call ends with its context, although azcosmos requests its first token without the
+// caller's context, for up to a minute, and all calls wait for the token.
 func TestOneRequestForATokenThatHangsDoesNotHangTheProvider(t *testing.T) {
 	withHanging(t, 1, func(t *testing.T, p *Provider) {
 		began := time.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// outages are failures of the service for the client of one process.
+// outages are faults of the service that one process sees.
 var outages = map[string]cosmostest.Fault{
 	"silent":      {Delay: time.Hour},
 	"reset":       {Drop: true},

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// RoleDefinition lists the data actions of a sufficient role, one in a line.
+// RoleDefinition lists the data actions of a sufficient role, one per line.
 // Options.Create needs more: the account's key. Without executeQuery, List and Sweep
 // return leasing.ErrDenied; without delete, Sweep returns the same error. The built-in
 // role Cosmos DB Built-in Data Contributor has all these actions, and more:
@@ -65,7 +65,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with cosmos:// or cosmos+http://: see package open.
+// Opener returns the opener of URLs that begin with cosmos:// or cosmos+http://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"cosmos", "cosmos+http"}
@@ -73,7 +73,7 @@ var urlSchemes = []string{"cosmos", "cosmos+http"}
 // schemes maps the schemes of URLs to those of endpoints.
 var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 
-// readURL sets the fields of Options.URL.
+// readURL sets the fields that Options.URL contains.
 func (o *Options) readURL() error {
 	u, _, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {
@@ -98,8 +98,8 @@ func (o *Options) readURL() error {
 	return nil
 }
 
-// readConnectionString sets the fields of a connection string. azcosmos' own parser
-// needs the parts in one order, and panics without a key.
+// readConnectionString sets the fields that the connection string contains. The parser of
+// azcosmos needs the parts in a fixed order, and panics without a key.
 func (o *Options) readConnectionString() error {
 	if o.Key != "" || o.Secret != nil || o.SecretFile != "" || !o.Auth.IsZero() || o.Credential != nil {
 		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Secret, SecretFile, Auth and Credential, since the URL has a key")

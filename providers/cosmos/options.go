@@ -26,7 +26,7 @@ const DefaultPartitionKeyPath = "/id"
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, and writing them as JSON shows no secret.
+// logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is one of
 	//
@@ -34,7 +34,7 @@ type Options struct {
 	//	cosmos://:key@account.documents.azure.com/database/container
 	//	cosmos+http://:key@127.0.0.1:8081/database/container
 	//
-	// the last form only for an address of the local machine. In a key, write %2F for
+	// The last form is only for an address of the local machine. In a key, write %2F for
 	// /, %2B for + and %3D for =. The query may set the fields below that have a tag,
 	// except secrets. auth is a mode of package auth, or "Environment" for
 	// auth.FromEnvironment; the settings of the mode come from the environment.
@@ -52,12 +52,12 @@ type Options struct {
 	// goroutines at a time, so it should cache the key. An error counts as a failure of the credentials, and the
 	// request is not sent. A new key costs two requests.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a key of the account. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with a key of the account. Each request uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
-	// Auth is a way to get tokens from Microsoft Entra ID: see RoleDefinition.
+	// Auth configures how to get tokens from Microsoft Entra ID: see RoleDefinition.
 	Auth auth.Options `json:"auth"`
 	// Credential is your own credential. It must obey its context: a request for a
-	// token gets 10 s, and is canceled when the provider closes.
+	// token is canceled after 10 s, and when the provider closes.
 	Credential azcore.TokenCredential `json:"-"`
 
 	// Database and Container are required, here or in the URL.
@@ -71,8 +71,8 @@ type Options struct {
 	// account's key: a token can't have that permission.
 	Create bool `json:"create"`
 	// Throughput is the throughput of a new container, in request units per second; 0
-	// leaves it to a serverless account, or to the database. With Autoscale it is the
-	// maximum.
+	// is for a serverless account, or for a database whose containers share its
+	// throughput. With Autoscale, Throughput is the maximum.
 	Throughput int  `json:"throughput" option:"min=400,max=1000000"`
 	Autoscale  bool `json:"autoscale"`
 
@@ -81,13 +81,13 @@ type Options struct {
 	// characters. Default empty.
 	Prefix string `json:"prefix" option:"maxlen=50"`
 	// Retention is the time for which a name is remembered after its last lease has
-	// ended: see Provider.Sweep. A request with a longer delay may land after its own
-	// clean-up. At least a minute, far more than the difference of the service's
-	// clocks. Default an hour; leasing.Infinite, "forever", never forgets.
+	// ended: see Provider.Sweep. A request that is delayed for longer may take effect after
+	// its own clean-up. At least a minute, which is far longer than the difference of the
+	// service's clocks. Default an hour; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// ExpireDocuments lets the service delete documents after Retention, instead of
-	// Sweep. It needs a container with a time to live (--ttl -1). It never decides the
-	// holder of a name. By default documents never expire, whatever the container's
+	// Sweep. It needs a container with a time to live (--ttl -1). It never affects
+	// the holder of a name. By default documents never expire, whatever the container's
 	// time to live.
 	//
 	// The service does not document whether an expired document that is not yet deleted
@@ -109,8 +109,8 @@ type Options struct {
 	// regions. Two clients may then both get a grant of a name, unless all of them
 	// write to the same region.
 	AllowMultipleWriteRegions bool `json:"allow_multiple_write_regions"`
-	// ClientOptions are azcosmos' own: transport, logging, preferred regions. Retries
-	// are off: package leasing retries.
+	// ClientOptions are the options of azcosmos, such as transport, logging and preferred
+	// regions. Retries are off: package leasing retries.
 	ClientOptions azcosmos.ClientOptions `json:"-"`
 }
 

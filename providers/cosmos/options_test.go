@@ -156,7 +156,7 @@ func TestDefaults(t *testing.T) {
 	require.True(t, openTest(t, validOptions()).Capabilities().ReadsMayLag)
 }
 
-// Names become IDs under the prefix, as documented.
+// Names are encoded into document IDs after the prefix, as documented.
 func TestTrap_T25_IDsOfDocuments(t *testing.T) {
 	require.Equal(t, "jobs~2Fdaily", naming("").Encode("jobs/daily"))
 	require.Equal(t, "team~2Fone:jobs~2Fdaily", naming("team/one").Encode("jobs/daily"))

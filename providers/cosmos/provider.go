@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// minTTL is a few times the error of the service's whole seconds and of the skew
-	// between its clocks.
+	// minTTL is a few times the error that whole seconds and the skew between the
+	// service's clocks cause.
 	minTTL = 5 * time.Second
 	// maxTTL keeps instants within the range of Go's types.
 	maxTTL = 100 * 365 * 24 * time.Hour
@@ -26,15 +26,15 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Azure Cosmos DB, for leasing.NewManager. Make
 // one with Open or OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger. A ping costs a request
+// It also implements abstractions.Lister and abstractions.Pinger. A ping costs one request
 // unit.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// driver is the part of the provider that depends on the service. Records has the
-// rules.
+// driver is the part of the provider that depends on the service. The embedded Records
+// implements the rules of leases.
 type driver struct {
 	cas.Records
 	store *store
@@ -68,7 +68,7 @@ func naming(prefix string) cas.Naming {
 	return n
 }
 
-// Capabilities returns the limits in the package documentation.
+// Capabilities returns the limits that the package documentation states.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "cosmos",
@@ -90,7 +90,7 @@ func (d *driver) Close() error {
 
 // Close ends requests in flight, whose outcome is then unknown, and waits for their
 // end. Leases are not released. The application's own credential or transport stays
-// unchanged.
+// usable.
 func (p *Provider) Close() error {
 	p.driver.end() // ends azcosmos' work outside the contexts of calls
 	return p.shell.Close()
@@ -101,7 +101,7 @@ func (p *Provider) Close() error {
 // deletes each if it is unchanged, until the list or ctx ends. A deletion costs about
 // as much as a write.
 //
-// No name is swept without a call. If names are used only once, call Sweep regularly,
+// Nothing is swept automatically. If names are used only once, call Sweep regularly,
 // from one process, for example under a lease; or set Options.ExpireDocuments.
 //
 // A name is forgotten only while its fencing token is behind the service's clock, so

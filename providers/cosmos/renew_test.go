@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A loss is reported only when it is certain, and a lagging replica proves nothing.
+// A read from a lagging replica proves nothing, so it never makes a renewal report a loss.
 func TestAStaleReadIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "before"))
@@ -17,7 +17,7 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 		stateless := renewRequest(g)
 		stateless.State = nil
 		for lag := 3; lag > 0; lag-- { // the renewal reads no document, or an earlier version
-			other := b.process() // has no session
+			other := b.process() // a new process, which has no session token
 			b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: lag}))
 			require.NoError(t, other.Ping(t.Context()))
 			b.account.Record()
@@ -32,8 +32,8 @@ func TestAStaleReadIsNoLoss(t *testing.T) {
 	})
 }
 
-// The refusal of a write shows that the document exists, so a read that finds none is
-// wrong.
+// If a renewal's write is refused and the following read finds no document, no loss is
+// reported: the refusal shows that the document exists.
 func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -47,8 +47,8 @@ func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 	})
 }
 
-// T23: a claim that ran out, and was acquired again under the same ID, has a new token,
-// and the new grant does not revive the former grant.
+// T23: if a claim has run out and is acquired again under the same ID, it gets a new token,
+// and the former grant stays lost.
 func TestTrap_T23_AnEarlierGrantOfTheSameIDIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -79,7 +79,7 @@ func TestALeaseThatRanOutIsLost(t *testing.T) {
 	})
 }
 
-// A break of a lease that has run out ends no claim.
+// A break of a name whose lease has run out reports that the name was not held.
 func TestABreakOfALeaseThatRanOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -92,7 +92,7 @@ func TestABreakOfALeaseThatRanOut(t *testing.T) {
 	})
 }
 
-// A grant's state is used for its own claim only.
+// A grant's state is used only for its own claim.
 func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
@@ -110,8 +110,8 @@ func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
 	})
 }
 
-// A copy of an acquire that arrives late prolongs a claim with less time than the
-// copy's TTL, and never shortens a claim.
+// A late copy of an acquire prolongs its claim if less time than the copy's TTL is left,
+// and never shortens the claim.
 func TestALateCopyOfAnAcquireNeverShortens(t *testing.T) {
 	for _, passed := range []time.Duration{0, time.Minute, 2*time.Minute - 4*time.Second, 2*time.Minute + 30*time.Second} {
 		inBubble(t, func(t *testing.T, b *bed) {
@@ -150,8 +150,8 @@ func TestABreakProlongsNothing(t *testing.T) {
 	})
 }
 
-// A broken ID stays refused after other claims have had the name, even for a copy of
-// its acquire that arrives very late.
+// A broken ID stays refused after other claims have had the name, even if a copy of its
+// acquire arrives very late.
 func TestTrap_T56_ABrokenIDIsRefusedForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")

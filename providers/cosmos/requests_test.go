@@ -53,7 +53,7 @@ func TestRequestsPerOperation(t *testing.T) {
 	})
 }
 
-// An outdated version costs a read and a second write, within the call.
+// A renewal with an outdated ETag succeeds within the call, with a read and a second write.
 func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// resent fails the first write with an error that loses the reply, and answers later
-// writes with a status.
+// resent is a transport that returns an error instead of the reply to the first write, and
+// answers later writes with a status.
 type resent struct {
 	next    *http.Transport
 	lost    error
@@ -52,8 +52,8 @@ func (b *bed) openThrough(r *resent) *Provider {
 	return b.process(func(o *Options) { o.ClientOptions = clientOptions(r) })
 }
 
-// An established connection also returns kernel errors. azcosmos treats some of these
-// errors as failures to connect, and would repeat the write.
+// A write is not repeated after a kernel error on an established connection, although
+// azcosmos treats some of these errors as failures to connect.
 func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.ECONNREFUSED, syscall.ECONNRESET} {
 		for _, op := range []string{"read", "write"} {
@@ -70,8 +70,8 @@ func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A failed dial sent no request: azcosmos may try again, and the refusal of the second
-// request is certain.
+// After a failed dial no request was sent: azcosmos may try again, and a refusal of the
+// second request is definite.
 func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "x"))
@@ -95,8 +95,8 @@ func TestErrorsOfAWriteShowTheContextAlone(t *testing.T) {
 	require.NotErrorIs(t, requestError(t.Context(), write, io.EOF), io.EOF)
 }
 
-// azcosmos may have sent a write twice: the first copy was applied, and the second
-// was refused. So no later error of the call proves that it was not applied.
+// After a refused write, no later error proves that the call was not applied: azcosmos may
+// have sent the write twice, and the first copy may have been applied.
 func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	for _, status := range []int{429, 403, 401, 400} {
 		for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem} {
@@ -119,8 +119,8 @@ func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 	}
 }
 
-// The cause of a caller's context may be the loss of another lease of the caller. The
-// cause is not an answer about this lease.
+// The cause of a canceled context may be the loss of another of the caller's leases, and is
+// not reported as an answer about this lease.
 func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	other := errors.New("a cause of the caller's")
 	for _, cause := range []error{
@@ -159,8 +159,8 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	})
 }
 
-// causes is a transport that reports the cause of a context, as package net/http does
-// with its own errors.
+// causes is a transport whose errors are the causes of the requests' contexts, as in package
+// net/http.
 type causes struct{}
 
 func (causes) Do(req *http.Request) (*http.Response, error) {

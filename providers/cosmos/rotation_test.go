@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
-// T122: a lease outlives the files of its identity.
+// T122: a lease survives the replacement of its identity's files.
 func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 	authtest.EachFile(t, func(t *testing.T, server *authtest.Server, identity auth.Options) {
 		server.SetLifetime(2 * time.Second)
@@ -34,7 +34,7 @@ func TestTrap_T122_FilesOfAnIdentityAreReadAgain(t *testing.T) {
 	})
 }
 
-// T182: a lease outlives its account's key, which an operator or a function replaces.
+// T182: a lease survives the replacement of its account's key, whether the key comes from a file or a function.
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	keys := []string{testKey, base64.StdEncoding.EncodeToString([]byte("the second key of the account"))}
 	for _, how := range []string{"file", "URL", "function"} {
@@ -66,7 +66,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T119, T182: an error of the application's function is not an error of the account.
+// T119, T182: an error of the application's Secret function is not reported as an error of the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Key: testKey})
 	account.AddContainer(testDatabase, testContainer, "/id")

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secret is a key, the same in base64 and in a URL.
+// secret is an account key in base64.
 const secret = "czNjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 
 type shown struct{ credentialtest.Shown }
@@ -78,7 +78,8 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	s.Hides(t, secret, inURL)
 }
 
-// The same holds for tokens and client secrets, and for the log of azcore.
+// T49: no error, no log, not even that of azcore, and no printed struct shows a token or a
+// client secret.
 func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	s := new(shown)
 	azlog.SetListener(func(_ azlog.Event, text string) { s.Show(text) })
@@ -98,7 +99,7 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	s.Hides(t, server.Secrets()...)
 }
 
-// T49: the error about a key in the wrong place does not show the key.
+// T49: the error about a key in the wrong part of a URL does not show the key.
 func TestTrap_T49_AKeyInTheWrongPlaceIsNotShown(t *testing.T) {
 	for _, rest := range []string{
 		"?auth=" + secret, "?" + secret, "?" + secret + "=x", "?throughput=" + secret, "?create=" + secret, "?retention=" + secret,

@@ -8,7 +8,7 @@ import (
 )
 
 // maxRanges bounds the number of session tokens, one for each physical partition of the
-// container. Without tokens reads may be a little older.
+// container. Without tokens, reads may be slightly older.
 const maxRanges = 64
 
 // sessions copies session tokens from replies to later reads. With session
@@ -17,13 +17,13 @@ const maxRanges = 64
 // (learn.microsoft.com/azure/cosmos-db/nosql/how-to-manage-consistency, "Utilize
 // session tokens"). azcosmos leaves this to the application.
 //
-// No promise depends on session tokens: a stale read leads to a refused write at worst.
+// No promise depends on session tokens: at worst, a stale read leads to a refused write.
 type sessions struct {
 	mu     sync.Mutex
 	tokens map[string]string // by partition key range
 }
 
-// add stores the session tokens of a reply: range:token, several separated by commas.
+// add stores the session tokens of a reply, which have the form range:token and are separated by commas.
 func (s *sessions) add(header string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *sessions) header() *string {
 	return &text
 }
 
-// drop forgets all tokens. The service can't honour them: the container was created
+// drop forgets all tokens when the service can't honour them: the container was created
 // again, or a failed region has lost the writes of these tokens.
 func (s *sessions) drop() {
 	s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *sessions) drop() {
 	s.tokens = nil
 }
 
-// isOlder compares two tokens of a range: version#globalLSN#... or an LSN alone.
+// isOlder compares two tokens of a range: version#globalLSN#... or only an LSN.
 func isOlder(token, than string) bool {
 	version, lsn := parseToken(token)
 	thanVersion, thanLSN := parseToken(than)

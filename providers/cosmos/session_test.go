@@ -30,7 +30,7 @@ func TestSessionTokensOnlyAdvance(t *testing.T) {
 	require.LessOrEqual(t, len(s.tokens), maxRanges)
 }
 
-// With session consistency a provider reads its own writes, and the writes of others
+// With session consistency, a provider reads its own writes, and the writes of others
 // that caused conflicts.
 func TestReadsSeeWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
@@ -61,7 +61,7 @@ func TestReadsSeeWhatWasWritten(t *testing.T) {
 func TestALostSessionIsDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.sessions().add("0:-1#99999") // of a region that has failed since
+		b.sessions().add("0:-1#99999") // a token of a region that has failed since
 		_, err := b.try("n", "b")
 		requireUnknown(t, err)
 		require.True(t, b.inspect("n").Held)

@@ -59,7 +59,7 @@ func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
 	}
 }
 
-// bearer is a credential whose tokens are valid for a while.
+// bearer is a credential whose tokens are valid for the duration life.
 type bearer struct {
 	mu     sync.Mutex
 	life   time.Duration
@@ -78,7 +78,7 @@ func (c *bearer) GetToken(context.Context, policy.TokenRequestOptions) (azcore.A
 	return azcore.AccessToken{Token: now.Add(c.life).Format(time.RFC3339Nano), ExpiresOn: now.Add(c.life)}, nil
 }
 
-// valid is the account's check of a bearer's tokens.
+// valid checks a bearer's token for the account.
 func valid(token string) error {
 	expires, err := time.Parse(time.RFC3339Nano, token)
 	if err == nil && !time.Now().Before(expires) {
@@ -129,7 +129,7 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 	}
 }
 
-// If a container is deleted under its holders, their leases are lost, the next claim
+// If a container is deleted while leases are held, the leases are lost, the next claim
 // has a higher token, and a provider with Create creates the container.
 func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	for _, create := range []bool{false, true} {
@@ -157,7 +157,7 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	}
 }
 
-// A provider in use creates the container again, within the call.
+// A provider in use creates a deleted container again, within the call.
 func TestAContainerIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		p := b.process(func(o *Options) { o.Create = true })
@@ -177,7 +177,7 @@ func TestAContainerIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// Names that need an escape in a path work like any other name.
+// Databases and containers may have names that must be escaped in a path.
 func TestDatabasesAndContainersMayHaveAnyName(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, name := range []string{"my leases", "größe", "a+b", "日本", "x'y", "a&b=c"} {

@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fake serves a socket, for clients with a bearer token.
+// The suite runs over a socket, against the fake, with a bearer token.
 func TestConformanceBearerToken(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(token string) error {
 		if token != "good" {
@@ -62,8 +62,8 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 	return azcore.AccessToken{Token: "good", ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
-// The suite runs against an emulator of another vendor. notFound corrects one of its
-// answers.
+// The suite runs against an emulator of another vendor. notFound corrects one of the
+// emulator's answers.
 func TestConformanceNPM(t *testing.T) {
 	servertest.Long(t)
 	h := socketHarness(Options{URL: requireEnv(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
@@ -77,7 +77,7 @@ func TestConformanceNPM(t *testing.T) {
 	providertest.Run(t, h)
 }
 
-// notFound turns the emulator's 500 to a read of a missing item into the service's 404.
+// notFound turns the emulator's 500 for a read of a missing item into the service's 404.
 type notFound struct{ httpguard.Doer }
 
 func (n notFound) Do(req *http.Request) (*http.Response, error) {

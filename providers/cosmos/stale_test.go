@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagReplica lets a replica without the last writes answer reads. The replica has the
-// writes that the session has seen: a new process has seen none of them yet.
+// lagReplica makes a replica that lacks the last writes answer reads. The replica has the
+// writes that the reader's session has seen, but a new process has seen no write.
 func (b *bed) lagReplica(writes int) {
 	b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
-// A stale read does not grant a broken claim again, whatever its remaining time.
+// A broken claim is not granted again after a stale read, whatever its remaining time.
 func TestAStaleReadGrantsNothing(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"infinite": abstractions.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 	}
 }
 
-// An acquire of a claim that already holds makes a write, and never shortens the claim.
+// An acquire of a claim that already holds the name makes a write, and never shortens the claim.
 func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		for _, ttl := range []time.Duration{abstractions.Infinite, time.Hour} {
@@ -78,7 +78,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 						req.IfToken = g.Token
 					}
 					r, err := operator.Break(t.Context(), req)
-					if err != nil { // the break read the lease of a, and broke nothing
+					if err != nil { // the break has read the lease of claim a, and broken nothing
 						require.False(t, byToken)
 						requireUnknown(t, err)
 						r, err = operator.Break(t.Context(), req)
@@ -94,7 +94,8 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 	}
 }
 
-// A lease that looks broken may have ended, and another lease may have followed.
+// If a stale read shows a lease that is already broken, the outcome of a break is unknown, and
+// the lease that followed does not end.
 func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

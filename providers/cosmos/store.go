@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// store is the container as a cas.Store: a document for each key,
-// whose version is its ETag.
+// store implements cas.Store over the container. It has a document for each key, whose
+// version is its ETag.
 type store struct {
 	connection *connection
 	naming     cas.Naming
@@ -28,7 +28,7 @@ type store struct {
 	date       atomic.Int64 // the service's time in the latest reply, in seconds
 }
 
-// document is an item without its partition key, which may have another path. The
+// document is an item without its partition key, whose path differs between containers. The
 // service adds _etag and _ts, the time of the last write in seconds.
 type document struct {
 	ID    string          `json:"id"`
@@ -68,8 +68,8 @@ func itemOf(body []byte, now time.Time) (cas.Item, error) {
 	return cas.Item{Key: d.ID, Data: d.Lease, Version: d.ETag, Written: time.Unix(d.TS, 0).UTC(), Now: now}, nil
 }
 
-// Put creates the document of a key, or replaces the version with the ETag that was
-// read.
+// Put creates the document of a key, or replaces the document if it still has the ETag
+// that was read.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	item := cas.Item{Key: old.Key, Data: data}
 	_, err := s.withContainer(ctx, func(c *container) (azcosmos.Response, error) {
@@ -92,7 +92,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	return item, refusal(err)
 }
 
-// Delete deletes the version with the ETag that was read.
+// Delete deletes a document if it still has the ETag that was read.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	_, err := s.withContainer(ctx, func(c *container) (azcosmos.Response, error) {
 		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&item.Version)}
@@ -112,8 +112,8 @@ const (
 )
 
 // timeToLive returns the seconds without a write after which the service may delete the
-// document. The document is never deleted while a lease can depend on it, nor before
-// the service's clock has passed the token, since the next token comes from that clock.
+// document. The document is never deleted while a lease can depend on it, or before the
+// service's clock has passed the token, since the next token comes from that clock.
 func (s *store) timeToLive(r *providerkit.Record) int64 {
 	o := s.connection.options
 	if !o.ExpireDocuments || r.Left == abstractions.Infinite {
@@ -131,8 +131,9 @@ func (s *store) timeToLive(r *providerkit.Record) int64 {
 // end.
 const maxQueries = 10
 
-// List queries documents until the page is full. A page begins at a place: the time
-// before which an idle document was last written, and the service's continuation.
+// List queries documents until the page is full. A page begins at a place, which
+// consists of the time before which an idle document was last written, and the service's
+// continuation.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	before, continuation, err := placeOf(q.After)
 	if err != nil {
@@ -172,8 +173,8 @@ func placeOf(after string) (before int64, continuation string, err error) {
 	return before, continuation, nil
 }
 
-// query returns a page of the documents whose IDs begin with a prefix, and that were
-// written before an instant in seconds, unless the instant is 0. The caller's values
+// query returns a page of the documents whose IDs begin with a prefix. If before is not 0,
+// it returns only documents that were last written before that second. The caller's values
 // are parameters, never part of the query's text.
 func (s *store) query(ctx context.Context, prefix string, before int64, continuation string, limit int) (items []cas.Item, next string, err error) {
 	text := "SELECT * FROM c WHERE STARTSWITH(c.id, @id)"
@@ -223,8 +224,8 @@ func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	return &level
 }
 
-// withContainer makes a request once the container is known. If the container has gone and may be
-// created, ask makes the request once more.
+// withContainer makes a request once the container is known. If the container is gone and may be
+// created, withContainer makes the request once more.
 func (s *store) withContainer(ctx context.Context, request func(c *container) (azcosmos.Response, error)) (header http.Header, err error) {
 	for range 2 {
 		c, err := s.connection.container(ctx)
@@ -245,7 +246,7 @@ func (s *store) withContainer(ctx context.Context, request func(c *container) (a
 			return nil, o.setup("the container was deleted", err)
 		}
 	}
-	// The service may need a moment to see a new container.
+	// A new container may not be visible at once.
 	return nil, fmt.Errorf("%w: the container was created and is not visible yet", abstractions.ErrUnavailable)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-// The document of release 0.1.0. Later releases must read the document.
+// Every release must read the document that release 0.1.0 stored.
 func TestStoredDocument(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		recordstest.UsesStored(t, b.Provider, func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T28: names that were used once are forgotten, and no other names.
+// T28: Sweep forgets the names that were used once, and no others.
 func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		other := b.process(func(o *Options) { o.Prefix = "other" })
@@ -72,7 +72,7 @@ func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 	})
 }
 
-// A token that is ahead of the service's clock is not forgotten. Otherwise it would be
+// A token that is ahead of the service's clock is not forgotten. Otherwise it could be
 // granted twice.
 func TestASweepKeepsTokensOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	}
 }
 
-// T127: a token from a clock that was ahead is forgotten, and later tokens are still
+// T127: after a token from a clock that was ahead is forgotten, later tokens are still
 // greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) { recordstest.Floor(t, b.Provider, &b.Provider.driver.Records) })

@@ -48,8 +48,8 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 	}
 }
 
-// A document with an earlier token than the grant's is an earlier version, or a new
-// document after a deletion: the call finds out which.
+// A document whose token is lower than the grant's may be an earlier version, or a new
+// document after a deletion. A renewal reports a loss in the second case.
 func TestALeaseWhoseDocumentWasDeletedIsLost(t *testing.T) {
 	for name, follow := range map[string]func(b *bed){
 		"nobody":         func(*bed) {},

@@ -16,11 +16,10 @@ import (
 
 // wire is the transport of all requests of azcosmos.
 //
-// azcosmos reads the account before its first request and every five minutes, for up to
-// a minute, ignoring the caller's context, and partly in goroutines without an end.
-// wire ends these reads after accountTimeout, and when the provider closes. Their
-// answers also show whether the account accepts writes in several regions, so wire
-// makes no further request.
+// azcosmos reads the account before its first request and every five minutes. A read takes up
+// to a minute, ignores the caller's context, and may run in a goroutine that nothing ends.
+// wire ends these reads after accountTimeout, and when the provider closes. Their answers
+// also show whether the account accepts writes in several regions, which saves a request.
 type wire struct {
 	next           httpguard.Doer
 	own            *http.Transport // made by newWire; nil if next is the application's
@@ -88,7 +87,7 @@ type sentError struct{ err error }
 
 func (e sentError) Error() string { return e.err.Error() }
 
-// Is finds the context's errors.
+// Is matches only the context's errors.
 func (e sentError) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }

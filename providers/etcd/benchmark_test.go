@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The benchmarks compare with etcd's own lock, on a cluster of three without fsync. etcd's lock gets a
-// session for each lock, the counterpart of a claim's own lease.
+// The benchmarks compare the provider with etcd's own lock, on a cluster of three members without fsync.
+// Each of etcd's locks has its own session, as each claim has its own etcd lease.
 
 func BenchmarkCycle(b *testing.B) {
 	c := newCluster(b, 3)
@@ -108,7 +108,7 @@ func handoff(b *testing.B, contender func() (acquire func() (release func() erro
 }
 
 // BenchmarkHeld holds 10,000 names for a minute, each with its own lease of 30 s, and then stops the renewals. late-s
-// is the time from the TTL to the end of the last lease.
+// is the time by which the last lease outlives its TTL.
 func BenchmarkHeld(b *testing.B) {
 	const held, ttl = 10_000, 30
 	b.Run("leasing", func(b *testing.B) {
@@ -203,7 +203,7 @@ func (c *cluster) cpu() (all time.Duration) {
 	return all
 }
 
-// cpu returns the CPU time of a process: proc_pid_stat(5), in hundredths of a second.
+// cpu returns the CPU time of a process. For other processes it comes from /proc, in hundredths of a second: proc_pid_stat(5).
 func cpu(t testing.TB, pid int) time.Duration {
 	if pid == os.Getpid() {
 		var usage syscall.Rusage

@@ -62,7 +62,7 @@ func newCluster(t testing.TB, size int, flags ...string) *cluster {
 				"--initial-cluster", strings.Join(c.initial, ","),
 			}, flags...)...), nil
 		}
-		m.Answers = func(context.Context) error { return nil } // a member answers only in a majority
+		m.Answers = func(context.Context) error { return nil } // a member answers only if a majority runs
 		t.Cleanup(m.Close)
 		require.NoError(t, m.Launch(t.Context()))
 		c.members[i], c.addrs = m, append(c.addrs, m.Addr())
@@ -163,7 +163,7 @@ func (c *cluster) moveLeader() {
 	})
 }
 
-// open returns a provider with some of the members as its endpoints, by default all.
+// open returns a provider whose endpoints are the given members, or by default all members.
 func (c *cluster) open(members ...int) *Provider {
 	if len(members) == 0 {
 		return c.at(c.addrs...)

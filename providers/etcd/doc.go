@@ -1,5 +1,5 @@
-// Package etcdlease keeps leases in etcd. Each name is a record, and a key that is attached to an etcd lease. Permissions,
-// set-up and measurements are in docs/providers/etcd.md.
+// Package etcdlease keeps leases in etcd. Each name has a record and, while it is held, a key that is attached to an etcd
+// lease. Permissions, set-up and measurements are in docs/providers/etcd.md.
 //
 //	provider, err := etcdlease.OpenURL(ctx, "etcd://host1,host2,host3/leases?tls=true")
 //

@@ -15,14 +15,14 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 	faulttest.LeasesEndInTime(t, 3*time.Second, func() abstractions.Provider { return open(t, o) }, nil)
 }
 
-// A new leader restarts the whole TTL of leases: they end late, and never early.
+// A new leader restarts the whole TTL of each lease, so leases end late but never early.
 func TestLeasesEndLateAfterAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	faulttest.LeasesEndInTime(t, 5*time.Second, func() abstractions.Provider { return c.open() }, c.moveLeader)
 }
 
-// One member of the cluster fails, and the others continue.
+// When the member that a holder uses fails, the loss is reported before another claim gets the name from the other members.
 func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	const ttl = 3 * time.Second
 	faulttest.LossIsReported(t, ttl, func(t *testing.T) (*servertest.Server, func(string) abstractions.Provider, abstractions.Provider) {

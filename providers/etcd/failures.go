@@ -19,7 +19,7 @@ const (
 )
 
 // meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
-// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It decides nothing about the
+// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the
 // connection: gRPC closes connections that fail, and the function retryOnLearner avoids learners.
 var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
@@ -49,7 +49,7 @@ func textOf(err error) string {
 	return rpctypes.ErrorDesc(err)
 }
 
-// isEtcdError reports whether an error is one of etcd's own.
+// isEtcdError reports whether err is the given error of etcd.
 func isEtcdError(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
 // retryOnLearner makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected
@@ -104,7 +104,7 @@ func (*driver) Classify(err error) providerkit.Meaning {
 }
 
 // isCredentialError reports whether an error comes from credentials that an application's Client adds to each call. gRPC 1.84
-// gives such errors any code and marks them by text alone (internal/transport/http2_client.go, getTrAuthData and
+// gives such errors any code and marks them only by their text (internal/transport/http2_client.go, getTrAuthData and
 // getCallAuthData).
 func isCredentialError(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "per-RPC creds")

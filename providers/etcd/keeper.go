@@ -27,13 +27,13 @@ const (
 )
 
 // keeper renews claims. Claims that are due at the same time share requests. Streams stay open for later renewals: with
-// a password, etcd checks the password for each new stream, by bcrypt.
+// a password, etcd checks the password for each new stream, with bcrypt.
 type keeper struct {
 	client   *clientv3.Client
 	calls    *batch.Batcher[*renewal]
 	ctx      context.Context // of all streams
 	stop     context.CancelFunc
-	perCheck atomic.Int64 // as the constant, or the number that the members accept
+	perCheck atomic.Int64 // at first the constant, later the number that the members accept
 	mu       sync.Mutex
 	idle     []*stream
 }
@@ -46,8 +46,8 @@ type renewal struct {
 	term       uint64         // the Raft term of the member that answered
 }
 
-// errFormerLeader is the error of a lease that was perhaps prolonged by a member that was stopped while another was elected. Such
-// a member answers at once when it resumes, by its own clock, and the leader has not seen the renewal.
+// errFormerLeader is the error of a renewal that was perhaps answered by a member that was stopped while another was elected. This
+// member answers at once when it resumes, by its own clock, and the leader has not seen the renewal.
 var errFormerLeader = fmt.Errorf("%w: the leader of etcd has changed since the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {

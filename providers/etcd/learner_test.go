@@ -48,8 +48,7 @@ func (c *cluster) addLearner() string {
 	return m.Addr()
 }
 
-// T176: a member without a vote answers that it can't serve the request. The answer looks like that of a cluster that is not set up,
-// which would end waits.
+// T176: a learner's refusal neither fails a call nor ends a wait, although it looks like the refusal of a cluster that is not set up.
 func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -83,7 +82,7 @@ func TestTrap_T176_ALearnerAmongTheEndpointsIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "voting members")
 }
 
-// T176: at first a client is connected to the learner alone.
+// T176: a call succeeds even if its client is at first connected only to the learner.
 func TestTrap_T176_VotersMayConnectAfterALearner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -122,7 +121,7 @@ func slowAddress(t *testing.T, member string) string {
 	return listener.Addr().String()
 }
 
-// T177: FailedPrecondition is also the code of temporary refusals. So etcd's own errors decide by name.
+// T177: etcd's own errors are classified by name, since FailedPrecondition is also the code of temporary refusals.
 func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	for of, class := range map[error]providerkit.Class{
 		rpctypes.ErrGRPCNotSupportedForLearner: providerkit.Unsent,
@@ -145,8 +144,8 @@ func TestTrap_T177_EtcdsOwnErrorsDecide(t *testing.T) {
 	}
 }
 
-// T178: members accept fewer operations in a transaction than by default, so a full batch of
-// renewals would never succeed.
+// T178: renewals succeed if members accept fewer operations in a transaction than by default, too
+// few for a full batch of renewals.
 func TestTrap_T178_BatchesFitWhatMembersTake(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, "--max-txn-ops", "20")

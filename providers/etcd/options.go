@@ -16,27 +16,27 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options configure a provider. Either a Client or Endpoints, here or in the URL, are required. In JSON, and as the query of
-// a URL, the fields have the names in their tags. Printing options, logging them, and writing them as JSON shows no secret.
+// Options configure a provider, which needs either a Client, or Endpoints, here or in the URL. In JSON, and as the query of
+// a URL, the fields have the names in their tags. Printing options, logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is etcd://user:password@host1:2379,host2:2379,host3:2379/prefix?tls=true. In a password, write %2F for / and %40
 	// for @. The query may set the fields below that have a tag, except secrets.
 	URL string `json:"url" option:"secret"`
-	// Prefix is the first part of all keys, before a slash. Processes exclude each other only under the same Prefix. Default
-	// "leases".
+	// Prefix is the first part of all keys, before a slash. Processes exclude each other only if they use the same
+	// Prefix. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,path,maxlen=500"`
-	// Client is your own client, instead of the nine fields that follow. Close leaves it open. Its KV and Watcher may be
+	// Client is your own client, which replaces the nine fields that follow. Close leaves it open. Its KV and Watcher may be
 	// from package namespace.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port. The port may be omitted.
 	Endpoints []string `json:"endpoints"`
-	// Username and Password authenticate, if authentication is enabled.
+	// Username and Password are for clusters with authentication.
 	Username string             `json:"username"`
 	Password providerkit.Secret `json:"password"`
 	// Secret, in place of Password, returns a password that may change. Each request for a token calls it, from several
 	// goroutines at a time. An error counts as a failure of the credentials.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is a file with a password. Each request for a token uses its newest usable contents.
+	// SecretFile is the path of a file with a password. Each request for a token uses its newest usable contents.
 	SecretFile string `json:"secret_file"`
 	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
 	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest usable contents
@@ -46,7 +46,7 @@ type Options struct {
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
 	// Retention is the time for which a name is remembered after its last use, by the processes' clocks. A bound on its
-	// token is kept for ever. At least 1 min. Default 1 h; leasing.Infinite, "forever", never forgets.
+	// token is kept forever. At least 1 min. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -107,7 +107,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// client makes a client. With a user the client requests a token, and otherwise it sends nothing.
+// client makes a client. With a user, the client requests a token; otherwise it sends nothing.
 func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(), Logger: zap.NewNop(),
@@ -151,7 +151,7 @@ func (o *Options) newestPassword() (grpc.DialOption, error) {
 // OpenURL is Open with Options.URL.
 func OpenURL(ctx context.Context, url string) (*Provider, error) { return Open(ctx, Options{URL: url}) }
 
-// Opener opens this provider by URLs that begin with etcd://: see package open.
+// Opener returns the opener of URLs that begin with etcd://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"etcd"}

@@ -62,7 +62,7 @@ func TestOptionsThatCantBe(t *testing.T) {
 	}
 }
 
-// A client of the application stays open.
+// Close of a provider leaves the application's own client open.
 func TestAClientOfOnesOwn(t *testing.T) {
 	mine := open(t, Options{URL: serverURL(t)})
 	p, err := Open(t.Context(), Options{Client: mine.driver.store.client, Prefix: abstractions.NewID()})

@@ -18,7 +18,7 @@ import (
 type shell = providerkit.Provider
 
 // Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or OpenURL. It is safe for concurrent
-// use. Its optional abilities are abstractions.BatchRenewer, Lister, Waiter and Pinger.
+// use. It also implements abstractions.BatchRenewer, Lister, Waiter and Pinger.
 type Provider struct {
 	*shell
 	driver *driver
@@ -44,13 +44,13 @@ func newProvider(o Options) *Provider {
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// Sweep forgets all names that have been idle for Options.Retention, and returns their number. Releases also sweep a little.
+// Sweep forgets all names that have been idle for Options.Retention, and returns their number. Releases also sweep a few names.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
 type driver struct {
-	cas.Records // the rules
+	cas.Records // the rules of leases
 	store       *store
 	options     Options
 	wakeups     wakeup.Listener
@@ -65,8 +65,8 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// open connects, requests a member's version, and checks that the prefix can be read. Before 3.5.13 a member that took
-// itself for the leader revoked leases that were alive (etcd's changelog, etcd-io/etcd#16822).
+// open connects, requests a member's version, and checks that the prefix can be read. Before 3.5.13, a member that
+// wrongly took itself for the leader revoked live leases (etcd's changelog, etcd-io/etcd#16822).
 func (d *driver) open(ctx context.Context) error {
 	if err := d.connect(); err != nil {
 		return err
@@ -148,7 +148,7 @@ type watch struct {
 	names  []string // not returned by Receive yet
 }
 
-// connect starts a watch, and returns once the watch misses no event. A member that has lost its leader ends the watch, and
+// connect starts a watch, and returns once the watch can miss no event. A member that has lost its leader ends the watch, and
 // so does a compaction of events that were not sent yet.
 func (s *store) connect(ctx context.Context) (wakeup.Connection, error) {
 	w := &watch{client: s.client, prefix: s.prefix + claims}

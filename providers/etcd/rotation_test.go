@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T182: a lease outlives its password, which an operator or a function replaces.
+// T182: a lease survives the replacement of its password, whether the password comes from a file or a function.
 func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	c := newCluster(t, 1)
 	c.enableAuth()
@@ -51,7 +51,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T119, T182: an error of the application's function is not an error of etcd.
+// T119, T182: an error of the application's Secret function is not reported as an error of etcd.
 func TestTrap_T119_PasswordsFail(t *testing.T) {
 	c, source := newCluster(t, 1), &credentialtest.Source{}
 	c.enableAuth()

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// callCredentials are credentials of the application that each call requests.
+// callCredentials are credentials of the application, which gRPC requests for each call.
 type callCredentials func(context.Context) error
 
 func (f callCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
@@ -34,7 +34,7 @@ func openOwnClient(t testing.TB, prefix string, options ...grpc.DialOption) *Pro
 	return open(t, Options{Client: client, Prefix: prefix})
 }
 
-// T119: an error of credentials that an application's client adds to calls is not an error of etcd.
+// T119: an error of credentials that an application's client adds to calls is not reported as an error of etcd.
 func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	source, prefix := &credentialtest.Source{}, abstractions.NewID()
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{
@@ -45,7 +45,7 @@ func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	})
 }
 
-// T124: a panic of the application's credentials or interceptor does not end the process.
+// T124: a panic in the application's credentials or interceptor does not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	for name, option := range map[string]func(maybe func()) grpc.DialOption{
 		"credentials": func(maybe func()) grpc.DialOption {
@@ -66,7 +66,7 @@ func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	}
 }
 
-// T118: the password and its token go to the hosts of the URL, and not to the addresses that
+// T118: the password and its token go only to the hosts of the URL, not to the addresses that
 // members advertise to clients.
 func TestTrap_T118_APasswordIsForTheHostsOfItsURL(t *testing.T) {
 	var elsewhere credentialtest.Recorder

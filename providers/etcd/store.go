@@ -20,7 +20,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// store is the keys under a prefix, as a cas.Store and cas.Leases.
+// store implements cas.Store and cas.Leases over the keys under a prefix.
 type store struct {
 	client     *clientv3.Client
 	keeper     *keeper
@@ -29,7 +29,7 @@ type store struct {
 	revoking   providerkit.Group
 }
 
-// The keys of a name, under the prefix. The names of one hash share the last key.
+// records, claims and floors begin the keys of a name, after the prefix. Names with the same hash share a floor.
 const records, claims, floors = "n/", "c/", "f/"
 
 func (s *store) key(name string) string { return s.prefix + records + name }
@@ -51,7 +51,7 @@ type keyState struct {
 	record, claim, floorRev int64
 	holder                  string // the claim's value
 	lease                   clientv3.LeaseID
-	at                      time.Time // before the last prolongation by this process, if any
+	at                      time.Time // a time before the last prolongation by this process, if any
 	ours                    bool      // the claim belongs to the record
 	fresh                   bool      // the lease was granted by the write that made this state
 	term                    uint64    // the Raft term of the prolongation, if the lease is reused
@@ -122,7 +122,7 @@ func (s *store) commit(ctx context.Context, conditions []clientv3.Cmp, writes ..
 	return answer.Header, nil
 }
 
-// Put writes a record and its claim at once, if both are unchanged since their read. A new holder or TTL gets a new lease.
+// Put writes a record and its claim in one transaction, if both are unchanged since their read. A new holder or TTL gets a new lease.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (_ cas.Item, err error) {
 	v, claim := *old.State.(*keyState), s.claimKey(old.Key)
 	conditions := append(unchangedSince(old.Key, v.record, string(old.Data)), unchangedSince(claim, v.claim, v.holder)...)
@@ -159,8 +159,8 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	return v.item(old.Key, data, old.Now), err
 }
 
-// Delete deletes a record without a claim. The write of the floor fails earlier requests that have
-// found no record.
+// Delete deletes a record that has no claim. It also writes the floor, so that earlier requests that
+// have found no record fail.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	var forgotten struct{ Token int64 }
 	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
@@ -176,7 +176,7 @@ func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	return err
 }
 
-// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims cover the page.
+// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims include those of the page.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	all := s.key(q.Prefix)
 	first := max(all, q.After+"\x00")
@@ -210,8 +210,8 @@ func seconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Second - 1) / time.Second)
 }
 
-// claimOf returns the value of a claim's key: ID, token and TTL. A claim with another value has another lease. No other claim
-// has the same value, nor does another grant of the same claim.
+// claimOf returns the value of a claim's key: ID, token and TTL. The same value never
+// belongs to another claim, or to another grant of the same claim.
 func claimOf(r *providerkit.Record) string {
 	if r.Breaking {
 		return fmt.Sprint(r.ID, " ", r.Token, " breaking")
@@ -219,9 +219,9 @@ func claimOf(r *providerkit.Record) string {
 	return fmt.Sprint(r.ID, " ", r.Token, " ", seconds(r.TTL))
 }
 
-// grant makes a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because a new lease could end
-// before the trust in a renewal that is granted during the break. TimeToLive can't return the time that is left: a member that still
-// takes itself for the leader may answer.
+// grant returns a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because a new lease could end
+// before the trust in a renewal that is granted during the break. TimeToLive does not reliably return the remaining time: a member
+// that wrongly takes itself for the leader may answer.
 func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
 	if r.Breaking && v.lease != clientv3.NoLease {
 		return v.lease, 0, nil
@@ -233,7 +233,7 @@ func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (i
 	select {
 	case free := <-s.freeLeases:
 		renewed := &renewal{lease: free.lease}
-		age := max(time.Since(free.at), time.Since(free.at.Round(0))) // Go's clock stops during a suspend, the host's does not
+		age := max(time.Since(free.at), time.Since(free.at.Round(0))) // Go's monotonic clock stops while the host is suspended, unlike the wall clock
 		if strings.HasSuffix(free.holder, fmt.Sprint(" ", ttl)) && age < time.Duration(ttl)*time.Second/2 {
 			if s.keeper.keepAlive(ctx, []*renewal{renewed}); renewed.Err() == nil {
 				return renewed.lease, renewed.term, nil
@@ -250,7 +250,7 @@ func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (i
 }
 
 // recycleLease keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
-// only within half its TTL after it was prolonged: until then no leader, not even a former one, had a reason to revoke the lease.
+// only within half its TTL after it was prolonged: until then no leader, not even a former leader, has a reason to revoke the lease.
 func (s *store) recycleLease(v keyState, reusable bool) {
 	if reusable {
 		select {
@@ -269,8 +269,8 @@ func (s *store) recycleLease(v keyState, reusable bool) {
 	}
 }
 
-// Complete compares a record with the claim's key: the record's holder has the name while the key exists. The key of
-// another claim means that this claim still trusts its lease, and that its record was deleted or changed by hand.
+// Complete compares a record with the claim's key: the record's holder has the name while the key exists. If
+// the key belongs to another claim, that claim may still trust its lease, and its record was deleted or changed by hand.
 func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	v := item.State.(*keyState)
 	r.Floor = max(r.Floor, v.floor)
@@ -281,7 +281,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 	case !v.ours:
 		r.ID, r.Unconfirmed, r.Left, r.Slack = "", true, abstractions.Infinite, abstractions.Infinite
 	case r.Left != abstractions.Infinite:
-		r.Slack = abstractions.Infinite // the rest may be the whole TTL, or nothing
+		r.Slack = abstractions.Infinite // the remaining time may be the whole TTL, or nothing
 	}
 	return false
 }

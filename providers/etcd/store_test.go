@@ -59,7 +59,7 @@ func lostFor(t testing.TB, err error) abstractions.LostReason {
 }
 
 // A claim whose key or record was deleted by hand is lost, although etcd still prolongs its
-// lease. As long as the claim's key exists no other claim gets the name.
+// lease. As long as the claim's key exists, no other claim gets the name.
 func TestKeysThatWereDeletedByHand(t *testing.T) {
 	p, s := openFresh(t)
 	g := acquire(t, p, "claim", "a", time.Minute)
@@ -109,8 +109,8 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
-// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the time that the
-// lease has left: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
+// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the lease's
+// remaining time: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second
 	p, s := openFresh(t)
@@ -118,7 +118,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	var calls int
 	g := acquire(t, p, "n", "a", ttl)
 	meanwhile := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the time that the lease has left
+		if calls++; calls > 1 && !strings.HasSuffix(method, "/LeaseTimeToLive") { // the break has read the record, but not the lease's remaining time
 			sent := time.Now()
 			if _, err := p.Renew(ctx, renewRequest(g)); err == nil {
 				until = sent.Add(ttl)
@@ -138,7 +138,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	require.False(t, until.IsZero() || time.Now().Before(until), "the name was free while its holder had trust in a renewal")
 }
 
-// A break that comes too late does not change the holder's lease.
+// A break whose read is outdated is refused, and does not change the holder's lease.
 func TestABreakThatMeetsAChange(t *testing.T) {
 	p, s := openFresh(t)
 	req := renewRequest(acquire(t, p, "n", "a", time.Minute))
@@ -153,7 +153,7 @@ func TestABreakThatMeetsAChange(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The next claim of the process gets the lease of a released claim, prolonged, if it has the same TTL.
+// The etcd lease of a released claim is prolonged and reused for the process's next claim, if that has the same TTL.
 func TestLeasesAreUsedAgain(t *testing.T) {
 	p, s := openFresh(t)
 	left := func(lease clientv3.LeaseID) int64 {
@@ -211,8 +211,8 @@ func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	require.ErrorIs(t, s.Delete(t.Context(), held), cas.ErrConflict, "somebody holds it")
 }
 
-// T54: new members without data start with low revisions; tokens don't, since they
-// follow the clock.
+// T54: tokens rise even if a cluster starts again without its data. Its revisions are low
+// again, but tokens follow the clock.
 func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	t.Parallel()
 	before := acquire(t, newCluster(t, 1).open(), "n", "a", time.Minute)
@@ -220,7 +220,7 @@ func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
 	require.Greater(t, after.Token, before.Token)
 }
 
-// T54: a restored snapshot is older. Its revisions go back; tokens don't.
+// T54: tokens rise even if a snapshot is restored, which sets the revisions back.
 func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -360,7 +360,7 @@ func TestABatchReturnsEachClaimsResult(t *testing.T) {
 	require.NotEmpty(t, s.keeper.idle, "streams stay open")
 }
 
-// If a member hangs or is gone, even the leader, some calls fail, but no lease is lost.
+// If a member, even the leader, hangs or is gone, some calls fail, but no lease is lost.
 func TestLeasesOutliveAMember(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -417,7 +417,7 @@ func TestWakeupsAfterACompactionAndANewLeader(t *testing.T) {
 	}
 }
 
-// When etcd has run out of space no claim gets a name, and holders keep their names.
+// When etcd has run out of space, no claim gets a name, and holders keep their names.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -435,7 +435,7 @@ func TestNoSpace(t *testing.T) {
 	obtain(t, p, "n", "c", time.Minute)
 }
 
-// enableAuth enables authentication for the users app, with the keys under p/, and root.
+// enableAuth enables authentication for the users root and app, which may use the keys under p/.
 func (c *cluster) enableAuth() {
 	c.t.Helper()
 	t, ctx := c.t, c.t.Context()
@@ -453,7 +453,7 @@ func (c *cluster) enableAuth() {
 	require.NoError(t, err)
 }
 
-// A role with readwrite on the prefix is sufficient and necessary.
+// A user needs a role with readwrite on the prefix, and nothing else.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-// The keys of release 0.1.0: a record, and the claim, which has the lease. Later releases must read both.
+// Every release must read the keys that release 0.1.0 stored: a record, and a claim with an etcd lease.
 func TestStoredKeys(t *testing.T) {
 	p, s := openFresh(t)
 	recordstest.UsesStored(t, p, func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// T122: connections use the newest contents of the file of authorities.
+// T122: new connections use the newest contents of the CA file.
 func TestTrap_T122_TLSFilesAreReadAgain(t *testing.T) {
 	member := Options{URL: serverURL(t)}
 	require.NoError(t, member.complete())

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/disk"
 )
 
-// check reports whether a folder is on a disk of the host. Tests replace the variable.
+// check returns an error unless a folder is on a disk of the host. Tests replace the variable.
 var check = disk.Local
 
 // tryLock acquires a lock, which lasts until the file is closed or the process ends. It

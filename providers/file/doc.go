@@ -5,25 +5,25 @@
 //
 // # What it promises
 //
-// The promises of package leasing, among the processes of one host, and containers
-// that mount the same folder:
+// The provider keeps the promises of package leasing among the processes and containers of
+// one host that share the folder:
 //
 //   - A process that is killed at any instruction leaves a complete record and no lock.
-//   - The host's clock decides. On Linux that is CLOCK_BOOTTIME: steps of the wall
-//     clock have no effect, and time in suspend counts. After a reboot, and on other
-//     systems, the wall clock decides; a step back then prolongs a lease by its TTL at
-//     most.
+//   - The host's clock decides when a lease expires. On Linux that is CLOCK_BOOTTIME:
+//     steps of the wall clock have no effect, and time in suspend counts. After a reboot,
+//     and on other systems, the wall clock decides; a step back then prolongs a lease by
+//     at most its TTL.
 //   - A claim that has expired is lost, even if no other claim has had the name since.
 //   - A crash of the host may lose the last writes, and ends every holder. Tokens
 //     still rise, unless the wall clock also went back.
 //   - The file ~~floor.lease has the highest token of the names that were forgotten. Tokens
-//     of new names are above it, also if the wall clock was ahead for a while.
+//     of new names are above it, even if the wall clock was ahead for a while.
 //
 // # What it does not promise
 //
-// It promises nothing across hosts. On Linux, macOS and FreeBSD Open refuses network
+// It promises nothing across hosts. On Linux, macOS and FreeBSD, Open refuses network
 // file systems, and all user-space file systems, through which virtual machines share
-// folders, unless Options.OneHost is set. On other systems it can't detect them: choose a local disk.
+// folders, unless Options.OneHost is set.
 //
 // Anyone who may write to the folder can end every lease: deleting a file ends its
 // lease, and deleting a lock file during a write allows two holders. Waiters poll. A
@@ -31,13 +31,13 @@
 // name in 256: calls for these names time out until the process continues or is
 // killed. Manager.Waiters returns leasing.ErrUnsupported.
 //
-// On a full disk no name is acquired, released or renewed, since each writes a file. Held leases end with
+// On a full disk, no name is acquired, released or renewed, since each writes a file. Held leases end with
 // their TTLs. A disk that hangs blocks a goroutine for each call until the disk answers. Containers with
-// time namespaces of their own (time_namespaces(7)) have different boot clocks, and there the wall clock
-// decides.
+// time namespaces of their own (time_namespaces(7)) have different boot clocks, so for them the wall
+// clock decides.
 //
 // List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
-// FIFOs. Requests for such a name are refused. So give all processes a umask that lets each read the others' files.
+// FIFOs. Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
 //
 // # How it works
 //
@@ -50,8 +50,8 @@
 // .locks; the kernel frees the lock when the process ends. The writer compares the file
 // with its earlier read, writes and syncs a new file beside the lock, and renames the new
 // file to the record's name. The next writer replaces a file that a killed writer has left.
-// An empty file counts as no record. So does a damaged one from before the present boot. A
-// file damaged since then is reported as abstractions.ErrNotSetUp, and an operator must
+// An empty file counts as no record. So does a damaged file from before the present boot. A
+// file that was damaged since then is reported as abstractions.ErrNotSetUp, and an operator must
 // inspect the file.
 //
 // Some releases delete a few names that have been idle for Options.Retention;

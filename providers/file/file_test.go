@@ -74,7 +74,7 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 	require.NoDirExists(t, missing)
 }
 
-// T87: a permanent error is no outage.
+// T87: a folder that can't be used is reported as a permanent error, not as an outage.
 func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	_, err := Open(t.Context(), Options{Folder: missing})
@@ -105,8 +105,8 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Another process makes a new folder in place of the old folder. The holder's next renewal
-// reports the loss.
+// T133: if another process replaces the folder with a new one, the holder's next renewal reports
+// the loss.
 func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	p := openTest(t, folder)
@@ -155,8 +155,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// T19: the remains of a crash block no claim: an empty record, the half-written
-// new record of a killed writer, a damaged record of an earlier boot.
+// T19: neither an empty record, nor the half-written new record of a killed writer, nor a
+// damaged record of an earlier boot blocks a claim.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)
@@ -188,7 +188,7 @@ func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	}
 }
 
-// A name whose file belongs to another name, on a file system that folds case, is refused.
+// On a file system that ignores case, a name is refused if its file belongs to another name.
 func TestTwoNamesOfOneFile(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)
@@ -214,7 +214,7 @@ func TestADeletedLockIsNone(t *testing.T) {
 	require.False(t, locked)
 }
 
-// T02, T23: of many concurrent acquires, through several providers, one gets the name.
+// T02, T23: of many concurrent acquires, through several providers, exactly one gets the name.
 func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
 	folder := t.TempDir()
 	var wait sync.WaitGroup
@@ -276,8 +276,8 @@ func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	require.LessOrEqual(t, len(files), 1)
 }
 
-// childVariable makes the test binary the program of a child process, which repeatedly acquires a
-// name in the folder that the variable names.
+// childVariable is an environment variable that makes the test binary run as a child process, which
+// repeatedly acquires a name in the folder that the variable names.
 const childVariable = "FILELEASE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -328,7 +328,7 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 					return
 				}
 				lines := bufio.NewReader(output)
-				for range 3 + i%5 { // until it is killed at any point
+				for range 3 + i%5 { // so that processes are killed at different points
 					line, err := lines.ReadString('\n')
 					mu.Lock()
 					if err != nil || strings.HasPrefix(line, "failed") || seen[line] {
@@ -350,7 +350,7 @@ func TestTrap_T19_KilledWriters(t *testing.T) {
 	require.Greater(t, len(seen), 100)
 }
 
-// T127: a token from a clock that was ahead is forgotten, and later tokens are still greater.
+// T127: after a token from a clock that was ahead is forgotten, later tokens are still greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	p := openTest(t, t.TempDir())
 	recordstest.Floor(t, p, p.records)

@@ -26,7 +26,7 @@ import (
 
 const (
 	suffix     = ".lease"
-	maxKey     = 255 - len(suffix) // of a file's name
+	maxKey     = 255 - len(suffix) // a file name has up to 255 bytes
 	lockFolder = ".locks"          // no key begins with a dot
 	locks      = 256
 )
@@ -50,7 +50,7 @@ func (f *folder) open(create bool) error {
 	return os.MkdirAll(filepath.Join(f.path, lockFolder), 0o777)
 }
 
-// check reports whether the folder exists, and is on a disk of the host.
+// check returns an error unless the folder exists and is on a disk of the host.
 func (f *folder) check() error {
 	err := check(f.path)
 	if f.oneHost && errors.Is(err, disk.ErrNetwork) {
@@ -61,7 +61,7 @@ func (f *folder) check() error {
 
 func (f *folder) file(key string) string { return filepath.Join(f.path, key+suffix) }
 
-// Get reads a file, which a rename has put in place as a whole.
+// Get reads a file. The file is complete, because a rename has put it in place.
 func (f *folder) Get(_ context.Context, key string) (cas.Item, error) {
 	data, err := read(f.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func (f *folder) Get(_ context.Context, key string) (cas.Item, error) {
 	return itemOf(key, data), err
 }
 
-// read reads a regular file. Opening or reading any other kind may block for ever.
+// read reads a regular file. Opening or reading another kind of file may block forever.
 func read(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) { // a socket, or a device that does not exist
@@ -115,7 +115,7 @@ func (f *folder) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, d
 			err = os.Rename(newPath, f.file(old.Key))
 		}
 		if err != nil {
-			_ = os.Remove(newPath) // a full disk needs the room
+			_ = os.Remove(newPath) // a full disk needs the space
 		}
 		return err
 	})
@@ -148,10 +148,10 @@ func (f *folder) underLock(ctx context.Context, item cas.Item, do func(newPath s
 	return do(path + ".new")
 }
 
-// lockFile polls for a lock: a wait in the kernel ignores contexts.
+// lockFile polls for a lock, because a wait in the kernel would ignore ctx.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666) // the right to read is enough to lock
+		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666) // permission to read is enough to lock
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 }
 
 // write makes a new file and syncs it, so that the renamed file is whole after a
-// crash of the host. It removes the new file of a writer that was killed.
+// crash of the host. It first removes the file that a killed writer has left.
 func write(path string, data []byte) error {
 	_ = os.Remove(path)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

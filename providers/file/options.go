@@ -15,13 +15,13 @@ type Options struct {
 	Folder string `json:"folder"`
 	// Create makes the folder if it is missing.
 	Create bool `json:"create"`
-	// OneHost says that this host alone uses the folder. Without it a folder on a network file system, or on
+	// OneHost says that only this host uses the folder. Without it, a folder on a network file system, or on
 	// one that a program serves (FUSE), is refused with leasing.ErrNotSetUp, since its locks may not work.
 	OneHost bool `json:"one_host"`
 	// Retention is the time for which a name is remembered after its last use. A request that
 	// is delayed for longer may take effect although its claim was released, or may
 	// repeat another holder's token. At least 1 min, which is far longer than a call
-	// should take. Default 1 h; leasing.Infinite, "forever", never forgets.
+	// should take. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -54,7 +54,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, options)
 }
 
-// Opener opens this provider by URLs that begin with file://: see package open.
+// Opener returns the opener of URLs that begin with file://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"file"}

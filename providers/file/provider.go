@@ -32,7 +32,7 @@ type Provider struct {
 	records *cas.Records
 }
 
-// Open opens a folder. If ctx has ended it does nothing.
+// Open opens a folder. If ctx has ended, it does nothing.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.records.SweepPage)
 }
 
-// driver adds the folder to the kit's records.
+// driver adds checks of the folder to cas.Records.
 type driver struct {
 	*cas.Records
 	folder *folder

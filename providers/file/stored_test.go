@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-// The file of release 0.1.0. Later releases must read the file.
+// Every release must read the file that release 0.1.0 stored.
 func TestStoredFile(t *testing.T) {
 	p := open(t, t.TempDir())
 	now, left := hostclock.Now(), 30*time.Second

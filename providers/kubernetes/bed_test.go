@@ -23,7 +23,7 @@ import (
 )
 
 // serverURL returns the URL of a server. Building a server takes minutes, so "make test"
-// starts no servers of this kind.
+// does not start Kubernetes.
 func serverURL(t testing.TB) string {
 	t.Helper()
 	url := servertest.Require(t, "LEASING_TEST_KUBERNETES")
@@ -117,7 +117,7 @@ func openOverWire(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	return openUnprobed(t, o), w
 }
 
-// unreachableOptions returns options of a server that gets no requests.
+// unreachableOptions returns options for tests that send no request to a server.
 func unreachableOptions() Options {
 	return Options{Address: "http://127.0.0.1:1", Namespace: "default"}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	o := Options{URL: serverURL(t)}
-	remove := func(t testing.TB, p abstractions.Provider, name string) { // as an operator deletes the object
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // as if an operator deleted the object
 		s := p.(*Provider).driver.store
 		item, err := s.Get(t.Context(), encode(name))
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T118: a token goes to the API server alone, even with an application's client, which would follow redirects.
+// T118: a token goes only to the API server, even with an application's client, which would follow redirects.
 func TestTrap_T118_TheTokenFollowsNoRedirect(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("s3cret\n"), 0o600))

@@ -27,7 +27,7 @@ func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	})
 }
 
-// T127: a token from a clock that was ahead is forgotten, and later tokens are still greater. Each namespace
+// T127: after a token from a clock that was ahead is forgotten, later tokens are still greater. Each namespace
 // has one floor, so the test uses a new namespace.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	p, namespace := open(t, Options{URL: serverURL(t)}), "floor-"+abstractions.NewID()

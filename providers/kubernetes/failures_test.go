@@ -25,7 +25,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// statusAnswer returns an API server's answer about an object of a kind.
+// statusAnswer returns an API server's refusal that concerns an object of the given kind.
 func statusAnswer(code int, kind string) string {
 	group := ""
 	if kind != "" && kind != "namespaces" {
@@ -65,13 +65,13 @@ func TestWhatAnswersMean(t *testing.T) {
 		require.ErrorIs(t, err, c.want, c.status)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
-	for _, kind := range []string{"leases", "Lease"} { // Lease on a deletion
+	for _, kind := range []string{"leases", "Lease"} { // a deletion has Lease
 		*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 			return faulttest.Answer(req, http.StatusConflict, statusAnswer(http.StatusConflict, kind)), nil
 		}
 		require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "a", State: &lease{}}), cas.ErrConflict)
 	}
-	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of priority and fairness
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of API priority and fairness
 		response := faulttest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 		response.Header.Set("Audit-Id", "a")
 		return response, nil
@@ -107,7 +107,7 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	}
 }
 
-// No answer counts without Kubernetes' mark: no refusal, no success, no missing lease. Each body answers each verb.
+// An answer without Kubernetes' mark counts neither as a refusal nor as a success nor as a missing lease. Every verb gets every body.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := openOverWire(t, unreachableOptions())
 	s := p.driver.store
@@ -140,7 +140,7 @@ func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 			}
 		}
 	}
-	// The lease in its state before a write is no answer to the write.
+	// The lease in its state before a write is not accepted as the answer to the write.
 	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) {
 		return faulttest.Answer(req, http.StatusOK, `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata":
 			{"name": "a", "uid": "u", "resourceVersion": "7", "annotations": {"`+annotation+`": "{\"record\": {}}"}}}`), nil
@@ -213,7 +213,7 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	faulttest.RepliesAreLost(t, p, w)
 }
 
-// The rights in the documentation are sufficient and necessary for the account.
+// The account needs the rights in the documentation, and nothing else.
 func TestRights(t *testing.T) {
 	s, at := newServer(t)
 	users, admins := at(s.Addr()), at(s.Addr())
@@ -224,7 +224,7 @@ func TestRights(t *testing.T) {
 	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
-	// The next read of the file returns the new token.
+	// The provider reads the file again, and uses the new token.
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
 	_, err = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// storedLease returns the stored lease, in the view of other programs.
+// storedLease returns the stored lease in the form that other programs see.
 func storedLease(t testing.TB, p *Provider, name string) *lease {
 	t.Helper()
 	var l lease
@@ -52,7 +52,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	require.Contains(t, seen.Metadata.Annotations[annotation], name)
 	require.Equal(t, []string{name, "test_" + g.ID}, table(t, p, name), "kubectl get lease")
 
-	// client-go sees whole seconds alone. It would miss a renewal within the same second.
+	// client-go sees only whole seconds, so it would miss a renewal within the same second.
 	for range 5 {
 		g, err = p.Renew(t.Context(), renewRequest(g))
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 		require.Equal(t, "test_"+g.ID, seen.Spec.HolderIdentity)
 	}
 
-	// A write that is no renewal does not look like a renewal.
+	// Writes that are not renewals do not look like renewals.
 	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: abstractions.NewID()}))
 	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name})
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestOthersSeeWhoHasALease(t *testing.T) {
 	require.EqualValues(t, 7, storedLease(t, p, name).Spec.LeaseDurationSeconds)
 }
 
-// table returns kubectl's row for a lease without the age, with the name decoded.
+// table returns the row that kubectl get lease prints, without the age and with the name decoded.
 func table(t testing.TB, p *Provider, name string) []string {
 	t.Helper()
 	client := p.driver.store.client
@@ -105,8 +105,8 @@ func table(t testing.TB, p *Provider, name string) []string {
 	return []string{name, shown.Rows[0].Cells[1]}
 }
 
-// A lease of another library counts as held until its last write has been watched
-// for the lease's own duration, and is then granted under a new token.
+// A lease of another library counts as held until no newer write has been seen for the
+// lease's own duration. The name is then granted with a new token.
 func TestForeignHoldersAreRespected(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "of-others-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name, Labels: map[string]string{"app": "other"}}}
@@ -145,7 +145,7 @@ func TestForeignHoldersAreRespected(t *testing.T) {
 }
 
 // A holder that another library has replaced loses its lease, and the other
-// library's term has a token.
+// library's term gets a token.
 func TestForeignHoldersReplaceOurs(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "ours-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
@@ -171,7 +171,8 @@ func TestForeignHoldersReplaceOurs(t *testing.T) {
 	require.Greater(t, again.Token, g.Token+2)
 }
 
-// A former leader of client-go frees the name without a check of the present holder.
+// A former leader of client-go does not end a lease of ours, although it frees the name
+// without a check of the present holder.
 func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "freed-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
@@ -185,7 +186,7 @@ func TestAForeignReleaseEndsNoLeaseOfOurs(t *testing.T) {
 	require.Equal(t, before.Spec.HolderIdentity, storedLease(t, p, name).Spec.HolderIdentity, "it is shown again")
 }
 
-// After a break with grace a foreign holder keeps its remaining time, but can't renew its lease.
+// After a break with grace, a foreign holder keeps its remaining time, but can't renew its lease.
 func TestForeignHoldersAreBroken(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "broken-"+abstractions.NewID()
 	other := &lease{Metadata: metadata{Name: name}}
@@ -206,7 +207,7 @@ func TestForeignHoldersAreBroken(t *testing.T) {
 	require.True(t, shown.Breaking)
 }
 
-// Other programs' writes outside the spec change nothing.
+// Writes of other programs outside the spec are kept, and do not affect the lease.
 func TestForeignMetadataIsKept(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))
@@ -244,8 +245,8 @@ func TestWhatIsNoRecordIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The time of a lease is that of the last write with a record. A restored object has
-// the times from before its restoration.
+// The time of a lease is that of the last write with a record. A restored object still
+// has the times from before its restoration, so its creation also counts as a write.
 func TestTimesOfWrites(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var l lease
@@ -263,7 +264,7 @@ func TestTimesOfWrites(t *testing.T) {
 	require.Equal(t, cas.Item{Key: "a", Now: at, Data: item.Data, State: item.State}, item)
 }
 
-// Another client changes a lease of ours and keeps the holder, whose identity has the ID of the claim.
+// T141: if another client changes a lease of ours and keeps the holder, the reported owner does not contain the claim's ID.
 func TestTrap_T141_AForeignOwnerHasNoID(t *testing.T) {
 	p, name := open(t, Options{URL: serverURL(t)}), "touched-"+abstractions.NewID()
 	g, err := p.Acquire(t.Context(), acquireRequest(name, time.Minute))

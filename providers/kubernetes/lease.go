@@ -41,7 +41,7 @@ type metadata struct {
 	ManagedFields     []struct{ Manager, Time string } `json:"managedFields,omitempty"` // never sent
 }
 
-// spec has all fields of a lease's spec. Times are texts, which the server returns unchanged.
+// spec has all fields of a lease's spec. Times are strings, which the server returns unchanged.
 type spec struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int32  `json:"leaseDurationSeconds,omitempty"`
@@ -55,13 +55,13 @@ type spec struct {
 const (
 	group      = "coordination.k8s.io"
 	apiVersion = group + "/v1"
-	manager    = "leasing" // the manager of fields, in the server's term
+	manager    = "leasing" // the name under which the server records our writes
 	annotation = "distributedleasing.github.io/record"
 	microTime  = "2006-01-02T15:04:05.000000Z" // the format of metav1.MicroTime
 )
 
 // note is the annotation: the record, the ID of its holder, and the spec of the same
-// write, which reveals the writes of other programs.
+// write. A different spec in the lease reveals a write of another program.
 type note struct {
 	Record json.RawMessage `json:"record"`
 	ID     string          `json:"id,omitempty"`
@@ -104,7 +104,7 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 }
 
 // writtenAt returns the server's time of the last write of a record, or zero if the server has
-// set no time. A restored lease is at least as new as its restoration.
+// set no time. A restored lease is never older than its restoration.
 func (l *lease) writtenAt() (at time.Time) {
 	for _, fields := range l.Metadata.ManagedFields {
 		if write, err := time.Parse(time.RFC3339, fields.Time); err == nil && fields.Manager == manager {
@@ -114,7 +114,7 @@ func (l *lease) writtenAt() (at time.Time) {
 	return at
 }
 
-// with returns the lease to write: with a record, and with the spec for other programs.
+// with returns the lease to write, with the given record and with a spec for other programs.
 func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	next := *l
 	next.APIVersion, next.Kind, next.Metadata.ManagedFields = apiVersion, "Lease", nil
@@ -134,7 +134,7 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	case r.Breaking && !l.note.isOfClaim():
 		s.HolderIdentity = "broken_" + r.ID // a program that does not support breaks can't renew another holder's lease
 	case write != before:
-		// client-go sees renewals by the second: LeaderElectionRecord in
+		// client-go sees times in whole seconds: LeaderElectionRecord in
 		// k8s.io/client-go@v0.37.2/tools/leaderelection/resourcelock/interface.go.
 		if last, err := time.Parse(time.RFC3339, s.RenewTime); err == nil && now.Before(last.Add(time.Second)) {
 			now = last.Add(time.Second).UTC()
@@ -149,11 +149,12 @@ func (l *lease) with(r *providerkit.Record, data []byte) (*lease, error) {
 	return &next, err
 }
 
-// floorName is the name of the object with the highest forgotten token. encode returns this name only by a collision of SHA-256.
+// floorName is the name of the object with the highest forgotten token. encode could return this
+// name only for a name whose SHA-256 begins with 16 zero bytes.
 const floorName = "floor--00000000000000000000000000000000"
 
-// seconds converts a duration to the unit of candidates: rounded up, and 68 years for
-// an infinite duration.
+// seconds converts a duration to leaseDurationSeconds. It rounds up, and returns 68 years
+// for an infinite duration.
 func seconds(d time.Duration) int32 {
 	return int32((min(d, math.MaxInt32*time.Second) + time.Second - 1) / time.Second)
 }

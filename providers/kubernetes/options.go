@@ -23,7 +23,7 @@ import (
 // cluster, its namespace and its service account.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
-// logging and marshaling options shows no secret.
+// logging and marshaling options show no secret.
 type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
 	// in a pod. The query may set the fields below that have a tag, except the token.
@@ -37,13 +37,13 @@ type Options struct {
 	// CAFile holds the certificates to trust, in PEM. Default: the system's. This file and the files
 	// below are read again when they change; unusable contents are ignored.
 	CAFile string `json:"ca_file"`
-	// Token is a bearer token. TokenFile is a file with a token.
+	// Token is a bearer token. TokenFile is the path of a file with a token.
 	Token     providerkit.Secret `json:"token"`
 	TokenFile string             `json:"token_file"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Client sends the requests, in place of the files. An example is the client of
+	// Client sends the requests, and replaces CAFile, CertFile and KeyFile. An example is the client of
 	// client-go's rest.HTTPClientFor, which reads a kubeconfig. Client must not retry writes.
 	Client *http.Client `json:"-"`
 	// ClockSkew bounds the difference between the clocks of API servers, and of proxies that set
@@ -51,7 +51,7 @@ type Options struct {
 	// most 1 min.
 	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Retention is the time for which a name is remembered after its last use: see
-	// Provider.Sweep. Default an hour, at least a minute; or abstractions.Infinite.
+	// Provider.Sweep. At least a minute, or abstractions.Infinite. Default an hour.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
@@ -66,7 +66,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL sets the fields of Options.URL.
+// readURL sets the fields that Options.URL contains.
 func (o *Options) readURL() error {
 	u, err := providerkit.ParseURL(o.URL, scheme)
 	if err == nil {
@@ -192,7 +192,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with kubernetes://: see package open.
+// Opener returns the opener of URLs that begin with kubernetes://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, scheme) }
 
 const scheme = "kubernetes"

@@ -115,8 +115,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// T25: names become object names that Kubernetes accepts, and different names never
-// become the same. A name that Kubernetes accepts is kept: client-go's candidates may use the same name.
+// T25: names become object names that Kubernetes accepts, and different names get
+// different object names. A name that Kubernetes accepts is kept: client-go's candidates may use the same name.
 func TestTrap_T25_NamesOfObjects(t *testing.T) {
 	names := []string{
 		"my-controller", "a", "a.b", "x--y", strings.Repeat("a", 253), // kept
@@ -135,7 +135,7 @@ func TestTrap_T25_NamesOfObjects(t *testing.T) {
 	require.Equal(t, "jobs-daily--66bfde524f3da665edcd120c92593ece", encode("jobs/daily"), "what is stored stays where it is")
 }
 
-// T49, T75: no way of writing options, a provider or an error shows a secret.
+// T49, T75: options, providers and errors show no secret, however they are printed.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	var shown credentialtest.Shown
 	for _, o := range []Options{

@@ -18,7 +18,7 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Kubernetes, for leasing.NewManager. Make one with Open
 // or OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+// It also implements abstractions.Lister and abstractions.Pinger.
 type Provider struct {
 	*shell
 	driver *driver
@@ -54,22 +54,22 @@ func newProvider(o Options) (*Provider, error) {
 }
 
 // Sweep forgets the names that have been free for longer than Options.Retention, and returns
-// their number. No name is swept without a call.
+// their number. Nothing is swept automatically.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }
 
-// driver is the part of the provider that depends on Kubernetes. Records has the rules.
+// driver is the part of the provider that depends on Kubernetes. The embedded Records implements the rules of leases.
 type driver struct {
 	cas.Records
 	store *store
 }
 
-// Capabilities returns the limits in the package documentation.
+// Capabilities returns the limits of the provider.
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "kubernetes",
-		MinTTL:         5 * time.Second, // a few times the error of whole seconds and the skew
+		MinTTL:         5 * time.Second, // a few times the error that whole seconds and the skew cause
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
@@ -79,8 +79,8 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads a lease that does not exist. The server refuses this read to an account whose role lists its leases
-// (resourceNames). In that case the account's rules decide.
+// Ping reads a lease that does not exist. The server refuses this read to an account whose role lists the
+// leases that it may use (resourceNames). In that case the account's rules decide.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, encode("~ping"))
 	if isAboutLease(err, http.StatusForbidden) {
@@ -96,7 +96,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// statuses are those of kubernetes.io/docs/reference/kubernetes-api/common-definitions/status, and of
+// statuses are the codes of kubernetes.io/docs/reference/kubernetes-api/common-definitions/status, and of
 // k8s.io/apimachinery@v0.36.3/pkg/apis/meta/v1/types.go, StatusReason. A request may have been applied after
 // a 500 or a 504.
 var statuses = httpjson.Statuses{

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
-// T179: a role lists the leases that an account may use (resourceNames), and no others. Open and Health read another lease, and are
-// refused.
+// T179: Open and Health accept a role that lists the leases that an account may use (resourceNames), although the server refuses
+// their read of another lease.
 func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 	const named = `{"verbs": ["get", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["orders"]}`
 	review := func(rules string) string {

@@ -45,7 +45,7 @@ func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	})
 }
 
-// T124: a panic of the application's transport does not end the process.
+// T124: a panic in the application's transport does not end the process.
 func TestTrap_T124_ATransportPanics(t *testing.T) {
 	server := httptest.NewServer(&fakeAPI{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)

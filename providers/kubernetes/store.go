@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/internal/httpjson"
 )
 
-// store is the leases of a namespace as a cas.Store. The version of a lease is
+// store implements cas.Store over the leases of a namespace. The version of a lease is
 // its resourceVersion.
 type store struct {
 	client    *httpjson.Client
@@ -23,7 +23,7 @@ type store struct {
 	namespace string
 }
 
-// Get reads a lease. Without a resourceVersion in the query the server reads from etcd.
+// Get reads a lease. Without a resourceVersion in the query, the server reads from etcd.
 func (s *store) Get(ctx context.Context, key string) (cas.Item, error) {
 	found := leaseAnswer{lease: lease{Metadata: metadata{Name: key}}}
 	header, err := s.client.Do(ctx, http.MethodGet, s.path+"/"+key, nil, nil, &found)
@@ -57,8 +57,8 @@ func hasMark(response *http.Response, body []byte) bool {
 		response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Audit-Id") != ""
 }
 
-// isAboutLease reports whether an API server has refused a request with a status because of the lease. A
-// missing namespace has the same status. In the answer to a conflict on a deletion the kind is
+// isAboutLease reports whether an API server has refused a request with the given status because of the
+// lease, and not because of a missing namespace, which leads to the same status. If a deletion conflicts, the answer's kind is
 // Lease: store.go in k8s.io/apiserver@v0.36.3/pkg/registry/generic/registry.
 func isAboutLease(err error, code int) bool {
 	var refusal *httpjson.StatusError
@@ -78,8 +78,8 @@ func conflictError(err error) error {
 	return err
 }
 
-// leaseAnswer is the lease that an API server returns. Before the request it has the
-// request's name and lease.
+// leaseAnswer is the lease that an API server returns. Before the request, it has the name
+// of the requested lease.
 type leaseAnswer struct {
 	lease
 	sent *lease // nil for a read
@@ -132,8 +132,8 @@ func (a *leaseList) Marked(http.Header) bool {
 		!slices.ContainsFunc(a.Items, func(l *lease) bool { return l == nil || l.Metadata.Name == "" || l.Metadata.ResourceVersion == "" })
 }
 
-// Put creates a lease, or replaces a lease under its resourceVersion and UID. Without the
-// UID the server would create a deleted lease again: AllowCreateOnUpdate in
+// Put creates a lease, or replaces the lease with the resourceVersion and UID that were read.
+// Without the UID, the server would create a deleted lease again: AllowCreateOnUpdate in
 // k8s.io/kubernetes@v1.36.3/pkg/registry/coordination/lease/strategy.go.
 func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, data []byte) (cas.Item, error) {
 	method, path, before := http.MethodPost, s.path, &lease{Metadata: metadata{Name: old.Key}}
@@ -152,7 +152,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, r *providerkit.Record, da
 	return stored.item(r.Now)
 }
 
-// Delete deletes a lease under the resourceVersion and UID that were read.
+// Delete deletes a lease if it still has the resourceVersion and UID that were read.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]string{
 		"uid": item.State.(*lease).Metadata.UID, "resourceVersion": item.Version,

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The object that release 0.1.0 has stored for a held lease. Later releases must read the object.
+// Every release must read the object that release 0.1.0 stored for a held lease.
 func TestLeaseObjectOfTheFirstRelease(t *testing.T) {
 	const (
 		record = `{"v":1,"name":"jobs","token":1789000000123456,"id":"0123456789abcdef","write":"1f2e3d4c5b6a7988","lasts_us":30000000}`

@@ -27,7 +27,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Remembers: 64, Virtual: true})
 }
 
-// forget lets the retention pass, and acquires other names until the sweep has found the name.
+// forget lets the retention pass, and acquires other names until the sweep has forgotten the name.
 func forget(t testing.TB, p abstractions.Provider, name string) {
 	time.Sleep(providerkit.DefaultRetention)
 	sweepUntilForgotten(t, p, name)

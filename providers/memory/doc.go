@@ -9,9 +9,9 @@
 // processes. Within one Provider every promise of package leasing holds:
 //
 //   - Requests for one name are serialized by a lock, and decided by one clock.
-//   - The clock is Go's monotonic one, so a step of the wall clock neither
-//     frees a name early nor keeps it late. (With [Options].Now the clock is
-//     yours.) Go's clock stands still while the machine is suspended; package
+//   - The clock is Go's monotonic clock, so a step of the wall clock neither
+//     frees a name early nor keeps it late. ([Options].Now replaces the
+//     clock.) Go's clock stands still while the machine is suspended; package
 //     leasing counts that time, and so ends trust earlier.
 //   - Others can acquire a name as soon as the lease's TTL has passed, to the
 //     nanosecond.
@@ -25,7 +25,7 @@
 //
 // # How it works
 //
-// One record per name, in one of 64 maps with a lock each. After its lease
+// Each name has a record in one of 64 maps, each with its own lock. After its lease
 // has ended, a record is kept for [Options].Retention with its token and the
 // last released IDs. Each acquire and release checks two records of its map
 // and deletes expired ones, so no background goroutine is needed. An idle

@@ -15,10 +15,10 @@ import (
 type Options struct {
 	// Retention is the time for which a name is remembered after its lease has ended.
 	// A request that is delayed for longer may take effect although its claim
-	// was released. Default 1 h; leasing.Infinite, "forever", never forgets.
+	// was released. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History is the number of latest changes that are kept for each name. With 0 there
-	// is no history, and the provider is no abstractions.HistoryReader.
+	// is no history, and the provider does not implement abstractions.HistoryReader.
 	History int `json:"history" option:"min=0"`
 	// HistoryRenewals also records renewals.
 	HistoryRenewals bool `json:"history_renewals"`
@@ -46,9 +46,9 @@ func (o Options) complete() (Options, error) {
 
 // OpenURL makes a provider from a URL: "memory://", or with options as a query,
 // "memory://?retention=10m&history=100". Each call makes a new provider: to
-// share leases, share the provider. Options that can't work are errors that
-// match abstractions.ErrInvalid. Like every provider's OpenURL it does nothing
-// if ctx has ended.
+// share leases, share the provider. Options that can't work lead to errors
+// that match abstractions.ErrInvalid. Like every provider's OpenURL, it does
+// nothing if ctx has ended.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
 	u, path, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)
@@ -66,7 +66,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return newProvider(options), nil
 }
 
-// Opener opens this provider by URLs that begin with memory://: see package open.
+// Opener returns the opener of URLs that begin with memory://, for package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"memory"}

@@ -14,7 +14,7 @@ import (
 
 // List returns a page of records. Names that were never held are not listed.
 // Records are in the order of the shards, and of the names within a shard, so that
-// a page sorts only a part of the names.
+// List sorts only a part of the names for each page.
 func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	position, after, err := parsePosition(req.After)
 	if err != nil {
@@ -37,8 +37,8 @@ func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstract
 	return page, nil
 }
 
-// parsePosition reads ListResult.Next: a shard's number, a colon, and the shard's
-// last name on the previous page, or nothing.
+// parsePosition reads ListResult.Next: a shard's number, a colon, and the last name of
+// that shard on the previous page, which may be "".
 func parsePosition(next string) (position int, after string, err error) {
 	if next == "" {
 		return 0, "", nil
@@ -69,7 +69,7 @@ func (s *shard) names(prefix, after string) []string {
 // history has the latest changes to a name.
 type history struct {
 	entries []abstractions.HistoryEntry
-	dropped int // number of older entries that were dropped: the number of entries[0]
+	dropped int // how many older entries were dropped; entries[0] has this number
 }
 
 // note keeps an entry, unless it is empty or an unwanted renewal.
@@ -113,7 +113,7 @@ func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (
 	return r.history.page(after, req), nil
 }
 
-// page returns the entries from number after on, or the entries before it in descending order.
+// page returns the entries from number after on or, if the newest come first, the entries before number after.
 func (h *history) page(after int, req abstractions.HistoryRequest) (page abstractions.HistoryResult) {
 	from := h.index(after)
 	to := min(from+req.PageLimit(), len(h.entries))

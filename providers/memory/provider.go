@@ -28,7 +28,7 @@ var capabilities = abstractions.Capabilities{
 type shell = providerkit.Provider // so that the embedded field is not exported
 
 // Provider keeps leases in memory. Make one with New or OpenURL and
-// share it between the managers that are to exclude each other. It is safe for
+// share it between the managers that must exclude each other. It is safe for
 // concurrent use. After Close every method returns abstractions.ErrClosed, for
 // all managers that share the provider.
 type Provider struct {
@@ -37,8 +37,8 @@ type Provider struct {
 }
 
 // New makes a provider. Nothing is opened, so only the options can be wrong, and
-// New panics with the text of the error that OpenURL returns. Read options that
-// come from outside the program with OpenURL.
+// New panics with the text of the error that OpenURL would return. Read options
+// that come from outside the program with OpenURL.
 func New(options Options) *Provider {
 	options, err := options.complete()
 	if err != nil {
@@ -65,7 +65,7 @@ func newProvider(options Options) *Provider {
 type memory struct {
 	options Options
 	// start is the time at which the provider was made. Instants are counted from start,
-	// so that comparisons use the clock's monotonic reading if the clock has such a reading.
+	// so that comparisons use the clock's monotonic reading, if the clock has such a reading.
 	start   time.Time
 	base    time.Time // start without the monotonic reading
 	seed    maphash.Seed

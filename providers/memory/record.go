@@ -26,7 +26,7 @@ type shard struct {
 // record is the state of one name. It is guarded by its shard's lock.
 type record struct {
 	providerkit.Record
-	expires  time.Duration // since the start: when the name becomes free, or became free
+	expires  time.Duration // when the name becomes or became free, counted from the start
 	history  *history
 	position int32 // in shard.order
 }
@@ -34,7 +34,7 @@ type record struct {
 // never is the expiry of an infinite lease.
 const never = abstractions.Infinite
 
-// ends returns the end of a TTL.
+// ends returns the end of a TTL that begins now.
 func ends(now, ttl time.Duration) time.Duration {
 	if ttl == abstractions.Infinite {
 		return never
@@ -42,7 +42,7 @@ func ends(now, ttl time.Duration) time.Duration {
 	return min(now, never-1-ttl) + ttl
 }
 
-// now counts from the provider's start. Caller holds the lock of a shard, so that the
+// now returns the time since the provider's start. Caller holds the lock of a shard, so that the
 // instants of a name's changes never go back.
 func (m *memory) now() time.Duration { return m.options.Now().Sub(m.start) }
 
@@ -63,8 +63,8 @@ func (m *memory) settle(s *shard, r *record, now time.Duration) {
 	}
 }
 
-// change applies a rule to the record of a name. With sweep it also looks at a few
-// other records; only the verbs that use more memory sweep.
+// change applies a rule to the record of a name. If sweep is set, it also checks a few
+// other records. Only the verbs that can use more memory sweep.
 func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) providerkit.Change) error {
 	s := m.shardOf(name)
 	s.Lock()
@@ -95,7 +95,7 @@ func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) 
 	return c.Err
 }
 
-// show returns false if the name is not known.
+// show returns the record of a name, and false if the name is not known.
 func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
 	s.Lock()
 	defer s.Unlock()
@@ -103,12 +103,12 @@ func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool
 	return r.Show(), ok
 }
 
-// sweepBatch is the number of records that an acquire or release looks at. With two, a shard
+// sweepBatch is the number of records that an acquire or release checks. With two, a shard
 // of n records is swept completely in n/2 requests, so one-off names can't pile up
 // faster than they are forgotten.
 const sweepBatch = 2
 
-// sweep looks at the next few records and forgets those that are due. Caller holds
+// sweep checks the next few records and forgets those that are due. Caller holds
 // the shard's lock.
 func (m *memory) sweep(s *shard, now time.Duration) {
 	for range min(sweepBatch, len(s.order)) {

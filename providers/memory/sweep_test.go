@@ -78,7 +78,7 @@ func TestTrap_T54_TokenRisesAlthoughTheClockWentBack(t *testing.T) {
 	require.Greater(t, p.mustAcquire(t, acquireRequest("a", time.Second)).Token, last)
 }
 
-// TestSweepKeepsItsBooks forgets many names in the middle of the walk.
+// TestSweepKeepsItsBooks checks that the shards stay consistent while many names are forgotten.
 func TestSweepKeepsItsBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Retention: time.Second})
@@ -98,7 +98,7 @@ func TestSweepKeepsItsBooks(t *testing.T) {
 }
 
 // TestMemoryPerName counts everything: the maps, the records, the names (25
-// bytes) and the IDs (36 bytes) of 100,000 names held.
+// bytes) and the IDs (36 bytes) of 100,000 held names.
 func TestMemoryPerName(t *testing.T) {
 	const names = 100_000
 	p := New(Options{})

@@ -29,7 +29,7 @@ func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 	})
 }
 
-// TestTrap_T56_LastIDsAreRefused shows that several delayed requests are refused.
+// TestTrap_T56_LastIDsAreRefused checks that acquires of several released claims are refused.
 func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 	p := New(Options{})
 	var given []abstractions.AcquireRequest
@@ -71,7 +71,7 @@ func TestReasonsOfLoss(t *testing.T) {
 	})
 }
 
-// TestSameIDAfterExpiryIsANewClaim shows that an old grant of the same ID can't
+// TestSameIDAfterExpiryIsANewClaim checks that an old grant of the same ID can't
 // renew the new claim.
 func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

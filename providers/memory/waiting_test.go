@@ -28,8 +28,8 @@ func isWoken(wakeups <-chan struct{}) bool {
 	}
 }
 
-// TestReleaseWakesOne wakes the waiter that has waited longest, and another one only if that waiter
-// is stuck.
+// TestReleaseWakesOne checks that a release wakes the waiter that has waited longest, and another
+// waiter only if the first is stuck.
 func TestReleaseWakesOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})

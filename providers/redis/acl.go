@@ -1,11 +1,11 @@
 package redislease
 
-// The Redis ACL rules that a provider's user needs, as arguments of ACL SETUSER.
-// They are for DefaultPrefix; for another prefix replace "leasing".
+// These are the Redis ACL rules that a provider's user needs, as arguments of ACL SETUSER.
+// They are for DefaultPrefix; for another prefix, replace "leasing".
 //
 //	"ACL SETUSER app on >password " + ACLRules
 //
-// Without these rules calls fail with leasing.ErrDenied, and a denied acquire leaves no
+// Without these rules, calls fail with leasing.ErrDenied, and a denied acquire leaves no
 // lease behind. Only the rules that serve waiters may be missing (the channels,
 // +subscribe, +publish, and all that begin with +z except +zadd): then waiters poll.
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exercise makes every call of a provider, and returns the errors. Like a program, it
+// exercise makes every call of a provider, and returns the errors. Like an application, it
 // goes on after an error.
 func exercise(t *testing.T, p *Provider) error {
 	t.Helper()
@@ -70,7 +70,7 @@ func (e *exerciser) acquire(req abstractions.AcquireRequest) abstractions.Grant 
 	return grant
 }
 
-// get retries while the name is held, 100 times at most: the holder may never release the name.
+// get tries up to 100 times while the name is held: the holder may never release the name.
 func (e *exerciser) get(req abstractions.AcquireRequest) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -214,7 +214,8 @@ func requireExpiries(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// Without the right to INFO a process can't detect that a server has restarted.
+// T76: a user of a Redlock needs the right to INFO, without which a process can't detect that a
+// server has restarted.
 func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))

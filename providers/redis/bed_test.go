@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bed is a server with a provider, and an administrator who looks at the keys.
+// bed is a server with a provider, and with an administrator's client that reads the keys.
 type bed struct {
 	*Provider
 	redistest.Claimant
@@ -35,7 +35,7 @@ func newBed(t testing.TB, o redistest.Options) *bed {
 	return b
 }
 
-// process opens a provider like that of another process.
+// process opens another provider, which stands for another process.
 func (b *bed) process() (*Provider, *recorder) {
 	b.t.Helper()
 	client, w := recordedClient(b.t, b.server)
@@ -137,7 +137,7 @@ func (b *bed) eventually(check func() bool) {
 	require.Eventually(b.t, check, time.Minute, 2*time.Millisecond)
 }
 
-// recorder counts the commands of a client, and can spoil their outcome.
+// recorder counts the commands of a client, and can make them fail.
 type recorder struct {
 	sent atomic.Int64 // commands
 
@@ -168,7 +168,7 @@ func failCommands(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// loseReplies lets calls take effect and fail with err; nil restores their replies.
+// loseReplies makes calls take effect but fail with err; nil restores their replies.
 func (w *recorder) loseReplies(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

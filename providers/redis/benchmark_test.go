@@ -83,7 +83,7 @@ func cycle(ctx context.Context, p *Provider, name string) error {
 	return p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 }
 
-// measureCPU reports the processor time used until the function it returns is called.
+// measureCPU reports the processor time used until the returned function is called.
 func measureCPU(b *testing.B, admin *redis.Client) func() {
 	b.Helper()
 	runtime.GC()
@@ -103,7 +103,7 @@ func ownTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// serverTime is in seconds.
+// serverTime returns the processor time of the server in seconds.
 func serverTime(b *testing.B, admin *redis.Client) (sum float64) {
 	b.Helper()
 	info, err := admin.Info(b.Context(), "cpu").Result()

@@ -21,10 +21,10 @@ const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
 	// dialTimeout leaves time for a TLS handshake across an ocean, or for one lost
-	// packet. A call that needs a new connection waits no longer than its context.
+	// packet. A call that needs a new connection waits only until its context ends.
 	dialTimeout = 3 * time.Second
 	// poolSize bounds the connections to a server. Calls that hang must not keep
-	// others from a connection. Usually there are three connections.
+	// others from a connection. Usually only three connections are open.
 	poolSize = batch.MaxCalls + 16
 )
 
@@ -74,7 +74,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
-	c.DisableRoutingPolicies = true // the policies ask each server for all its commands
+	c.DisableRoutingPolicies = true // the policies would request a list of all commands from each server
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	setDefaults(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
 	c.Dialer = dialer(c.TLSConfig)
@@ -93,7 +93,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 		c.CredentialsProviderContext = signInOnce(o.Credentials)
 	}
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
-	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // a failover client never asks for maintenance notifications
+	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // a failover client never requests maintenance notifications
 	c.OnConnect = l.onConnect(o)
 	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	setDefaults(&c.MaxRetries, &c.PoolSize, &c.PipelinePoolSize, &c.DialTimeout)
@@ -149,7 +149,7 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	return c
 }
 
-// badParameter reports an error of go-redis about the parameters in a URL. The error
+// badParameter converts an error of go-redis about the parameters in a URL. The error
 // names the parameters, and contains no password: see forLibrary.
 func badParameter(err error) error {
 	text := err.Error()

@@ -18,10 +18,9 @@ import (
 )
 
 // These tests run the whole suite while a minority of the servers is down, hangs or has
-// lost its data. The queue of waiters is on the first server, so most tests spoil that
+// lost its data. The queue of waiters is on the first server, so most tests harm that
 // server. `make torture` runs all of these suites. `make test-all` runs only the first,
-// and T44 on one server: in the others each client has to detect by itself that a
-// server hangs.
+// and T44 on one server, since each of the others may take minutes.
 
 func TestConformanceRedlock3Dead(t *testing.T) {
 	servertest.Long(t)
@@ -55,7 +54,8 @@ func TestConformanceRedlock3Emptied(t *testing.T) {
 	conformQuarantined(t, (*redistest.Server).RestartEmpty)
 }
 
-// The same holds for a server that was restarted from an old snapshot.
+// A server that was restarted from an old snapshot casts no vote for as long as the suite
+// runs.
 func TestConformanceRedlock3Restored(t *testing.T) {
 	servertest.Long(t)
 	conformQuarantined(t, func(s *redistest.Server) {
@@ -91,7 +91,8 @@ func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
 	})
 }
 
-// The provider resends scripts that a server forgets all the time.
+// T44: the suite passes while servers repeatedly forget their scripts, since the provider
+// resends scripts.
 func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		server := redistest.Start(t, redistest.Options{Password: "secret"})
@@ -107,7 +108,7 @@ func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
 	})
 }
 
-// keepFlushingScripts has servers forget their scripts all the time.
+// keepFlushingScripts makes servers forget their scripts repeatedly, until the test ends.
 func keepFlushingScripts(t *testing.T, servers ...*redistest.Server) {
 	admins := make([]*redis.Client, len(servers))
 	for i, server := range servers {
@@ -147,15 +148,14 @@ func skipUnlessSlow(t *testing.T) {
 	}
 }
 
-// conformDespite runs the suite on n servers, of which spoil leaves some unharmed. Forget
-// and Ahead of the harness act on the unharmed servers. Each of the suite's clients has
-// to detect by itself that a server is frozen, so the limits of a frozen server are
-// short.
+// conformDespite runs the suite on n servers after spoil has harmed some and returned the
+// others. Forget and Ahead of the harness act on the unharmed servers. Each of the suite's
+// clients has to detect frozen servers, so timeouts are short if servers are frozen.
 func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrap(t, servers)
 	well := spoil(servers)
-	limits := "&max_ttl=10m" // the quarantine of an emptied server, which is to outlast the suite
+	limits := "&max_ttl=10m" // the quarantine of an emptied server, which must outlast the suite
 	if frozen {
 		limits += "&node_timeout=600ms&dial_timeout=2s&read_timeout=2s"
 		t.Cleanup(func() { <-time.After(2 * time.Second) }) // go-redis may dial until then, in a goroutine that can't be stopped
@@ -163,15 +163,15 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 		limits += "&node_timeout=1s"
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget, h.Ahead, h.Remove = forgetNames(well), raiseTokens(well), nil // a renewal locks servers again
+	h.Forget, h.Ahead, h.Remove = forgetNames(well), raiseTokens(well), nil // a renewal would restore the lease on the servers
 	if len(well) == n {
-		// Afterwards the lease looks as if only the first server, which has lost its data, and the last one had granted
-		// the lease.
+		// The lease then looks as if only the first and the last server had granted it, and the first server has lost
+		// its data.
 		h.Lose = func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, servers[1].Client(t).Del(t.Context(), keysOf(name).Name).Err())
 		}
 	}
-	h.TTL = 2 * time.Second // no other server can replace the vote of a slow one
+	h.TTL = 2 * time.Second // no other server can replace the vote of a slow server
 	providertest.Run(t, h)
 }
 
@@ -184,8 +184,8 @@ func raiseTokens(servers []*redistest.Server) func(t testing.TB, _ abstractions.
 	}
 }
 
-// forgetNames deletes the servers' records of a name once its token is in the past. A token
-// may be ahead of a server's clock, and the server keeps the record for longer by that
+// forgetNames deletes the servers' records of a name once its token is in the past. If the
+// token is ahead of a server's clock, the server keeps the record for longer by the
 // difference.
 func forgetNames(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {

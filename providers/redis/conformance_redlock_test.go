@@ -22,8 +22,8 @@ func conformRedlock(t *testing.T, n int) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrap(t, servers)
 	h := harness(redlockURL(servers)+"&node_timeout=1s", nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget, h.Ahead, h.Remove = forgetNames(servers), raiseTokens(servers), nil // a renewal locks servers again
-	h.TTL = 2 * time.Second                                                       // a server has half of the TTL to answer, for a busy machine
+	h.Forget, h.Ahead, h.Remove = forgetNames(servers), raiseTokens(servers), nil // a renewal would restore the lease on the servers
+	h.TTL = 2 * time.Second                                                       // a server has half of the TTL to answer, which a busy machine may need
 	providertest.Run(t, h)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/netdial"
 )
 
-// dialer returns the dial function of clients that Open makes. go-redis prints each failed dial to standard error, past the
+// dialer returns the dial function of clients that Open makes. go-redis prints each failed dial to standard error, not to the
 // application's logger. So a failed dial returns a connection whose first use returns the error.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dial := netdial.New().DialContext

@@ -6,29 +6,29 @@
 //
 // # What it promises
 //
-// The promises of package leasing, as long as Redis loses no acknowledged
-// write. That depends on how Redis is run; see below.
+// The provider keeps the promises of package leasing as long as Redis loses no
+// acknowledged write. That depends on how Redis is run; see below.
 //
 //   - A request is one script on the server, so its read and its write are
 //     atomic. The server's clock alone decides when a lease has run out. A
 //     claim that has run out is lost.
 //   - The record of a name is one key, written in one command together with its expiry. So a
-//     crash never leaves a key that stays for ever.
+//     crash never leaves a key without an expiry.
 //   - The fencing token is max(latest + 1, the server's clock in microseconds). It
-//     rises through release, expiry, Break and the forgetting of names, unless the
+//     rises across release, expiry and Break, and after names were forgotten, unless the
 //     clock was ahead for longer than [Options].Retention and goes back: Redis deletes
-//     keys by itself, and nothing keeps their tokens. It also rises after a
+//     expired keys itself, and nothing keeps their tokens. It also rises after a
 //     server lost its data, unless the servers' clocks differ by more than the
-//     time that was lost.
-//   - A released or broken ID is refused from then on: each name remembers the
-//     last 8, for Retention. A late copy of an acquire may take the name again, for up
+//     period whose writes were lost.
+//   - A released or broken ID is refused from then on. Each name remembers the
+//     last 8 such IDs, for Retention. A late copy of an acquire may take the name again, for up
 //     to its TTL, if 8 other IDs of the name have ended since its own release; on a busy
 //     name that takes a few milliseconds. Each name leaves one small key behind for
 //     Retention.
 //   - Waiters are served in order, within a process and across processes. A
 //     release wakes only the first, and reserves the name for it for 200 ms. If
-//     that waiter's process has died the next one is woken at once; if it hangs,
-//     after those 200 ms.
+//     that waiter's process has died, the next waiter is woken at once; if the process
+//     hangs, after those 200 ms.
 //   - Concurrent requests share a round trip. A call whose context ends returns
 //     soon, whatever the connection does, and does not affect the others.
 //
@@ -46,10 +46,10 @@
 //     without its data, every name is free.
 //   - Sentinel, Cluster: a failover may lose the latest grants and releases.
 //   - Sentinel: a master that is cut off together with some of its clients goes on
-//     serving them, and renews leases that the new master grants again: not for one
-//     TTL, but for as long as the cut lasts, unless min-replicas-to-write and
-//     min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master stops
-//     after cluster-node-timeout.
+//     serving them, and renews leases that the new master grants to others. This lasts
+//     not for one TTL, but until the cut ends, unless min-replicas-to-write
+//     and min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master
+//     stops after cluster-node-timeout.
 //   - Redlock: a minority of servers may fail, freeze or lose their data
 //     without any effect on leases. A server that comes back empty casts no
 //     vote until every lease that it may have held has run out.
@@ -61,8 +61,8 @@
 //
 // Redis counts TTLs by the server's wall clock (…/commands/expire). If the clock steps
 // forward by more than the margin of trust (leasing.Tuning.DriftFactor), names are
-// freed early. After a step back a lease may last longer, even one that had run out: at
-// most one TTL from the moment at which the next contender asks. An evicting
+// freed early. After a step back, a lease may last longer, even a lease that had run out,
+// but for at most one TTL from the next contender's request. An evicting
 // maxmemory-policy may evict leases: use noeviction, or a separate server. With
 // noeviction and no memory left, acquires fail with leasing.ErrThrottled, and held
 // leases are still renewed.
@@ -71,11 +71,11 @@
 //
 // Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found
 // missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds
-// when a majority has granted it and has confirmed one token, no lower than any that they proposed, within the
+// when a majority has granted it and has confirmed one token, no lower than any token that they proposed, within the
 // TTL less drift. So any later majority includes a server that issues a higher token. Votes won without a
 // majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a
 // later one if a server that knows that token does not answer. Only one process may acquire under an ID; package
-// leasing keeps to that rule. A renewal also needs a majority. It restores the lease on a server that lost the lease,
+// leasing follows this rule. A renewal also needs a majority. It restores the lease on a server that lost the lease,
 // unless that server has granted the name to another claim since, or the lease was released. A server that misses a
 // renewal keeps the older metadata; readers see the metadata of most servers. A request returns as soon as its outcome
 // is certain, so it does not wait for a dead or frozen server. Servers must not replicate each other.
@@ -83,11 +83,11 @@
 //
 // A server that is new, or has lost its data, is in quarantine: it casts no vote for
 // [Options].MaxTTL. The quarantine ends by the server's wall clock, but not before
-// the same time has passed for a process that has seen it and still sends requests.
-// If the server's clock is set forward before any process has asked it again, it may
-// vote too early.
+// the same time has passed for a process that has seen the quarantine and still sends
+// requests. If the server's clock is set forward before any process has sent it another
+// request, the server may vote too early.
 //
-// Call [Provider.Bootstrap] to let new servers vote at once, and never on servers
+// Call [Provider.Bootstrap] to let new servers vote at once, but never on servers
 // that may hold leases. All processes need the same MaxTTL. The process that finds
 // that a server has lost its data sets the length of the quarantine, so longer
 // leases of other processes could be granted a second time.
@@ -103,9 +103,9 @@
 //	leasing:node          on a server of Redlock: a mark that it has its data
 //
 // The package needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200
-// ms to MaxTTL, and never leasing.Infinite. Clients come from you, or are made by Open.
+// ms to MaxTTL, and never leasing.Infinite. Clients are your own, or made by Open.
 // The provider resends a script that a server has forgotten. Metadata and owner can be
-// read by anyone who can read the keys. On a Cluster a release is published to all
+// read by anyone who can read the keys. On a Cluster, a release is published to all
 // servers, since a sharded channel per name would need a connection per server and
 // name.
 package redislease

@@ -83,7 +83,7 @@ func readRequest(from *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-// T118: passwords go to the hosts of the URL, and beyond these only where the protocol names other hosts: a Cluster's
+// T118: passwords go only to the hosts of the URL, and to hosts that these name by the protocol: a Cluster's
 // members name each other, and sentinels name the master and each other. A password of Redis never goes to a sentinel, and
 // a password of sentinels never goes to a master.
 func TestTrap_T118_PasswordsGoToTheirHosts(t *testing.T) {

@@ -120,8 +120,8 @@ func (e *endpoint) openClient(t *testing.T, o redis.Options, idle int) *redis.Cl
 	return client
 }
 
-// T170: the server behind an endpoint becomes unusable, stays alive, and refuses requests. A client that keeps
-// its connection after such a refusal stays with that server for ever.
+// T170: if the server behind an endpoint becomes unusable but stays alive, a refusal makes the provider close its
+// connections. Otherwise the client would stay with that server forever.
 func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	t.Parallel()
 	for code, break_ := range map[string]func(t *testing.T, old *redistest.Server, admin *redis.Client, next *redistest.Server){
@@ -178,8 +178,8 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 	}
 }
 
-// T173: a gateway forgets idle connections, and notifies neither end. A request that waits on such a connection until its
-// deadline fails, and a release that fails leaves the name held.
+// T173: a gateway forgets idle connections, and notifies neither end. A request does not wait on such a connection until its
+// deadline: it would fail, and a release that fails leaves the name held.
 func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{
@@ -256,7 +256,7 @@ func TestTrap_T300_PipelinesMeetConnectionsThatAreLost(t *testing.T) {
 	}
 }
 
-// T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst each request succeeds at its
+// T262: one connection is in use all the time, and a gateway has forgotten the others. In a burst, each request succeeds at its
 // second attempt at the latest.
 func TestTrap_T262_ABurstMeetsIdleConnectionsThatAreLost(t *testing.T) {
 	t.Parallel()
@@ -307,7 +307,7 @@ func waitUntilIdle(t *testing.T, admin *redis.Client) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// T172: a server of a Cluster redirects a client that follows no redirection, and does so for ever.
+// T172: a request that a server of a Cluster redirects fails with ErrNotSetUp if the client follows no redirections.
 func TestTrap_T172_AClusterWithoutItsModeIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)

@@ -40,7 +40,7 @@ func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 	}
 }
 
-// A permanent error is not retried as if the server were down for a while.
+// A server that does not match the options is reported as a permanent error, not as an outage.
 func TestAServerThatIsNotWhatOptionsSayIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	plain := redistest.Start(t, redistest.Options{}).URL()

@@ -70,8 +70,8 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	require.NoError(t, b.renew(last, time.Minute))
 }
 
-// An immediate break whose outcome is unknown must not be sent twice by the
-// provider itself: the second copy would hit the next holder.
+// The provider itself never sends an immediate break twice, even if the outcome of the first
+// is unknown: the second copy could end the next holder's lease.
 func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -103,7 +103,7 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 	defer cancel()
 	_, err := b.Acquire(ctx, redistest.AcquireRequest("n", "a", time.Minute))
 	redistest.RequireUncertain(t, err)
-	b.server.Resume() // the acquire lands, or has landed
+	b.server.Resume() // the acquire is applied now, or was applied before
 	b.release("n", "a")
 	_, err = b.Try("n", "a", time.Minute) // a late copy
 	require.ErrorIs(t, err, abstractions.ErrReleased)
@@ -304,7 +304,7 @@ func TestSentinelFailoverInTheMiddle(t *testing.T) {
 	}
 	master := c.Master()
 	master.Kill()
-	again() // lasts until the failover
+	again() // takes until the failover
 	c.WaitForFailover(master)
 	for range 20 {
 		again()

@@ -53,12 +53,12 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 	}
 }
 
-// hanging is the time for which the clients here wait for a silent server, and
-// soon is much less.
+// hanging is the time for which the clients here wait for a silent server, and soon is
+// much shorter.
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
-// eachEnds makes every call with contexts that end after a while, by a deadline or by a
-// cancellation. No connection is notified of a cancellation.
+// eachEnds checks that every call ends with its context, by a deadline or by a cancellation.
+// A cancellation has no effect on a connection.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
 	require.True(t, p.Capabilities().HeedsContext)
@@ -108,8 +108,8 @@ func testFrozenServer(t *testing.T, p *Provider, server *redistest.Server) {
 	requireWorking(t, p)
 }
 
-// A call ends with its context even if the application's code ignores contexts. Each client
-// may run such code: a hook, or the credentials of a new connection.
+// A call ends with its context even if the application's code ignores contexts. Any client
+// may run such code, as a hook or as the credentials of a new connection.
 func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -131,7 +131,7 @@ func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T)
 	})
 }
 
-// waitUntilFast waits until the server answers so fast that a lone caller may send by itself.
+// waitUntilFast waits until the server answers so fast that a lone call may be sent on its caller's goroutine.
 func waitUntilFast(t *testing.T, p *Provider) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -226,7 +226,7 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 	requireWorking(t, p)
 }
 
-// The first call to a Cluster has to ask for its slots.
+// The first call to a Cluster, which requests the slots, also ends with its context.
 func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
@@ -243,7 +243,7 @@ func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 	requireWorking(t, p)
 }
 
-// A frozen master of a Cluster holds up its own names only.
+// A frozen master of a Cluster delays only its own names.
 func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)

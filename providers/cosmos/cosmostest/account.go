@@ -16,8 +16,8 @@ type Options struct {
 	Token func(token string) error
 	// Now is the service's clock. Default time.Now.
 	Now func() time.Time
-	// ReplicaSkew is the lead of the clock of _ts over the clock of Date. The two
-	// clocks belong to different machines.
+	// ReplicaSkew is the time by which the clock of _ts is ahead of the clock of Date. The
+	// two clocks belong to different machines.
 	ReplicaSkew time.Duration
 	// ExpiredBlocks makes an expired item block the creation of another item with its
 	// ID, until the expired item is deleted.
@@ -91,8 +91,8 @@ func (a *Account) DropContainer(db, name string) {
 	delete(a.databases[db], name)
 }
 
-// SetTTL sets a container's default time to live, in seconds: -1 enables the times to
-// live of items.
+// SetTTL sets a container's default time to live, in seconds: -1 enables only the
+// items' own times to live.
 func (a *Account) SetTTL(db, name string, seconds int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

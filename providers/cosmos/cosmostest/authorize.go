@@ -14,7 +14,7 @@ import (
 // rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
 const dateTolerance = 15 * time.Minute
 
-// authorize refuses a request without the right to its operation.
+// authorize refuses a request that has no right to its operation.
 func (c *call) authorize() *reply {
 	text, err := url.QueryUnescape(c.r.Header.Get("Authorization"))
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *call) authorizeKey(sig string) *reply {
 	if err != nil {
 		return unauthorized("no x-ms-date")
 	}
-	// The signature is for the resource, or for the parent of a feed.
+	// The signature covers the resource or, for a feed, its parent.
 	parts := strings.Split(strings.TrimPrefix(c.r.URL.Path, "/"), "/")
 	kind, link := parts[(len(parts)-1)/2*2], strings.Join(parts[:len(parts)/2*2], "/")
 	mac := hmac.New(sha256.New, key)
@@ -64,7 +64,7 @@ func (c *call) authorizeKey(sig string) *reply {
 	return nil
 }
 
-// authorizeToken lets tokens do the operations of a data-plane role. A role can't permit
+// authorizeToken permits tokens the operations of a data-plane role. A role can't permit
 // the creation or deletion of containers: learn.microsoft.com/azure/cosmos-db/nosql/
 // troubleshoot-forbidden, "Non-data operations are not allowed".
 func (c *call) authorizeToken(token string) *reply {

@@ -13,7 +13,7 @@ type container struct {
 	created    int64 // the log sequence number of the creation
 }
 
-// properties are the properties of a container, in the form of a request.
+// properties are the properties of a container, in the JSON form of a request.
 type properties struct {
 	ID           string          `json:"id"`
 	PartitionKey partitionKey    `json:"partitionKey"`

@@ -38,10 +38,10 @@ func (o Operation) Write() bool {
 // Hook decides the fault of a request. It is called from several goroutines.
 type Hook func(Operation) Fault
 
-// Fault is a failure of a request. The zero Fault is no failure.
+// Fault is a failure of a request. The zero Fault causes no failure.
 type Fault struct {
 	Delay time.Duration // before the operation is applied
-	// Late applies the operation after Delay although the client has left.
+	// Late applies the operation after Delay even if the client has left.
 	Late bool
 	// Status, unless 0, replaces the status of the answer.
 	Status     int
@@ -55,7 +55,7 @@ type Fault struct {
 	// Stale answers a read from a replica without the item's last write, unless the
 	// session token includes that write.
 	Stale bool
-	// Lag, unless 0, is the number of writes that a Stale replica lacks, instead of 1.
+	// Lag is the number of writes that a Stale replica lacks; 0 means 1.
 	Lag int
 }
 
@@ -107,8 +107,8 @@ func (c *call) fault() Fault {
 	return hook(c.op)
 }
 
-// sleep waits, and reports whether the client is still connected. It reports true if
-// late is set.
+// sleep waits, and reports whether the client is still connected. If late is set, it
+// does not depend on the client, and reports true.
 func (c *call) sleep(d time.Duration, late bool) bool {
 	if d <= 0 {
 		return true

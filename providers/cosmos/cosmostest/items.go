@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxItemBytes and maxIDBytes: learn.microsoft.com/azure/cosmos-db/
-// concepts-limits, "Per-item limits".
+// maxItemBytes and maxIDBytes are limits of the service: learn.microsoft.com/azure/
+// cosmos-db/concepts-limits, "Per-item limits".
 const (
 	maxItemBytes = 2 << 20
 	maxIDBytes   = 1023
@@ -49,7 +49,7 @@ func (c *call) deleteItem() *reply {
 	return c.write(http.StatusNoContent, c.op.ID, nil)
 }
 
-// precondition finds the item of a change, and checks If-Match.
+// precondition checks that the item of a change exists and matches If-Match.
 func (c *call) precondition() *reply {
 	stored := c.container.items[c.key(c.op.ID)]
 	if stored == nil || !c.isAlive(stored.latest()) {
@@ -104,7 +104,7 @@ func (c *call) item() (fields map[string]any, id string, bad *reply) {
 	return fields, id, nil
 }
 
-// integerOf returns the value of a field that is a whole number.
+// integerOf returns the value of a field if it is a whole number.
 func integerOf(field any) (n int64, ok bool) {
 	number, ok := field.(json.Number)
 	n, err := number.Int64()
@@ -117,7 +117,7 @@ func (c *call) key(id string) string { return c.partition() + "\n" + id }
 // partition returns the partition key in the header.
 func (c *call) partition() string { return c.r.Header.Get("x-ms-documentdb-partitionkey") }
 
-// partitionOf returns the header's partition key for an item. A missing value is {}.
+// partitionOf returns the partition key that the header must have for an item. A missing value is {}.
 func (c *container) partitionOf(fields map[string]any) string {
 	values := []any{}
 	for _, path := range c.properties.PartitionKey.Paths {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "c2VjcmV0"
 
-// client is azcosmos over a pipe, so the tests check that the SDK understands the fake's
+// client uses azcosmos over a pipe, so the tests check that the SDK understands the fake's
 // answers.
 type client struct {
 	*azcosmos.ContainerClient
@@ -29,7 +29,7 @@ type client struct {
 	all     *azcosmos.Client
 }
 
-// inBubble runs a test against an account with a container of the given path.
+// inBubble runs a test against an account whose container has the given partition key path.
 func inBubble(t *testing.T, o cosmostest.Options, path string, test func(t *testing.T, c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

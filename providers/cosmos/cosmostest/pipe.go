@@ -17,7 +17,7 @@ type Pipe struct {
 	serving     sync.WaitGroup
 }
 
-// PipeURL is the account's address behind a pipe.
+// PipeURL is the address of an account behind a pipe.
 const PipeURL = "http://localhost"
 
 // NewPipe serves a handler until Close.
@@ -27,7 +27,7 @@ func NewPipe(handler http.Handler) *Pipe {
 	return p
 }
 
-// Transport returns a client's transport. The client closes its idle connections.
+// Transport returns a transport for a client, which must close the idle connections.
 func (p *Pipe) Transport() *http.Transport { return &http.Transport{DialContext: p.Dial} }
 
 // Dial connects.

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// supportedQuery is the form of supported queries.
+// supportedQuery matches the supported queries.
 var supportedQuery = regexp.MustCompile(`^SELECT \* FROM c WHERE STARTSWITH\(c\.id, (@[a-z]+)\)(?: AND c\.([a-z_]+) < (@[a-z]+))?$`)
 
-// condition is the condition of a query: an item's ID begins with prefix, and its
-// field, if any, is below a number.
+// condition is the condition of a query: an item's ID begins with prefix and, if field is
+// set, the value of that field is less than below.
 type condition struct {
 	prefix, field string
 	below         float64
 }
 
-// queryItems answers a page of a query over all partitions. Like the service, it may
+// queryItems answers with a page of a query over all partitions. Like the service, it may
 // send a page that is short or empty and has a continuation.
 func (c *call) queryItems() *reply {
 	wanted, ok := parseQuery(c.body)
@@ -44,7 +44,8 @@ func (c *call) queryItems() *reply {
 	return r
 }
 
-// page checks a bounded number of items.
+// page checks a bounded number of items. It returns those that match, and the key after which
+// the next page begins.
 func (c *call) page(wanted condition, after string, limit int) (documents []any, next string) {
 	keys := slices.Sorted(maps.Keys(c.container.items))
 	from, found := slices.BinarySearch(keys, after)

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// route is the verb and the handler of requests of one form.
+// route is the verb and the handler of the requests that match one pattern.
 type route struct {
 	verb   Verb
 	handle func(*call) *reply
@@ -102,7 +102,7 @@ func (c *call) apply(fault Fault) *reply {
 	return answer
 }
 
-// answer writes a reply with the headers of every reply
+// answer writes a reply with the headers that every reply has
 // (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers).
 // Its Date is the service's time, in whole seconds.
 func (a *Account) answer(w http.ResponseWriter, r *reply) {

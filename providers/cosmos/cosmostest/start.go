@@ -37,8 +37,8 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(key[:])
 }
 
-// LeaseURL returns the URL for cosmoslease.OpenURL of a database/container of an
-// account at host:port.
+// LeaseURL returns the URL for cosmoslease.OpenURL. The address is host:port, and the
+// container is database/container.
 func LeaseURL(address, key, container string) string {
 	return "cosmos+http://:" + url.QueryEscape(key) + "@" + address + "/" + container
 }

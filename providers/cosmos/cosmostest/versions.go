@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxVersions is the number of an item's versions that a lagging replica may show.
+// maxVersions bounds the number of an item's versions, which are kept for lagging replicas.
 const maxVersions = 4
 
 // item is the stored state of an ID, with the latest version last.
@@ -26,7 +26,7 @@ type version struct {
 
 func (i *item) latest() version { return i.versions[len(i.versions)-1] }
 
-// staleVersion returns the version of a lagging replica, which lacks the last writes but has
+// staleVersion returns the version on a lagging replica, which lacks the last writes but has
 // the writes of the session.
 func (i *item) staleVersion(lag int, seen int64) version {
 	var v version // before the first write: no item
@@ -81,7 +81,7 @@ func (c *call) isAlive(v version) bool {
 // rangeID is the ID of a container's only partition here.
 const rangeID = "0"
 
-// inSession adds the session token, in the form of the gateway:
+// inSession adds the session token, in the gateway's format:
 // range:version#globalLSN.
 func (c *call) inSession(r *reply) {
 	r.header.Set("x-ms-session-token", fmt.Sprintf("%s:-1#%d", rangeID, c.account.lsn))

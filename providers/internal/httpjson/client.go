@@ -37,7 +37,7 @@ type Client struct {
 }
 
 // New makes a client for a URL without a slash at its end. authorize may add headers to a
-// request. Requests use the application's client, unless users is nil: see
+// request. Requests go through users, the application's own client, unless it is nil: see
 // httpguard.Wrap.
 func New(base string, users *http.Client, authorize func(*http.Request) error) *Client {
 	guarded := httpguard.Wrap(users)
@@ -68,13 +68,13 @@ func (e *StatusError) Error() string {
 	return httpguard.Said(response, e.Body)
 }
 
-// Marked is the JSON of an answer that checks the service's mark.
+// Marked is the JSON of an answer, with a method that checks the service's mark.
 type Marked interface {
 	// Marked reports whether the answer comes from the service, by its JSON and its header.
 	Marked(header http.Header) bool
 }
 
-// StatusOf returns the status of the *StatusError in err, or 0 without such an error.
+// StatusOf returns the status of the *StatusError in err, or 0 if err contains no *StatusError.
 func StatusOf(err error) int {
 	if answer := (*StatusError)(nil); errors.As(err, &answer) {
 		return answer.Status
@@ -83,8 +83,8 @@ func StatusOf(err error) int {
 }
 
 // Do sends a request, with send as JSON unless it is nil, and decodes the answer's JSON
-// into the last argument, which may be Marked. It returns the header of any answer of the
-// service, even of a *StatusError.
+// into the last argument, which may be a Marked. It returns the header of any answer of the
+// service, even with a *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {
@@ -113,9 +113,9 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 
 var errBusy = providerkit.NotInTime("not sent, since earlier requests have used up three quarters of its time")
 
-// acquireSlot waits for a place, for three quarters of the request's time. A slow service may
-// still be working on a later request when the request is cut off. Then the work is wasted,
-// the connection is closed, and a new connection costs the service more than the request.
+// acquireSlot waits for a slot for up to three quarters of the request's time. If a request
+// were sent later, a slow service might still work on it at its deadline. Then the work would
+// be wasted and the connection closed, and a new connection costs more than a request.
 func (c *Client) acquireSlot(ctx context.Context) (leave func(), err error) {
 	if c.Slots == nil {
 		return func() {}, nil
@@ -167,7 +167,7 @@ func (c *Client) sign(req *http.Request) error {
 }
 
 // Statuses maps the statuses of a service's answers to their meaning. The class decides whether a request was
-// applied: see [providerkit.Class]. After a status that is not listed the request may have been applied.
+// applied: see [providerkit.Class]. After a status that is not listed, the request may have been applied.
 type Statuses map[int]providerkit.Meaning
 
 // Classify returns the meaning of an error, by its status, and by whether the request was sent. A

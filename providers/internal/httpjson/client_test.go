@@ -49,7 +49,7 @@ func TestTrap_T88_OwnEndIsReportedWithoutItsCause(t *testing.T) {
 	}
 }
 
-// A call whose context ends while it waits for a place sends nothing, and its error says that
+// A call whose context ends while it waits for a slot sends nothing, and its error says that
 // it was not applied.
 func TestAWaitForAPlaceEndsWithItsContext(t *testing.T) {
 	c := New("http://127.0.0.1:1", nil, nil)

@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning has the class of a server's error, and the state of the connection. The class decides whether the request was applied: see
+// meaning has the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
-	// reconnect says that the connection is alive and useless: a new one may lead to another server, or sign in as another user.
+	// reconnect says that the connection is alive but useless: a new connection may lead to another server, or sign in as another user.
 	reconnect bool
 	advice    string
 }
@@ -114,7 +114,7 @@ func OfCluster(err error) error {
 	return Of(err)
 }
 
-// MustReconnect reports whether an error proves that the connection on which it arrived is alive and useless.
+// MustReconnect reports whether an error proves that the connection on which it arrived is alive but useless.
 func MustReconnect(err error) bool {
 	_, m, _ := lookup(err)
 	return m.reconnect

@@ -20,7 +20,7 @@ import (
 
 var sentinels = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
-// means checks the sentinels of an error, and that the error keeps its cause.
+// means checks which sentinels an error matches, and that the error keeps its cause.
 func means(t *testing.T, err, cause error, want ...error) {
 	t.Helper()
 	for _, sentinel := range sentinels {
@@ -29,8 +29,8 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// T27: the code of Redis' error decides, never the text after the code. The errors come
-// from a server, through go-redis.
+// T27: the code of an error of Redis decides its meaning, never the text after the code. The
+// errors come from a server, through go-redis.
 func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

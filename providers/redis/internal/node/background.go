@@ -38,8 +38,8 @@ func (a *Background) Close() {
 	a.All.Wait()
 }
 
-// callDetached sends a request that is not a script. It returns when ctx ends, although the
-// application's client may ignore deadlines, and no client obeys a cancellation. The
+// callDetached sends a request that is not a script. It returns when ctx ends, even if the
+// application's client ignores deadlines; no client obeys a cancellation. The
 // request then continues for as long as the client lets it, and Close waits for the
 // request. ctx needs a deadline.
 func callDetached[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
@@ -70,7 +70,7 @@ func callDetached[T any](ctx context.Context, d *Node, request func(context.Cont
 	}
 }
 
-// Ping asks the server, or each master of a Cluster, whether it answers.
+// Ping sends a PING to the server, or to each master of a Cluster.
 func (d *Node) Ping(ctx context.Context) error {
 	_, err := callDetached(ctx, d, func(ctx context.Context) (none struct{}, err error) {
 		if d.cluster == nil {

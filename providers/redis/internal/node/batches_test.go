@@ -143,7 +143,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 			synctest.Wait()
 		}
 		k := script.Naming{Prefix: "leasing"}.Keys("name")
-		const first = 2 // calls, during which others wait
+		const first = 2 // the calls in flight, during which others wait
 		for n := range first {
 			each(n, numberedOp(n))
 		}

@@ -17,7 +17,7 @@ const (
 	// maxIdle is the idle time after which a connection is checked before its use: gateways forget idle connections, and
 	// notify neither end.
 	maxIdle = time.Second
-	// minCheck is the least timeout of that check, for calls with little time left.
+	// minCheck is the shortest timeout of this check, for calls with little time left.
 	minCheck = 20 * time.Millisecond
 	// maxChecks bounds the checks of a call. Each takes at most a tenth of the call's time, or minCheck if that is
 	// more.
@@ -54,8 +54,8 @@ const (
 )
 
 // begin counts a call. If the connection that the call would get has been idle for a while, begin checks a connection, and
-// returns one that answers: the call uses it, and closes it before end. If a connection does not answer, all idle ones are
-// closed, and begin checks the next, since PoolStats may count too few. Locks mu.
+// returns one that answers: the call uses it, and closes it before end. If a connection does not answer, begin closes
+// all idle connections, and checks another, since PoolStats may count too few. Locks mu.
 func (l *link) begin(ctx context.Context, d *Node) *redis.Conn {
 	if l == nil {
 		return nil
@@ -88,7 +88,7 @@ func (l *link) check(ctx context.Context, d *Node) (answers *redis.Conn, silent 
 	left := time.Until(by)
 	bounded, cancel := context.WithTimeout(ctx, min(max(left/10, minCheck), time.Second, left/2))
 	defer cancel()
-	conn, ended := l.client.Conn(), atomic.Bool{} // whether the look or its request has ended
+	conn, ended := l.client.Conn(), atomic.Bool{} // whether the check or its request has ended
 	_, err := callDetached(bounded, d, func(ctx context.Context) (none struct{}, err error) {
 		err = conn.Ping(ctx).Err()
 		if ended.Swap(true) {
@@ -134,7 +134,7 @@ func (l *link) end(ctx context.Context, use connectionUse) {
 	}
 }
 
-// discard closes the next idle connections of the pool.
+// discard closes the next n idle connections of the pool.
 func (l *link) discard(ctx context.Context, n uint32) {
 	for ; n > 0 && l.client.PoolStats().IdleConns > 0; n-- {
 		_ = l.client.Process(ctx, redis.NewCmd(ctx, "ping", unsendable{}))

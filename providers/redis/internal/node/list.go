@@ -18,8 +18,8 @@ const (
 	// minScan and maxScan bound the keys that a SCAN looks at: the server serves
 	// no other request during a SCAN.
 	minScan, maxScan = 10, 1000
-	// maxScans bounds the SCANs of a page. At the bound a page ends before it is full:
-	// names may be few among many other keys.
+	// maxScans bounds the SCANs of a page. A page may end at this bound before it is full,
+	// since there may be few names among many other keys.
 	maxScans = 64
 )
 
@@ -27,7 +27,7 @@ const (
 type Listing struct {
 	Req     abstractions.ListRequest
 	Naming  script.Naming
-	Servers int    // in a stable order
+	Servers int    // the number of servers, whose order is stable
 	Which   string // identifies the set of servers, if it can change
 
 	// Scan returns the keys of a server from a cursor on, and the next cursor.
@@ -44,7 +44,7 @@ type Scanned struct {
 }
 
 // Page continues where the previous page ended. SCAN returns each key that exists
-// throughout, maybe twice if the server shrinks its table during the listing
+// during the whole listing, perhaps twice if the server shrinks its table meanwhile
 // (redis.io/docs/latest/commands/scan, "Scan guarantees"). It often returns as many
 // keys as requested, and sometimes more.
 func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err error) {
@@ -172,8 +172,8 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 
 // Position is the point where a listing continues, encoded in ListResult.Next: a cursor of
 // SCAN at one of the servers. A SCAN that returns more names than fit on the page is
-// not repeated, since a repetition may return others: Position carries the rest. It is
-// about as long as the names that a SCAN for a page returns beyond the page.
+// not repeated, since a repetition may return others: Position contains the remaining
+// names, which determine its length.
 type Position struct {
 	Server int    `json:"s,omitempty"`
 	Cursor uint64 `json:"c,omitempty"`
@@ -191,6 +191,6 @@ type Position struct {
 func (p Position) LeavesOut(server int) bool { return p.LeftOut&(1<<server) != 0 }
 
 func (p Position) text() string {
-	data, _ := json.Marshal(p) // numbers and texts are JSON
+	data, _ := json.Marshal(p) // numbers and strings can always be encoded
 	return base64.RawURLEncoding.EncodeToString(data)
 }

@@ -106,7 +106,7 @@ func pageOf(t *testing.T, l *Listing) (names []string, next string) {
 	return names, page.Next
 }
 
-// A name that SCAN returns twice is on a page once.
+// A name that SCAN returns twice is on a page only once.
 func TestPageHasNoNameTwice(t *testing.T) {
 	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
 	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)

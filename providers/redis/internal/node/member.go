@@ -22,16 +22,16 @@ type member struct {
 	marker string // the key
 	maxTTL int64  // Options.MaxTTL, in milliseconds
 	run    atomic.Pointer[run]
-	// until is the earliest end of a quarantine by this process' monotonic clock; nil if it
-	// has found no quarantine. The server's wall clock may be set forward in between.
+	// until is the earliest end of a quarantine by this process' monotonic clock, since the
+	// server's wall clock may be set forward meanwhile; nil if this process knows no quarantine.
 	until    atomic.Pointer[time.Time]
 	admitted func(a script.Admission) error
 	// clientError is the node's method.
 	clientError func(error) error
 }
 
-// NewMember returns a node of a Redlock whose servers cast no vote for longest after they have lost
-// their data. met refuses a run that was seen at another address.
+// NewMember returns a node of a Redlock whose servers cast no vote for the duration longest after they
+// have lost their data. admitted refuses a run that was seen at another address.
 func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, admitted func(a script.Admission) error) *Node {
 	d := New(client, timely, n)
 	d.member, d.header[1] = &member{marker: n.Marker(), maxTTL: script.Milliseconds(longest), admitted: admitted, clientError: d.clientError}, "0"

@@ -1,6 +1,6 @@
 // Package node represents one place that stores leases: a server, the master that sentinels
-// name, or a Cluster. It sends the operations of package script to that place, concurrent
-// operations in one call, and lists names by SCAN. [Single] is a node that decides alone; a
+// name, or a Cluster. It sends the operations of package script to that place, combines
+// concurrent operations into one call, and lists names by SCAN. [Single] is a node that decides alone; a
 // Redlock has several nodes.
 package node
 
@@ -32,7 +32,7 @@ type Request = batch.Request[*script.Operation]
 // Node is one place that stores leases. A Redlock has several nodes.
 type Node struct {
 	Client         redis.UniversalClient
-	direct         time.Duration        // of batchers
+	direct         time.Duration        // for batchers: see directTime
 	batcher        *batcher             // of all operations, except on a Cluster
 	cluster        *redis.ClusterClient // nil elsewhere
 	header         [2]string            // the first arguments of the scripts, except during a quarantine
@@ -103,7 +103,7 @@ func (d *Node) Close() {
 	d.background.Close()
 }
 
-// batcherOf returns the batcher of all operations; on a Cluster the batcher of the key's master.
+// batcherOf returns the batcher for an operation. On a Cluster, each master has its own.
 func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
 	if d.cluster == nil {
 		return d.batcher, nil
@@ -111,7 +111,7 @@ func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, e
 	return d.batcherOfMaster(ctx, op)
 }
 
-// Do runs an operation and waits for its reply, or for the end of ctx, which needs a deadline.
+// Do runs an operation and waits for its reply, or for the end of ctx, which must have a deadline.
 func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
 	b, err := d.batcherOf(ctx, &op)
 	if err == nil {
@@ -130,7 +130,7 @@ type operations struct {
 }
 
 // DoAll runs n operations in as few calls as possible, concurrently. op returns the
-// i-th, and take receives its reply, or an error if there is none when ctx ends.
+// i-th operation, and take receives its reply, or an error if there is no reply when ctx ends.
 func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
 	s := d.newOperations(n)
 	for i := range s.ops {
@@ -152,7 +152,7 @@ func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation
 }
 
 // newOperations returns n operations, reused from an earlier call if possible: the operations of 256
-// renewals take 50 KB, a third of all memory that was left to the garbage collector.
+// renewals take 50 KB, which was a third of all garbage before operations were reused.
 func (d *Node) newOperations(n int) *operations {
 	s, _ := d.batches.Get().(*operations)
 	if s == nil || cap(s.ops) < n {
@@ -176,14 +176,14 @@ func (d *Node) Start(r *Request) error {
 
 // send runs operations and fills in their replies. A call has operations of one script and one
 // span, and on a Cluster, where its keys must be of one slot, only one operation. Several calls
-// share a pipeline. Calls whose script the server does not have were not run, and send repeats
-// them with the text of the script.
+// share a pipeline. If the server does not have a call's script, it has not run the call, and send
+// repeats the call with the text of the script.
 func (d *Node) send(ctx context.Context, l *link, ops []*script.Operation) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
 	use := kept
 	c, conn := caller(d.Client), l.begin(ctx, d)
-	defer func() { // even after a panic of a hook
+	defer func() { // even after a panic in a hook
 		if conn != nil {
 			_ = conn.Close()
 		}
@@ -240,7 +240,7 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 			continue
 		}
 		cmds[i] = d.command(ctx, verb, ops)
-		if d.resends && ops[0].Script == script.Break { // a second break would hit the next holder
+		if d.resends && ops[0].Script == script.Break { // a second break could end the next holder's lease
 			sent = append(sent, sentOnce{cmds[i]})
 		} else {
 			sent = append(sent, cmds[i])
@@ -258,7 +258,7 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 	if _, direct := c.(*redis.Conn); !direct || d.cluster == nil {
 		return
 	}
-	for _, cmd := range sent { // a connection follows no redirection, and the client of a Cluster does
+	for _, cmd := range sent { // a connection does not follow redirections, unlike the client of a Cluster
 		if redis.HasErrorPrefix(cmd.Err(), "MOVED") || redis.HasErrorPrefix(cmd.Err(), "ASK") {
 			_ = d.cluster.Process(ctx, cmd)
 		}
@@ -291,9 +291,9 @@ type caller interface {
 	Pipeline() redis.Pipeliner
 }
 
-// sentOnce is a command that no client resends by itself, unless it was redirected.
-// The client of a Cluster, and an application's own, resend other commands after a connection
-// has failed, although the commands may have been run.
+// sentOnce is a command that no client resends, unless it was redirected. The client of a
+// Cluster, and an application's own client, resend other commands after a connection has
+// failed, although the commands may have been run.
 type sentOnce struct{ *redis.Cmd }
 
 func (sentOnce) NoRetry() bool { return true }
@@ -344,7 +344,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 }
 
 // take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
-// sent the call before, and lost the reply. Then a refusal, or a connection that fails, proves nothing about the earlier attempt.
+// sent the call before, and lost the reply. Then a refusal or a failed connection proves nothing about the earlier attempt.
 func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)

@@ -54,6 +54,6 @@ func noNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// TLSConfig trusts the server's certificate and nothing else. It is nil for a
-// server without TLS, and new with each call.
+// TLSConfig returns a new configuration that trusts only the server's certificate, or nil
+// for a server without TLS.
 func (s *Server) TLSConfig() *tls.Config { return s.tls.Trust() }

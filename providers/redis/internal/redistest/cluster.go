@@ -20,7 +20,7 @@ type Cluster struct {
 	Servers []*Server
 }
 
-// StartCluster starts a cluster of this many masters, and waits until each
+// StartCluster starts a cluster with the given number of masters, and waits until each
 // knows that every slot is served.
 func StartCluster(t testing.TB, masters int) *Cluster {
 	t.Helper()
@@ -54,8 +54,8 @@ func newNode(t testing.TB) *Server {
 	return s
 }
 
-// join gives node i its slots and an epoch of its own, like redis-cli, and
-// introduces it to the first node.
+// join gives node i its slots and its own epoch, as redis-cli does, and introduces the
+// node to the first node.
 func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 	from, to := slotRange(i, len(c.Servers))
 	first := c.Servers[0]

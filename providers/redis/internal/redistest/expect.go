@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is for TestMain. It runs 3 tests at a time, however few the processors: tests mostly wait, for servers and for leases
+// Main is for TestMain. It runs 3 tests at a time, even on one processor: tests mostly wait, for servers and for leases
 // to run out, and tests of other packages run at the same time. The flag -parallel still applies. Goroutines left at the end
 // are an error.
 func Main(m *testing.M) {
@@ -19,7 +19,7 @@ func Main(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// go-redis: the goroutine notices a second after Close that it may end.
+		// A goroutine of go-redis that ends only a second after Close.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childVariable makes this program start a server and wait to be killed.
+// childVariable is an environment variable that makes this program start a server and wait to be killed.
 const childVariable = "REDISTEST_CHILD"
 
 // alive reports whether a process runs. A process that has ended may remain as a zombie until
@@ -109,8 +109,8 @@ func TestClientIsClosedWithItsTest(t *testing.T) {
 	require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
 }
 
-// A port found free may be taken before the server binds the port: the server then reports
-// that error, and no client talks to the wrong server.
+// If another process takes the chosen port before the server binds it, the server reports
+// ErrPortTaken, so no client talks to the wrong server.
 func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
 	other := Start(t, Options{})
 	late := newServer(t, Options{})
@@ -128,7 +128,7 @@ func TestFailedStartShowsWhatTheServerSaid(t *testing.T) {
 	require.False(t, alive(s.PID()))
 }
 
-// Whatever state a server is in, nothing of the server is left when its test ends.
+// Whatever state a server is in, nothing of it is left when its test ends.
 func TestNothingOutlivesItsTest(t *testing.T) {
 	var pids []int
 	var dir string
@@ -150,7 +150,7 @@ func TestNothingOutlivesItsTest(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// Nothing is left even if the process of the tests is killed and cleans nothing up.
+// No server is left even if the process of the tests is killed.
 func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		s := Start(t, Options{})

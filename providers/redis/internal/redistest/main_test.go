@@ -15,7 +15,7 @@ import (
 // would count these tests of the harness as tests against such a backend.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// The goroutine notices a second after Close that it may end.
+		// A goroutine of go-redis that ends only a second after Close.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

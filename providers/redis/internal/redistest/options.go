@@ -8,7 +8,7 @@ import (
 // Options describe a server. The zero value is a server without
 // password that forgets everything when it ends.
 type Options struct {
-	// Args go to redis-server after everything else, such as "--maxmemory",
+	// Args are the last arguments of redis-server, such as "--maxmemory",
 	// "1mb"; see its redis.conf.
 	Args []string
 	// Password is the default user's password. Empty: no password.
@@ -52,7 +52,7 @@ func (s *Server) configuration() string {
 	return strings.Join(append(lines, s.role...), "\n") + "\n"
 }
 
-// roleOf returns the lines for a server that is no sentinel. A master begins to copy to
+// roleOf returns the lines for a server that is not a sentinel. A master begins to copy to
 // a replica at once; by default it waits five seconds for other replicas.
 func roleOf(o Options) []string {
 	lines := []string{`save ""`, "repl-diskless-sync-delay 0"}

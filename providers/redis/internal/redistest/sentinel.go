@@ -15,11 +15,11 @@ import (
 // agree that the master is down. They agree after the master has been silent for a
 // second.
 type Sentinel struct {
-	// MasterName is the sentinels' name of the master.
+	// MasterName is the sentinels' name for the master.
 	MasterName string
 	// Servers are the first master and then its replicas.
 	Servers []*Server
-	// Sentinels are the processes that watch.
+	// Sentinels are the processes that watch the servers.
 	Sentinels []*Server
 }
 
@@ -84,11 +84,11 @@ func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
 }
 
 // Master returns the server that the sentinels name. It waits until all sentinels that
-// answer, two at least, name the same server, and the server reports that it is the master.
+// answer, at least two, name the same server, and the server reports that it is the master.
 func (c *Sentinel) Master() *Server { return c.WaitForFailover(nil) }
 
-// WaitForFailover waits until Master would return another server than old,
-// and returns that server.
+// WaitForFailover waits until Master would return a server other than old, and returns
+// that server.
 func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	t := c.Servers[0].T
 	t.Helper()

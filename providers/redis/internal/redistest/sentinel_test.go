@@ -35,7 +35,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	require.Equal(t, "new", get(t, third.Client(t), "key"))
 }
 
-// A majority of sentinels is enough, and needed, to name the master.
+// It takes a majority of the sentinels, and no more, to name the master.
 func TestMajorityNamesTheMaster(t *testing.T) {
 	t.Parallel()
 	c := StartSentinel(t)

@@ -128,8 +128,8 @@ func (s *Server) command() (*exec.Cmd, error) {
 	return exec.Command(path, args...), nil //nolint:noctx // it ends by Kill, whose caller waits for it
 }
 
-// RestartEmpty is Restart without the data, whatever [Options.Persist] says, like a
-// machine whose disk was lost. A cluster's node stays in its cluster.
+// RestartEmpty is Restart without the data, whatever [Options.Persist] says, as after the
+// loss of a machine's disk. A cluster's node stays in its cluster.
 func (s *Server) RestartEmpty() {
 	s.T.Helper()
 	s.Kill()

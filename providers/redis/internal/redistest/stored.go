@@ -23,13 +23,13 @@ type Stored struct {
 	ID          string
 	Details     string
 	Ended       string // words: digests, with "!" after those of broken IDs; String also accepts IDs
-	Content     string // the lines after that
+	Content     string // the remaining lines
 }
 
 // forever is the expiry of an infinite lease.
 const forever = 9999999999999
 
-// ReadStored reads a name.
+// ReadStored reads the record of a name.
 func ReadStored(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 	t.Helper()
 	text, err := c.Get(context.Background(), key).Result()
@@ -72,12 +72,12 @@ func DropLease(t testing.TB, c redis.Cmdable, key string) {
 	}
 }
 
-// Free returns a free name whose latest token is token.
+// Free returns the record of a free name whose latest token is token.
 func Free(token int64, ended ...string) Stored {
 	return Stored{Flag: "-", State: "F", Token: token, Ended: strings.Join(ended, " ")}
 }
 
-// Reserved returns a free name that is kept for a waiter.
+// Reserved returns the record of a free name that is reserved for a waiter.
 func Reserved(token int64, till time.Time, id string, ended ...string) Stored {
 	s := Free(token, ended...)
 	s.State, s.Till, s.ID = "R", till.UnixMilli(), id
@@ -111,7 +111,7 @@ func (s Stored) String() string {
 	return text
 }
 
-// digestLength is the length of a digest.
+// digestLength is the number of hexadecimal digits of a digest.
 const digestLength = 14
 
 // Digest returns the stored form of an ended ID.
@@ -135,7 +135,7 @@ func (s Stored) Held() bool {
 	return (s.State == "H" || s.State == "B") && s.Till > time.Now().UnixMilli()
 }
 
-// Left returns the time left of the lease: Infinite, or 0 if the name is free.
+// Left returns the remaining time of the lease, which may be Infinite, or 0 if the name is free.
 func (s Stored) Left() time.Duration {
 	switch {
 	case !s.Held():

@@ -118,7 +118,7 @@ func (a *attempt) callVote(i int, op script.Operation) {
 	a.put(i, op)
 }
 
-// headStart is the wait for the node that has the queue before others are asked: this
+// headStart is the time to wait for the node with the queue before others are asked: this
 // node refuses most waiters, since it is not their turn. Votes for them on other nodes
 // would obstruct the next waiter.
 const headStart = 10 * time.Millisecond
@@ -156,7 +156,7 @@ func (a *attempt) put(i int, op script.Operation) {
 	}
 }
 
-// wait waits for an answer, until some time or the end of the nodes' time. It returns
+// wait waits for an answer, until the given time or the end of the nodes' time. It returns
 // an error if the caller has left.
 func (a *attempt) wait(ctx context.Context, until time.Time) error {
 	q, i := a.next(ctx, until)
@@ -175,7 +175,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// take processes an answer, even a late one that the attempt does not need.
+// take processes an answer, even a late answer that the attempt does not need.
 func (a *attempt) take(i int, op *script.Operation) {
 	a.tally.order = a.r.servers.all.Load().order // the first answer of a server changes the order
 	v := &a.votes[i]
@@ -267,7 +267,7 @@ func (a *attempt) end() {
 	}
 }
 
-// settle sends a node the outcome of the attempt: to store another token, or to forget its vote.
+// settle sends a node the outcome of the attempt, so that the node stores the agreed token or drops its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
 	confirms := a.ended && a.since == 0 && v.isOurs() && v.token != a.token

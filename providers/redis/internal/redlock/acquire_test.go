@@ -34,7 +34,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	r.eventually(func() bool { return r.holder(0, "b") == "" }, "the vote that was won in vain is taken back")
 }
 
-// Most often all nodes store the same token, and there is no second round.
+// Usually all nodes store the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := p.Take("a", "x", time.Minute) // neither the nodes' clocks nor the name are known yet
@@ -61,7 +61,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 	require.Less(t, confirmed.Load(), int64(50), "two for each if tokens differ")
 }
 
-// A process that misjudges the nodes' clocks does no harm to tokens.
+// Tokens rise and stay near the clock even if a process misjudges the nodes' clocks.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	r, p := newRingOfThree(t)
 	last := p.Take("a", "x", time.Minute)
@@ -79,9 +79,9 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	}
 }
 
-// A name that nodes have forgotten, or lost, gets no token before their clocks: only the clocks
-// make it greater than the forgotten tokens. The same holds if a process assumes that the
-// clocks are behind.
+// A name that nodes have forgotten or lost gets no token that is behind their clocks, since only
+// the clocks make the token greater than the forgotten tokens. This holds even if a process
+// assumes that the clocks are behind.
 func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("other", "x", time.Minute) // the clocks are known now
@@ -98,7 +98,7 @@ func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	}
 }
 
-// A token may be ahead of a server's clock. The name is kept until its token is in the past, so that the clock makes a greater token.
+// T54: if a token is ahead of a server's clock, the name is kept until the token is in the past, so that the next token is greater.
 func TestTrap_T54_RedlockNameIsKeptUntilItsTokenIsPast(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{Naming: script.Naming{Retention: time.Millisecond}})
@@ -214,8 +214,8 @@ func isUnfinished(t *testing.T, ctx context.Context, err error) {
 	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, abstractions.ErrUnavailable), err)
 }
 
-// A lost confirmation confirms nothing: the next majority finds a token that is at
-// least as high as any earlier grant's.
+// T55: even if confirmations are lost, the next majority finds a token that is at least
+// as high as that of any earlier grant.
 func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -233,7 +233,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 			case 1:
 				w.on(script.Confirm, lostReply)
 			case 2:
-				if i == round%3 { // one node at most, so there is a majority
+				if i == round%3 { // at most one node, so there is a majority
 					w.cut(lostRequest)
 				}
 			}
@@ -263,8 +263,8 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	require.Greater(t, granted, 10)
 }
 
-// The undo of an attempt arrives after the claim has won with its next attempt. From
-// that next attempt, one node has received only the request for a vote.
+// T55: the undo of an attempt has no effect if it arrives after the claim has won with its
+// next attempt, even on a node that has received only that attempt's request for a vote.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	r, p := newRingOfThree(t)
 	gate := make(chan struct{})
@@ -287,8 +287,8 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A copy of a holder's acquire fails half-way. The undo of the copy takes nothing from
-// the holder.
+// T55: if a copy of a holder's acquire fails halfway, the undo of the copy takes nothing
+// from the holder.
 func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	t.Parallel()
 	for _, renewed := range []bool{false, true} {
@@ -319,8 +319,8 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 	}
 }
 
-// A copy of the acquire has won a node that the holder did not have, and the undo of the
-// copy arrives after a renewal has counted that node.
+// T55: if a copy of an acquire has won a node that the holder did not have, the undo of the
+// copy does not free the node after a renewal has counted the node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	r, p := newRingOfThree(t)
 	q := r.process()
@@ -342,8 +342,8 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	require.Equal(t, "x", r.holder(2, "a"))
 }
 
-// The reply of a node arrives after the call has returned. If the node holds the claim
-// by then, it gets the agreed token.
+// If a node's reply arrives after the call has returned, and the node holds the claim, the
+// node gets the agreed token.
 func TestRedlockStragglersGetTheRelease(t *testing.T) {
 	r, p := newRingOfThree(t)
 	gate := make(chan struct{})
@@ -394,8 +394,8 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// The first node's answer comes last. Other claims give way to the claim that has the first node, so this claim waits
-// for the node's answer.
+// A claim waits for the first node's answer even if it comes last, since other claims give way to the claim that has
+// the first node.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
@@ -415,7 +415,7 @@ func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	p.Take("a", "x", time.Minute)
 }
 
-// Other claims have the first node and the last. The claim gives way: it repeats no request, and takes its vote back.
+// If other claims have the first node and the last, the claim gives way: it repeats no request, and takes its vote back.
 func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
@@ -441,7 +441,7 @@ func TestRedlockSplitVoteGivesWayToTheFirstNode(t *testing.T) {
 	require.Equal(t, []string{"y", "z"}, []string{r.holder(0, "a"), r.holder(2, "a")})
 }
 
-// The release has reached only one node when the next claim asks for votes. That claim
+// If a release has reached only one node when the next claim asks for votes, that claim
 // forwards the release, and does not wait for the end of the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
 	r, x := newRingOfThree(t)
@@ -473,7 +473,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.Take("a", "y", time.Minute)
 }
 
-// A grant that arrives after the end of its validity is no lease.
+// T01: a grant that arrives after the end of its validity is not a lease.
 func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 25 * time.Second})
@@ -488,7 +488,7 @@ func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
-// The process is paused after a majority has answered, and the grant is too late.
+// T01: if the process is paused after a majority has answered, the grant may be too late and is not a lease.
 func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
 	defer r.Close()
@@ -503,8 +503,8 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	}
 }
 
-// A node that is in quarantine, or out of memory, has done nothing. Two such nodes
-// prevent a majority; the outcome is certain only if their reasons agree.
+// A node that is in quarantine or out of memory does nothing. If two of these nodes prevent
+// a majority, the outcome is certain only if both give the same reason.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	r, p := newRingOfThree(t)
 	full := func(i int) {
@@ -531,7 +531,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
 	r.put(1, "d", redistest.Voted(1, "y", 1, 1, 0))
 	_, err = p.Try("d", "x", time.Minute)
-	held := (*abstractions.HeldError)(nil) // since two have room, and don't agree
+	held := (*abstractions.HeldError)(nil) // since two nodes have memory, and don't agree
 	require.ErrorAs(t, err, &held)
 	require.True(t, held.Holder.Unconfirmed, "the third may be for either")
 	require.Positive(t, held.RetryAfter)
@@ -542,7 +542,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
 }
 
-// T128: no token follows the highest possible one, even if an operator has written that token by hand.
+// T128: no token follows the highest possible token, even if an operator has written it by hand.
 func TestTrap_T128_RedlockNoTokenFollowsTheLast(t *testing.T) {
 	r, p := newRingOfThree(t)
 	for i := range r.servers {

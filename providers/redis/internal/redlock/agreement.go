@@ -1,19 +1,19 @@
 package redlock
 
-// This file turns the votes of nodes into one lease. The argument that two claims never hold a name together:
+// This file turns the votes of nodes into one lease. This is why two claims never hold a name at the same time:
 //
 // A free node votes for the claim that asks, under a token above every token that the name had on the node. It
 // refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives. An
-// attempt wins when a majority holds its claim under one token. Most often all nodes accept the token that the
+// attempt wins when a majority holds its claim under one token. Usually all nodes accept the token that the
 // requests for votes propose. If not, the attempt settles on one token, the highest, and sends a confirmation
 // to the nodes.
 //
 // Mutual exclusion. Two majorities share a node, and a node holds one claim at a time. So there is a second holder only if a
 // node has dropped the first claim too early. A node counts the TTL from its vote or renewal, which is later than the start of
 // the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua). An undo frees the
-// nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has asked (promise), or a renewal
-// has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
-// they and the nodes of unknown state together are no majority (mayHaveWon).
+// nodes that its own attempt won. A node ignores the undo once a later attempt of the claim has requested its vote (promise),
+// or a renewal has arrived (made is 0): that attempt, or the holder, may count the node. The votes for earlier attempts are also undone if
+// they and the nodes of unknown state together are not a majority (mayHaveWon).
 //
 // Rising tokens. A token counts only on nodes whose latest token before this lease (before) is lower. The winner's token is
 // on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
@@ -22,13 +22,13 @@ package redlock
 // Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier attempt
 // were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits until a
 // majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim gets the
-// highest token, maybe a later one than before: a resource does not mistake it for the token of an earlier lease, and no other
+// highest token, which may be later than its former token: a resource does not mistake it for the token of an earlier lease, and no other
 // claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which the
 // token of an earlier lease does not exceed.
 //
 // Late requests. A request for a vote that arrives after the end of its attempt holds the node for a TTL, or until the
-// release, which the node remembers. Only a later attempt of the claim counts that vote, after asking the node itself. A
-// confirmation or an undo does nothing after a later attempt has asked, and nothing to another claim. A renewal takes a
+// release, which the node remembers. Only a later attempt of the claim counts that vote, after its own request to the node. A
+// confirmation or an undo has no effect after a later attempt's request, or on another claim. A renewal acquires a
 // free node only if its token is the latest on the node and the claim has not ended there: no claim has held the name
 // with that node's vote since.
 //
@@ -98,14 +98,14 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 	return unreachable, 0, false
 }
 
-// isContested reports that the nodes that answer are a majority and disagree, so that failed nodes are
+// isContested reports whether the nodes that answer are a majority and disagree, so that failed nodes are
 // not the obstacle. It is false if another attempt of the claim may hold the name: then the claim
 // can't be refused.
 func (t *tally) isContested() bool {
 	return t.count((*vote).isOurs)+t.count((*vote).isAgainst) >= t.quorum && t.count((*vote).isAwaited) == 0 && !t.mayHaveWon()
 }
 
-// isExcluded reports that no majority is left, whatever happens to our own votes.
+// isExcluded reports whether no majority is left, whatever happens to our own votes.
 func (t *tally) isExcluded() bool { return len(t.votes)-t.count((*vote).isAgainst) < t.quorum }
 
 var none vote // the vote of a node that has not answered; never changed

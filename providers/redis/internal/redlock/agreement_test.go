@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The attempts below are number 7; earlier ones have smaller numbers.
+// The attempts below have the number 7; earlier attempts have smaller numbers.
 const ours = 7
 
 // fresh is the vote of a node for this attempt.
@@ -100,7 +100,7 @@ func TestRedlockDecision(t *testing.T) {
 	}
 }
 
-// An attempt takes the token of a majority, and otherwise the highest token, which is not
+// An attempt uses the token of a majority, and otherwise the highest token, which is not
 // certain while another attempt may have agreed on a different token.
 func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 	for what, c := range map[string]struct {

@@ -48,7 +48,7 @@ func (a *attempt) holders() []abstractions.Record {
 	return ofOneClaim(records)
 }
 
-// awaitsQueueNode reports that the claim is a waiter and the node that is to wake it
+// awaitsQueueNode reports whether the claim is a waiter and the node that must wake it
 // has not answered yet. The name may have been released on that node just before the
 // request, and then no wake-up follows.
 func (a *attempt) awaitsQueueNode() bool {
@@ -56,7 +56,7 @@ func (a *attempt) awaitsQueueNode() bool {
 }
 
 // forwardReleases finds nodes that still hold a claim which another node has released. It forwards the
-// release to these nodes, and asks them again: the release may be in flight, or lost. It
+// release to these nodes, and asks them for their votes again: the release may be in flight, or lost. It
 // reports whether there are such nodes.
 func (a *attempt) forwardReleases() (found bool) {
 	for i := range a.votes {
@@ -84,7 +84,7 @@ func (a *attempt) refusal() error {
 		free := a.count((*vote).isOurs) + (a.count((*vote).isPending)+1)/2
 		return &abstractions.HeldError{Holder: a.r.mergedHolder(holders, free)}
 	}
-	// A split vote, or too few answers for a holder.
+	// The vote is split, or too few nodes have answered to determine the holder.
 	held := &abstractions.HeldError{Holder: abstractions.Record{Name: a.req.Name}}
 	if len(holders) > 0 && len(holders)+a.count((*vote).isUnseen) >= a.quorum {
 		held.Holder = holders[0]

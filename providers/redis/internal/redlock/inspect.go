@@ -72,7 +72,7 @@ func (r *Redlock) mergedHolder(records []abstractions.Record, free int) abstract
 }
 
 // commonMetadata returns the metadata of most records. A successful renewal with new metadata has
-// reached a majority; a failed one has not, and the other nodes have missed its metadata.
+// reached a majority; a failed renewal may have changed the metadata on only some nodes.
 func commonMetadata(records []abstractions.Record) (best map[string]string) {
 	count := map[string]int{}
 	for _, record := range records {

@@ -20,8 +20,8 @@ const listTimeout = 3 * time.Second
 // List returns each name at the first server that has the name, with the majority's record. A server that does
 // not answer, or casts no vote since it has lost its data, is left out for the rest of the listing: names that
 // it has returned before may then be listed twice. A listing of several pages may miss a name if a vote for it
-// reaches an earlier server after the page that scanned that server, which would have listed the name. A
-// single page lists every such name.
+// reaches an earlier server after the page that scanned that server: later servers then leave the name out. A
+// listing of a single page misses no name in this way.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix), first: req.After == ""}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
@@ -63,7 +63,7 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 	return nil
 }
 
-// records returns the majority's records of names that no earlier server has listed. On a later page those are the names
+// records returns the majority's records of names that no earlier server has listed. On a later page, those are the names
 // without a record on any earlier server. If the server that has listed a name is left out by now, the next server lists
 // the name.
 func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {

@@ -36,7 +36,7 @@ func (r *ring) snapshot() {
 	}
 }
 
-// The classic case: client 1 holds A and B; B loses the lease; client 2 gets B and C.
+// T43: in the classic case, client 1 holds A and B, B loses the lease, and client 2 would get B and C.
 func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
 	t.Parallel()
 	for what, lose := range losses {
@@ -103,7 +103,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	}
 }
 
-// A server that has forgotten only its scripts has lost no data.
+// T44: a server that has forgotten only its scripts keeps its vote, since it has lost no data.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	r, p := newRingOfThree(t)
 	flush := func() {
@@ -129,7 +129,7 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	require.Equal(t, 3, r.holders("a", "z"))
 }
 
-// The token rises although nodes lose their data, one after the other, and although all
+// T54: the token rises even if nodes lose their data, one after the other, and even if all
 // of them forget a name that has been idle for a long time.
 func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestRedlockBootstrap(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A server has lost its data, but not its scripts. The process that has seen its marker checks the
+// If a server has lost its data but not its scripts, a process that has seen its marker checks the
 // marker again, so the server begins its quarantine, and does not stay excluded.
 func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
 	r, p := newRingOfThree(t)

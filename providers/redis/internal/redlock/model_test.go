@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Claims compete for a name with the real scripts, one message at a time, in random orders: messages
-// are lost, or arrive too late to be awaited, attempts are repeated, nodes lose their data, and
-// leases run out where no claim counts on the node. There are never two holders, and tokens rise.
+// T18: claims compete for a name with the real scripts, one message at a time, in random order.
+// Messages are lost or arrive too late, attempts are repeated, nodes lose their data, and leases run
+// out on nodes that no claim relies on. There are never two holders, and tokens rise.
 func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{MaxTTL: time.Hour})
@@ -51,7 +51,7 @@ func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
 	require.Less(t, later.Load(), again.Load()/2)
 }
 
-// model is one name. Each of its nodes is also a name, on one of the ring's servers.
+// model simulates one name. Each of its nodes is a name of its own, on one of the ring's servers.
 type model struct {
 	*rand.Rand
 	t                     testing.TB
@@ -175,8 +175,8 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 	return reply
 }
 
-// send runs an operation on a node and delivers its reply, each at some time or never. lost runs when
-// the attempt stops waiting for the reply.
+// send runs an operation on a node and delivers its reply, both at random times, or never. lost runs
+// when the attempt stops waiting for the reply.
 func (m *model) send(i int, op script.Operation, onReply func(script.Reply), lost func()) {
 	fate := m.IntN(8) // 0: the request is late; 1: its reply is lost
 	if fate == 0 {
@@ -238,7 +238,7 @@ func (a *modelAttempt) send(i int, op script.Operation, onReply func(script.Repl
 	a.m.send(i, op, func(r script.Reply) { replied(func() { onReply(r) })() }, replied(func() { v.choice, v.unsure, v.err = noVote, true, errSilent }))
 }
 
-// next does the same as attempt.pursue.
+// next does the same as attempt.run.
 func (a *modelAttempt) next() {
 	m, c := a.m, a.c
 	where, token, won := a.decide()
@@ -357,12 +357,12 @@ func (m *model) release(c *modelClaim) {
 	}
 }
 
-// countsOn reports whether a claim counts on a node.
+// countsOn reports whether a claim relies on a node.
 func (c *modelClaim) countsOn(i int) bool {
 	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].isOurs() || c.attempt.votes[i].pending)
 }
 
-// expire lets a lease run out on a node, if no claim counts on the node.
+// expire lets a lease run out on a node, if no claim relies on the node.
 func (m *model) expire(i int) {
 	admin, key := m.p.redlock.nodes[m.nodes[i].at].Client, m.nodes[i].keys.Name
 	s := redistest.ReadStored(m.t, admin, key)

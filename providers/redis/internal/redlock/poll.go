@@ -105,7 +105,7 @@ func (p *poll) push(q *node.Request) {
 	}
 }
 
-// pop takes an answer. If there is none, ready gets a signal with the answer that makes a majority, and with each answer after
+// pop removes and returns an answer. If there is none, ready gets a signal with the answer that makes a majority, and with each answer after
 // the majority: fewer answers rarely decide. Locks mu.
 func (p *poll) pop() *node.Request {
 	p.mu.Lock()
@@ -125,12 +125,12 @@ func (p *poll) pop() *node.Request {
 	return nil
 }
 
-// fastAnswer is the time for which a poll waits for ready alone: most answers arrive in this time. Afterwards it also checks for
+// fastAnswer is the time for which a poll waits only for ready: most answers arrive in this time. Afterwards it also checks for
 // answers without a majority, and for the end of its caller's context: many contexts allocate a channel, and a timer, when Done
 // is called.
 const fastAnswer = 10 * time.Millisecond
 
-// next returns an answer and its node, or nil at the end of the time or of ctx.
+// next returns an answer and its node, or nil when the time is over or ctx has ended.
 func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i int) {
 	if p.by.Before(until) {
 		until = p.by
@@ -199,7 +199,7 @@ func (r *Redlock) ask(ctx context.Context, timeout time.Duration, enough func(p 
 	for range len(ops) * len(r.nodes) {
 		p.replies = append(p.replies, script.Reply{Err: errSilent})
 	}
-	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: the others must have a release before the first wakes a waiter
+	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first node has the queue: the others must have a release before the first node wakes a waiter
 		if err := p.send(i, ops...); err != nil {
 			for k := range ops {
 				p.of(k)[i].Err = err
@@ -224,8 +224,8 @@ func (p *poll) of(operation int) []script.Reply {
 	return p.replies[operation*n : (operation+1)*n]
 }
 
-// all is for requests whose result improves with each answer: it waits for the nodes
-// that usually answer.
+// all reports whether a majority and all nodes that usually answer have answered. It is for
+// requests whose result improves with each answer.
 func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.isWaiting() }
 
 // read returns the values in the replies to a poll of one operation, and the errors of the other nodes, by node.

@@ -1,5 +1,5 @@
-// Package redlock is the topology of a majority of independent servers: see package
-// redislease, "Redlock".
+// Package redlock implements the topology of a majority of independent servers: see
+// package redislease, "Redlock".
 package redlock
 
 import (
@@ -40,11 +40,11 @@ type Options struct {
 // peer is this process' view of a node.
 type peer struct {
 	label string // "server 2 of 3 (10.0.0.2:6379)"
-	// silent is set while the node's latest request was not answered. Calls that can
+	// silent is set if the node did not answer the latest request in the usual time. Calls that can
 	// decide without a silent node don't wait for its answer.
 	silent atomic.Bool
 	// clockLead is the node's clock minus ours at its latest vote, in microseconds. It is too
-	// high by the request's travel time at most; 0 before the first vote.
+	// high by at most the request's travel time, and 0 before the first vote.
 	clockLead atomic.Int64
 }
 
@@ -91,11 +91,11 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 // micros returns our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
-// tokenLead is the lead of a proposed token over the nodes' clocks, since a request may be slower than the
-// latest request. For a name without a record, a node accepts no token before its clock.
+// tokenLead is the time by which a proposed token is ahead of the nodes' clocks, since a request may be slower
+// than the latest request. For a name without a record, a node accepts no token that is behind its clock.
 const tokenLead = time.Millisecond
 
-// floor returns the token that requests for votes propose, later than every node's clock; 0 if no clock is known.
+// floor returns the token that requests for votes propose. It is later than every node's clock, or 0 if no clock is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
 	for i := range r.peers {

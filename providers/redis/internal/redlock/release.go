@@ -10,12 +10,12 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// stragglerTimeout bounds a release's wait for the rest of the servers, after a majority.
+// stragglerTimeout bounds a release's wait for the remaining servers after a majority has answered.
 const stragglerTimeout = 250 * time.Millisecond
 
 // Release succeeds once a majority has released the lease: then no renewal succeeds, and other
-// claims can get the name. Nodes that cast no vote for now don't count: they can't free the name.
-// Release still waits a little for the other nodes, unless they usually don't answer. If the
+// claims can get the name. Nodes in quarantine don't count: they can't free the name.
+// Release still waits briefly for the other nodes, unless they usually don't answer. If the
 // process exited now, these nodes would keep the lease until it runs out, or until the next
 // contender frees the node (see forwardReleases). Such a lease would be an obstacle if another server died.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
@@ -46,8 +46,8 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 // Break breaks the lease on all nodes. Once a majority has broken it, no renewal gets a majority.
 //
 // Nodes may disagree about IfToken: a node that voted for a failed attempt, or that has
-// missed the latest lease, has another token. A majority decides. A minority with the token
-// may have been broken although Break is refused, which costs the holder only those nodes.
+// missed the latest lease, has another token. A majority decides. On a minority with the token,
+// the lease may be broken although Break is refused, which costs the holder only those nodes.
 func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	p := r.ask(ctx, r.nodeTimeout(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
 	results, errs := read(p, script.Reply.Broken)
