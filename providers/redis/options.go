@@ -76,7 +76,7 @@ type Options struct {
 	// set, otherwise Single, which needs a URL with one host. Client and
 	// Clients imply their mode.
 	Mode Mode `json:"mode"`
-	// Master is the sentinels' name of the master.
+	// Master is the sentinels' name for the master.
 	Master string `json:"master"`
 	// SentinelUsername and SentinelPassword authenticate to sentinels that
 	// require authentication. User and password in the URL are for the servers.
@@ -88,10 +88,10 @@ type Options struct {
 	// them in its options. In mode Sentinel each new connection asks for them, and
 	// a live connection does not sign in a second time.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
-	// TLS replaces Go's defaults for a rediss URL: to trust your own certificate
-	// authority, or to present a client certificate. Unless ServerName is set, a
-	// server's certificate must match the URL's host, or the address that is dialled if
-	// there are several hosts or the mode is Sentinel.
+	// TLS replaces Go's defaults for a rediss URL, for example to trust your own certificate
+	// authority or to present a client certificate. Unless ServerName is set, a server's
+	// certificate must match the URL's host, or the address that is dialled if there are several
+	// hosts or the mode is Sentinel.
 	TLS *tls.Config `json:"-"`
 
 	// Prefix is the prefix of all keys and channels: see "How it works".

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// T54: the token rises through a failover, even if the new master has not received
-// the latest one, and the same provider keeps working.
+// T54: the token rises through a failover, even if the new master has not received the latest
+// token, and the same provider keeps working.
 func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
@@ -139,8 +139,8 @@ func (c *contention) recordWrite(token int64) {
 	c.written++
 }
 
-// waitUntilServed waits until each manager was served twice more: the second of these requests was sent after the call of
-// serves.
+// waitUntilServed waits until each manager was served twice more: the second of these requests was sent after
+// waitUntilServed was called.
 func (c *contention) waitUntilServed(when string) {
 	c.t.Helper()
 	var before [len(c.served)]int64

@@ -11,14 +11,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// grantState is the state of a grant: the data to restore the lease on a node that has lost
-// the lease. It is never changed.
+// grantState is the state of a grant: the data that restores the lease on a node that has lost it.
+// It is immutable.
 type grantState struct {
 	script.Content
 	token, try int64
-	// validUntil is the time at which the lease may have run out by our clock. Afterwards
-	// another claim may have held the name, on nodes that have lost that claim since, so
-	// a renewal no longer restores the lease.
+	// validUntil is when, by our clock, the lease may have run out. Another claim may then have
+	// held the name on nodes that have since lost that claim, so a renewal no longer restores the
+	// lease.
 	validUntil time.Time
 }
 

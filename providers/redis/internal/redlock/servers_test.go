@@ -81,8 +81,8 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepare makes a process get the admission of all servers, and subscribe on all of
-// them, even on a slow machine.
+// prepare makes a process fetch the admission of all servers and subscribe to each of them, even on
+// a slow machine.
 func (p *process) prepare() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
