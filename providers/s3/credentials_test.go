@@ -96,7 +96,7 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { // the SDK's own requests to a source continue for up to sourceTimeout
 		end := time.Now().Add(2 * sourceTimeout)
-		for goleak.Find(before) != nil && time.Now().Before(end) { // Find waits a little by itself
+		for goleak.Find(before) != nil && time.Now().Before(end) { // Find itself waits a little
 			continue
 		}
 	})

@@ -44,7 +44,7 @@ var codes = map[string]providerkit.Meaning{
 	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
 	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has a new bucket
 
-	// These are temporary: the next request has other credentials, another time, or a complete body.
+	// These are temporary: the next request has other credentials, another timestamp, or a complete body.
 	"ExpiredToken":                {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
 	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: adviceExpired},
 	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: adviceExpired}, // 400

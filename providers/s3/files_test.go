@@ -52,7 +52,7 @@ func (g *keyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// T143: the SDK reads its file of keys once, and uses its bundle of authorities for STS alone.
+// T143: the SDK reads its file of keys only once, and uses its CA bundle only for STS.
 func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 	o := Options{URL: serverURL(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())
