@@ -64,7 +64,7 @@ func (m *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 	return count(ctx, on, dialect.Repeated(len(all), m.SQL["renew"]), args...)
 }
 
-// Raced returns false: a lost race is no error.
+// Raced returns false: a lost race is not an error.
 func (m *backend) Raced(error, int) bool { return false }
 
 // Sweep deletes the rows of its page that have not changed since they were read.
@@ -107,8 +107,8 @@ func (m *backend) Version(ctx context.Context) (int, error) {
 	return m.Tables.Installed(ctx, m)
 }
 
-// Migrate holds a lock of the server, at most until its connection ends, so that processes that start together migrate one after
-// the other.
+// Migrate holds a server lock, which ends with its connection at the latest, so that processes that start together migrate one
+// after the other.
 func (m *backend) Migrate(ctx context.Context) error {
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
@@ -142,8 +142,8 @@ func (m *backend) Close() error {
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf fills in the statements for one table. Times are in microseconds since 1970, which NOW and SYSDATE give
-// because sessions are in UTC.
+// tablesOf fills in the statements for one table. Times are in microseconds since 1970. They are computed from NOW
+// and SYSDATE, which are in UTC because the sessions are.
 func tablesOf(table string) dialect.Tables {
 	return dialect.NewTables("", table, "`", map[string]string{
 		// The start of the statement, and the time of the evaluation.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startServer starts a server for one test, with a database and a user who has rights on this database alone.
+// startServer starts a server for one test, with a database and a user who has rights only on this database.
 func startServer(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -183,7 +183,7 @@ func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	}
 }
 
-// T159: a server with safe updates refuses updates without a key, but no batch of the provider.
+// T159: a server with safe updates refuses updates without a key, but accepts all batches of the provider.
 func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	root, app := startServer(t)
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
