@@ -19,7 +19,8 @@ func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] 
 	return &now
 }
 
-// later adds passed to both clocks, and also step to the wall clock.
+// later returns the time at which the duration passed has elapsed on both clocks and the wall clock
+// has moved by step in addition.
 func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
@@ -91,8 +92,8 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, abstractions.FingerprintOf(claim.ID), record.Fingerprint)
 
-	// The refused acquire stored the deadline by the clock of this boot, which
-	// withstands a step of the wall clock from now on.
+	// The refused acquire stored the deadline by the clock of this boot, so a step of the wall
+	// clock has no effect from now on.
 	clock.Store(later(second, 9*time.Second, 24*time.Hour))
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
 	require.ErrorIs(t, err, abstractions.ErrHeld)

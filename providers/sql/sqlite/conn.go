@@ -73,9 +73,9 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 	return d, nil
 }
 
-// useWAL puts a file in WAL mode permanently. When processes open a new file at the same
-// moment, SQLite refuses the change without calling the busy handler, since two processes
-// with read locks could wait for each other for ever (sqlite.org/c3ref/busy_handler.html).
+// useWAL puts a file in WAL mode permanently. When processes open a new file at the same moment,
+// SQLite refuses the change without calling the busy handler, since two processes with read locks
+// could wait for each other endlessly (sqlite.org/c3ref/busy_handler.html).
 func useWAL(conn *sqlite3.Conn) error {
 	const tries, pause = 100, 20 * time.Millisecond
 	for n := 1; ; n++ {
@@ -100,8 +100,8 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	return err
 }
 
-// write runs do in a transaction that holds the write lock from its beginning.
-// If do or COMMIT fails, write rolls the transaction back.
+// write runs the function do in a transaction that holds the write lock from its beginning. If do
+// or COMMIT fails, write rolls the transaction back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) error) error {
 	if !d.lock.TryAcquire(1) { // TryAcquire first: unlike Acquire it does not make ctx allocate its channel
 		if err := d.lock.Acquire(ctx, 1); err != nil {
@@ -181,7 +181,7 @@ func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	_ = d.lock.Acquire(context.Background(), 1) // the context has no end
+	_ = d.lock.Acquire(context.Background(), 1) // the context never ends
 	defer d.lock.Release(1)
 	if d.writer != nil {
 		d.release(d.writer, false)

@@ -88,7 +88,7 @@ func (p *pipe) Receive(ctx context.Context) (key string, err error) {
 		switch stop(); {
 		case err == nil:
 			return p.message(strings.TrimSuffix(text, "\n")), nil
-		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // otherwise the end of an earlier ctx came late
+		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // otherwise an earlier ctx has set the deadline late
 			return "", err
 		}
 	}
