@@ -31,7 +31,7 @@ type fakeServer struct {
 	empty  bool                      // there are no tables
 	lock   int64                     // the answer to a request for the migration lock, as of sp_getapplock
 	log    []sent
-	fault  func(s *sent) // may set the fields of a batch from before to silent
+	fault  func(s *sent) // may set before, refuse, during, after and silent of a batch
 }
 
 // sent is a batch at the fake server.
@@ -61,7 +61,7 @@ func (f *fakeServer) open(o Options) *Provider {
 	return p
 }
 
-// failKind calls do with each batch of a kind.
+// failKind makes the server call the function do with each batch of a kind.
 func (f *fakeServer) failKind(kind string, do func(s *sent)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

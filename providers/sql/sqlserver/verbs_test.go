@@ -124,7 +124,7 @@ func TestTrap_T299_NamesAreBytes(t *testing.T) {
 	}
 }
 
-// A waiter polls for its turn, and gets the name after its release.
+// A waiter polls for its turn, and gets the name after the holder's release.
 func TestAWaiterPolls(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
