@@ -18,11 +18,10 @@ const sweepEvery = 250
 // number of names deleted. It goes through the tables once, in short transactions,
 // and stops when ctx ends.
 //
-// Providers also sweep a little by themselves. On average, one release in 250 checks
-// 500 names, from where the previous sweep of any process stopped, and one new
-// history entry in 250 checks the 500 oldest entries. That is enough for applications
-// that release what they acquire. Applications that let leases run out should call
-// Sweep regularly.
+// Providers also sweep automatically. On average, one release in 250 checks 500 names, from where
+// the previous sweep of any process stopped, and one new history entry in 250 checks the 500 oldest
+// entries. That is enough for applications that release what they acquire. Applications that let
+// leases run out should call Sweep regularly.
 //
 // A name is deleted only if its fencing token is behind the database's clock. That clock
 // may be set back later. So the highest token that was deleted stays in the table, in the
@@ -69,8 +68,8 @@ func (d *driver) trimSome(ctx context.Context, written int) {
 }
 
 // sweepSome is called by every release. Some calls, at random, sweep, so that processes that
-// release once and end also take part. The delay does no harm, since no trust runs during a
-// release. Errors are dropped; a later sweep may succeed.
+// release once and exit also take part. The delay does no harm, since a lease is no longer trusted
+// during its release. Errors are dropped; a later sweep may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
 		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)
