@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. It sends no request, so a server that refuses or can't be reached is reported only at the first
+// Open makes a provider. It sends no request, so an unreachable server or a refused log-in is reported only at the first
 // use. Invalid options are reported as leasing.ErrInvalid.
 //
 // The provider's Redis user needs only the rights in [ACLRules].

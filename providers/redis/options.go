@@ -67,7 +67,7 @@ type Options struct {
 
 	// HeedsContext says that your own code in the clients (hooks, dialer, limiter, credentials)
 	// returns soon after a call's context has ended. A call that shares no round trip is then sent
-	// on its caller's goroutine, which halves its time on a nearby server. The clients also need
+	// on its caller's goroutine, and takes half the time on a nearby server. The clients also need
 	// ContextTimeoutEnabled. With a URL and no Credentials the option has no effect, since none of
 	// your code runs.
 	HeedsContext bool `json:"-"`
@@ -82,11 +82,10 @@ type Options struct {
 	// require authentication. User and password in the URL are for the servers.
 	SentinelUsername string `json:"sentinel_username"`
 	SentinelPassword string `json:"sentinel_password" option:"secret"`
-	// Credentials authenticate connections, for a URL without user and password:
-	// see module auth/redisauth for Microsoft Entra ID tokens. They are not used
-	// for sentinels, and not closed with the provider. For your own client set
-	// them in its options. In mode Sentinel each new connection asks for them, and
-	// a live connection does not sign in a second time.
+	// Credentials authenticate connections, for a URL without user and password: see module
+	// auth/redisauth for Microsoft Entra ID tokens. They are not used for sentinels, and not closed
+	// with the provider. For your own client set them in its options. In mode Sentinel they are
+	// fetched for each new connection, and a live connection does not authenticate again.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
 	// TLS replaces Go's defaults for a rediss URL, for example to trust your own certificate
 	// authority or to present a client certificate. Unless ServerName is set, a server's

@@ -61,10 +61,10 @@ func newResource(t testing.TB) (write func(token int64) error) {
 	}
 }
 
-// Three managers contend while the master dies and is replaced. A fourth claim held the name before
-// and is paused. All contenders are served. Each writes with a higher token than the resource has seen,
-// or the resource refuses the write: a failover may lose a lease that its holder still trusts.
-// The resource refuses the paused holder.
+// Three managers contend while the master dies and is replaced. A fourth claim, which held the name
+// before them, is paused. All contenders are served. Each writes with a higher token than the resource
+// has seen, or the resource refuses the write: a failover may lose a lease that its holder still
+// trusts. The resource refuses the paused holder.
 func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)

@@ -70,8 +70,8 @@ type liveKeys struct {
 	*livefile.Value[aws.CredentialsProvider]
 }
 
-// newLiveKeys makes a source that accepts only keys of the same kind as now. A file that is empty for a
-// moment would lead the SDK to another kind, such as the role of the machine.
+// newLiveKeys makes a source that accepts only keys of the same kind as the current ones. A file that
+// is empty for a moment would lead the SDK to another kind, such as the role of the machine.
 func newLiveKeys(now aws.Config, files []string, configure func(context.Context) (aws.Config, error)) liveKeys {
 	kind := kindOf(now.Credentials)
 	return liveKeys{livefile.New(func([][]byte) (aws.CredentialsProvider, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// keyProxy is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
-// returns that key, in place of STS and of a container's endpoint, to bearers of the present token.
+// keyProxy is a proxy in front of a store that checks no keys. It accepts requests that are signed with the current
+// key, and returns that key, in place of STS and of a container's endpoint, to bearers of the current token.
 type keyProxy struct {
 	store http.Handler
 
@@ -28,7 +28,7 @@ type keyProxy struct {
 	key, token string
 }
 
-// trust sets the present key and token.
+// trust sets the current key and token.
 func (g *keyProxy) trust(key, token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

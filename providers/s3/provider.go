@@ -114,8 +114,8 @@ func guardClient(users s3.HTTPClient) (_ *answerChecker, idle func()) {
 const (
 	// resolution is the resolution of the store's times, Last-Modified and Date.
 	resolution = time.Second
-	// maxKey is shorter than a file's name, 255 bytes, since some stores keep
-	// objects as files, and extend their names. S3 allows 1024 bytes with the prefix.
+	// maxKey is below the limit of a file name, 255 bytes, since some stores keep objects as files,
+	// and extend their names. S3 allows 1024 bytes with the prefix.
 	maxKey = 200
 )
 

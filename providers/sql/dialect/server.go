@@ -57,8 +57,8 @@ const ServerColumns = 14
 // serverColumnsRead is the number of Row.Columns that a server returns.
 const serverColumnsRead = 19
 
-// NewServerStore returns the store of a server's dialect, whose waiters poll. A batch is renewed in halves if the number of
-// its claims exceeds most.
+// NewServerStore returns the store of a server's dialect, whose waiters poll. most is the highest number of claims that
+// renew together; a larger batch is renewed in halves.
 func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerStore {
 	r := &ServerStore{Limited: on, in: in, most: most}
 	r.RowStore = NewRowStore(s, r, func() hostclock.Time { return hostclock.Time{} }, serverColumnsRead,

@@ -18,7 +18,7 @@ var (
 	sqlHole    = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 )
 
-// statementsIn returns the statements of all files one folder deep, by the names of the files.
+// statementsIn returns the statements of the "*.sql" files one folder deep, keyed by file name without ".sql".
 func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	s := map[string]string{}
 	for _, files := range all {

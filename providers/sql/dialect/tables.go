@@ -36,9 +36,9 @@ type Tables struct {
 	Version int
 }
 
-// NewTables returns tables with the statements of the "*.sql" files that are one folder deep in files, by the file's name
-// without ".sql". A later file replaces an earlier file of the same name. quote is one mark, or two as in "[]". holes are
-// the dialect's own.
+// NewTables returns tables with the statements of the "*.sql" files one folder deep in files, keyed by file name without
+// ".sql". A later file replaces an earlier file of the same name. quote is one mark, or two as in "[]". holes are the
+// dialect's own.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
 	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{

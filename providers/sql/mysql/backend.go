@@ -46,7 +46,7 @@ func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Wr
 		}
 		return n, err
 	}
-	// The statements are sent together, as one transaction: the server does not wait for the client before its end.
+	// The statements are sent together, as one transaction: the server does not wait for the client in the middle of it.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -93,8 +93,8 @@ func (m *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err
 	return count(ctx, m, m.SQL["trim"], limit, m.Record.Retention.Microseconds())
 }
 
-// Version also checks that SYSDATE is not the same as NOW: otherwise settleAgain would move a deadline to a time before the end
-// of its holder's trust.
+// Version also checks that SYSDATE is not the same as NOW: otherwise settleClockStep would move a deadline to a time before the
+// end of its holder's trust.
 func (m *backend) Version(ctx context.Context) (int, error) {
 	var stands bool
 	err := m.Query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan dialect.Scan) error { return scan(new(int), &stands) })
@@ -137,7 +137,7 @@ func (m *backend) Close() error {
 	return nil
 }
 
-// files has the statements of this dialect alone.
+// files has the statements that only this dialect uses.
 //
 //go:embed statements/*.sql
 var files embed.FS

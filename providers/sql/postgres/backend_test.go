@@ -142,7 +142,7 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	lostBecause(t, err, abstractions.LostTaken)
 }
 
-// Contenders that waited for a row are refused after another claim took the name.
+// Contenders that waited for a row are refused if another claim has acquired the name.
 func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -401,7 +401,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// hookedQuerier is a database that calls something before the first statement of a kind.
+// hookedQuerier is a database that calls the function something before the first statement of a kind.
 type hookedQuerier struct {
 	dialect.Querier
 	before    string

@@ -288,8 +288,8 @@ func TestTurnsAreAskedForByText(t *testing.T) {
 	}
 }
 
-// The identities of waiters that have left are deleted from time to time, and with the name. The identities of waiters in the
-// queue stay.
+// The identities of waiters that have left are deleted from time to time, and when the name is deleted. The identities of
+// waiters in the queue stay.
 func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open("retention", "1h")

@@ -19,8 +19,7 @@ func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] 
 	return &now
 }
 
-// later returns the time at which the duration passed has elapsed on both clocks and the wall clock
-// has moved by step in addition.
+// later advances both clocks by the duration passed, and the wall clock also by the duration step.
 func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed

@@ -149,7 +149,7 @@ func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	return d.writer, nil
 }
 
-// release keeps our own connection, or returns an application's. An unhealthy connection is closed.
+// release keeps our own connection, or returns an application's connection to its pool. An unhealthy connection is closed.
 func (d *sqliteDatabase) release(w sqliteWriter, healthy bool) {
 	if !healthy || d.open == nil {
 		d.writer = nil

@@ -105,7 +105,7 @@ func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	require.NoError(t, next.Release(ctx))
 }
 
-// Releases of an application have their own folders, and a link leads to the current folder.
+// Each release of an application has its own folder, and a link leads to the current folder.
 func TestTrap_T100_FileBehindALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 	for what, linked := range map[string]string{"folder": "", "file": "leases.db"} {
 		t.Run(what, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a connector to a table in memory. It executes the batches of this package from their parameters, with the effect
-// of their statements. It tests the Go code under faults, and proves nothing about T-SQL.
+// fakeServer is a connector to a table in memory. It gives the batches of this package the effect of their statements, using
+// only their parameters. It tests the Go code under faults, and proves nothing about T-SQL.
 type fakeServer struct {
 	t      testing.TB
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ type sent struct {
 	kind, text string
 	args       []driver.Value
 	before     func() // runs before the batch
-	refuse     error  // the error that is returned instead of the batch's answer, without its effect
+	refuse     error  // the error that is returned instead of executing the batch
 	during     func() // runs between the write and the end of its transaction
 	after      error  // the error that is returned although the batch was executed
 	silent     bool   // the answer has no @written

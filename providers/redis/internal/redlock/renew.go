@@ -40,8 +40,8 @@ func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return results[0].Grant, results[0].Err
 }
 
-// RenewBatch asks all nodes to renew all claims, and returns when a majority has granted or
-// refused each claim: a node that hangs does not delay the others.
+// RenewBatch sends all renewals to all nodes, and returns when a majority has granted or refused
+// each of them: a node that hangs does not delay the others.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent, shortest := time.Now(), r.MaxTTL
 	ops, states := make([]script.Operation, len(reqs)), make([]*grantState, len(reqs)) // nil: unknown

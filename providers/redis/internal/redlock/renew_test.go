@@ -41,7 +41,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A renewal raises a lower token of a node to the lease's token, and never lowers a token.
+// A renewal raises a node's lower token to the lease's token, and never lowers a token.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Several callers request a claim at the same time, and some of their requests
-// are slow or lost: the claim has one token.
+// Several callers request a claim at the same time, and some of their requests are slow or lost.
+// The claim still has one token.
 func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})

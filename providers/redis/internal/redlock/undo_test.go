@@ -31,7 +31,7 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 
 // The claim is requested twice at the same time. The first attempt has the vote of a node and waits for others. If the
 // second attempt took that vote back, the first might win with a minority. So the second attempt waits for its turn
-// before it asks.
+// before it sends requests.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("before", "x", time.Minute) // so that servers have the script
@@ -89,8 +89,8 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	}
 }
 
-// The caller leaves while only the node where the claim is a waiter has been asked: the state
-// of the other nodes is unknown.
+// The caller leaves after a request only to the node where the claim is a waiter. The state of the
+// other nodes is unknown, so no vote is taken back.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	r, p := newRingOfThree(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -217,8 +217,7 @@ func (r *ring) freeMemory(server int) {
 }
 
 // A node that has cast its vote does not receive the confirmation of the token. It still holds the
-// claim, so its vote is taken back, and until then it is not certain that
-// nothing was done.
+// claim, so its vote is taken back. Until then the outcome is unknown.
 func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -377,7 +376,8 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").Queue).Val())
 }
 
-// A node without memory still refuses a waiter, and the others answer.
+// Without memory on the servers a release succeeds, and a waiter's acquire is throttled. The waiter
+// gets the name once memory is free.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()

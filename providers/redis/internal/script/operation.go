@@ -87,9 +87,9 @@ type Operation struct {
 // for which to keep the name; 0 means forever.
 type Span struct{ TTL, Keep int64 }
 
-// Reply is a script's reply to one operation: an integer if all went well, otherwise a
-// list of a status and its particulars. Err is the error of the whole call: then only
-// the error describes the outcome.
+// Reply is a script's reply to one operation: an integer if all went well, otherwise a list of a
+// status and its particulars. Err, if set, is the error of the whole call, and Value has no
+// meaning.
 type Reply struct {
 	Value any
 	Err   error

@@ -85,7 +85,7 @@ func read(name string) string {
 	return string(text)
 }
 
-// SourceOf computes the name of a text.
+// SourceOf returns a text with its SHA-1.
 func SourceOf(text string) Source {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return Source{text, hex.EncodeToString(sum[:])}

@@ -21,7 +21,7 @@ import (
 // column.
 func later(p *sqllease.Provider, version int) *sqllease.Provider {
 	store, unless := StoreOf(p), "IF NOT EXISTS "
-	if p.Capabilities().Provider == "sqlite" { // it lacks these words, and runs all statements in one transaction
+	if p.Capabilities().Provider == "sqlite" { // SQLite lacks this clause for columns, and runs all statements in one transaction
 		unless = ""
 	}
 	lease := store.Name("")

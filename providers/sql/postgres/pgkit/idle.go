@@ -66,8 +66,8 @@ func DropDB(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// dropOne closes the idle connection that comes next. A driver that checks connections itself closes one that does not answer
-// in time.
+// dropOne closes the pool's next idle connection. A driver that checks connections itself closes one that does not answer in
+// time.
 func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
