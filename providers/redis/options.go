@@ -119,7 +119,7 @@ type Options struct {
 // Format prints the options without secrets, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes the fields that Format prints: secrets do not belong in a file.
+// MarshalJSON writes only the fields that Format prints, so that no secret gets into a file.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are durations that

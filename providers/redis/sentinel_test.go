@@ -157,7 +157,7 @@ func (c *contention) waitUntilServed(when string) {
 	}, time.Minute, 10*time.Millisecond, when)
 }
 
-// A master name that the sentinels don't know looks like an outage.
+// A master name that the sentinels don't know is reported like an outage.
 func TestSentinelWithoutThatMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)

@@ -179,7 +179,7 @@ func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Wai
 	return r.waiters.list(r.Now, s.in.Lives), err
 }
 
-// Turns returns the waiters whose turn it is, and those whose name is free and not reserved.
+// Turns returns the waiters whose turn it is, and the waiters whose name is free and not reserved.
 func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err error) {
 	names := make([]any, len(all))
 	for i := range all {

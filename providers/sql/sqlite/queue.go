@@ -19,8 +19,8 @@ func (p pipes) Lives(channel string) bool {
 }
 
 // wake wakes the first waiter of a queue, and sends a few of the others the time of their turn in case all
-// waiters before them hang, which is one reservation for each of those. More than a few would make a release
-// expensive.
+// waiters before them hang: one reservation later for each waiter before them. More than a few would make a
+// release expensive.
 func (p pipes) wake(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {

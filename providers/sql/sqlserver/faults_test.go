@@ -243,7 +243,7 @@ func TestTrap_T294_ARowThatIsNoLongerTheClaims(t *testing.T) {
 		require.NoError(t, err)
 		f.failKind("update", change)
 		_, err = p.Renew(bounded(t), renewalOf(grant))
-		if column != 1 { // a changed version alone is no loss
+		if column != 1 { // a changed version alone is not a loss
 			require.ErrorIs(t, err, abstractions.ErrLost, column)
 		}
 		require.Equal(t, "by hand", f.rows["n"][4], column)

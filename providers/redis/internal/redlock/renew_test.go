@@ -292,7 +292,7 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	r.drop(0, "a")
 	require.False(t, p.RecordOf("a").Unconfirmed)
 	r.servers[1].Kill()
-	record := p.RecordOf("a") // one has the lease, one has not, one does not answer
+	record := p.RecordOf("a") // one server has the lease, one has lost it, and one does not answer
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
 	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
