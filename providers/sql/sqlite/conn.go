@@ -42,7 +42,7 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 		return nil, err
 	}
 	setUp := func(conn *sqlite3.Conn) error {
-		if err := verifyDisk(path, oneHost); err != nil { // before the log is opened: on a network disk, access to the log's index may end the process (SIGBUS)
+		if err := verifyDisk(path, oneHost); err != nil { // before the log is opened: on a network disk the log's index may end the process (SIGBUS)
 			return err
 		}
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
