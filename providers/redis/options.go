@@ -85,7 +85,7 @@ type Options struct {
 	// Credentials authenticate connections, for a URL without user and password: see module
 	// auth/redisauth for Microsoft Entra ID tokens. They are not used for sentinels, and not closed
 	// with the provider. For your own client set them in its options. In mode Sentinel they are
-	// fetched for each new connection, and a live connection does not authenticate again.
+	// fetched for each new connection, and a live connection is not authenticated a second time.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
 	// TLS replaces Go's defaults for a rediss URL, for example to trust your own certificate
 	// authority or to present a client certificate. Unless ServerName is set, a server's

@@ -98,7 +98,7 @@ func (b *bed) reservedFor(name string) string {
 
 // Each hung waiter costs one reservation, even several in a row: the waiters behind it are woken in
 // their turn. If many waiters hang, the release wakes only some of the others, and a later waiter
-// may be served before an earlier one.
+// may be served before an earlier waiter.
 func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

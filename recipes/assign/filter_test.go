@@ -50,8 +50,8 @@ func TestTrap_T232_ARolloutThatAddsNames(t *testing.T) {
 	}
 }
 
-// During a rollout that removes names, or is undone, all workers continue to work on the names that
-// all lists have.
+// During a rollout that removes names, or is undone, all workers continue to work on the names in
+// all lists.
 func TestARolloutThatRemovesNames(t *testing.T) {
 	withFleet(t, func(t *testing.T, f *fleet) {
 		all := f.partitions

@@ -46,7 +46,8 @@ func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Wr
 		}
 		return n, err
 	}
-	// The statements are sent together, as one transaction: the server does not wait for the client in the middle of it.
+	// The statements are sent together, as one transaction: the server does not wait for the client
+	// in the middle of the transaction.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -143,7 +144,7 @@ func (m *backend) Close() error {
 var files embed.FS
 
 // tablesOf fills in the statements for one table. Times are in microseconds since 1970. They are computed from NOW
-// and SYSDATE, which are in UTC because the sessions are.
+// and SYSDATE, in sessions that are set to UTC.
 func tablesOf(table string) dialect.Tables {
 	return dialect.NewTables("", table, "`", map[string]string{
 		// The start of the statement, and the time of the evaluation.

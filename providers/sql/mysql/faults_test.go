@@ -353,7 +353,7 @@ func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 }
 
 // If a name is forgotten while an acquire is paused between its two statements, the acquire still gets a token
-// above the forgotten one. The server's clock may be behind that token, for example after a clock step.
+// above the forgotten token. The server's clock may be behind that token, for example after a clock step.
 func TestTrap_T284_AClaimThatStoodStillIsAboveTheFloor_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)

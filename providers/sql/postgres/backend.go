@@ -27,7 +27,7 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*fastRequest]
 }
 
-// Apply calls tryFast first. If that does not decide, Apply reads the row, applies the rule, and
+// Apply begins with tryFast. If tryFast does not decide, Apply reads the row, applies the rule, and
 // writes the change on condition that the row's version is unchanged. If the version has changed,
 // Apply repeats these steps.
 func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {

@@ -44,7 +44,7 @@ type Options struct {
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
 	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
-	// never deletes them.
+	// keeps all entries.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.

@@ -19,7 +19,7 @@ func (p pipes) Lives(channel string) bool {
 }
 
 // wake wakes the first waiter of a queue, and sends a few of the others the time of their turn in case all
-// waiters before them hang: one reservation later for each waiter before them. More than a few would make a
+// waiters before them hang: one reservation later for each earlier waiter. More than a few would make a
 // release expensive.
 func (p pipes) wake(q dialect.WaitList) {
 	last := q.Len() - 1

@@ -11,14 +11,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// grantState is the state of a grant: the data that restores the lease on a node that has lost it.
+// grantState is the state of a grant: the data that restores the lease on a node without the lease.
 // It is immutable.
 type grantState struct {
 	script.Content
 	token, try int64
-	// validUntil is when, by our clock, the lease may have run out. Another claim may then have
-	// held the name on nodes that have since lost that claim, so a renewal no longer restores the
-	// lease.
+	// validUntil is the time, by our clock, from which the lease may have run out. Another claim
+	// may then have held the name on nodes that have since lost that claim, so a renewal no longer
+	// restores the lease.
 	validUntil time.Time
 }
 

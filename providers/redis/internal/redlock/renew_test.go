@@ -57,7 +57,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
 }
 
-// A renewal does not restore the lease on a node that has since voted for another attempt, even a failed one.
+// A renewal does not restore the lease on a node that has since voted for another attempt, even for a failed attempt.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -98,7 +98,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 }
 
 // After a lease has run out, another claim may have held the name, on nodes that have since lost
-// that claim. So the renewal extends the lease only on nodes that still hold it.
+// that claim. So the renewal extends the lease only on nodes that still hold the lease.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)

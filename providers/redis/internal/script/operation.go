@@ -219,7 +219,7 @@ func appendToken(to []byte, token int64) []byte {
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Milliseconds converts a duration for the scripts, rounded up; it returns 0 for an infinite one.
+// Milliseconds converts a duration for the scripts, rounded up; it returns 0 for abstractions.Infinite.
 func Milliseconds(d time.Duration) int64 {
 	if d == abstractions.Infinite {
 		return 0
