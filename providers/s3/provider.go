@@ -130,7 +130,7 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "s3",
-		MinTTL:         5 * time.Second, // a few times the error of times in whole seconds plus the skew
+		MinTTL:         5 * time.Second, // a few times the rounding error of whole-second times plus the skew
 		MaxTTL:         12 * time.Hour,  // less than the day of a lifecycle rule
 		Granularity:    time.Millisecond,
 		Clock:          "S3's clocks, Last-Modified and Date, or the monotonic clock of the process that asks",

@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// sweepBatch is the number of rows that one sweeping transaction looks at.
+// sweepBatch is the number of rows that one sweeping transaction checks.
 const sweepBatch = 500
 
 // sweepEvery is the number of releases, on average, after which a batch is swept, and the number of
@@ -59,7 +59,7 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 }
 
 // trimSome is called by every request that may have written entries to the history; written is their number. Some
-// calls, at random, delete entries of the history that are too old. On average they look at more entries than are
+// calls, at random, delete entries of the history that are too old. On average they check more entries than are
 // written, so that the history does not outgrow its retention, even with several writers.
 func (d *driver) trimSome(ctx context.Context, written int) {
 	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {

@@ -17,7 +17,7 @@ import (
 // row on condition that it has not changed. So no lock is held while the server waits for a client, which may never continue.
 //
 // A deadline counts from a clock reading that is taken before the row is read. By the time of the write this reading is in the
-// past. That frees no name early: a lease that had run out at the reading has also run out at the write.
+// past. This does not free a name early: a lease that had run out at the reading has also run out at the write.
 type ServerStore struct {
 	*RowStore
 	Limited // except for renewals

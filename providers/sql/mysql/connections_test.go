@@ -236,7 +236,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
 }
 
-// T161: a row made by hand, with a version of 0, is treated like others.
+// T161: a row made by hand, with a version of 0, is treated like any other row.
 func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

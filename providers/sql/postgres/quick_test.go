@@ -125,7 +125,7 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 }
 
 // A batch returns its rows before its commit. If the server refuses the commit, for example because of a conflict of serializable
-// transactions, no caller may get an answer.
+// transactions, no caller gets an answer.
 func TestTrap_T99_AnswersBeforeACommitThatIsRefusedAreNone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -61,8 +61,8 @@ func postgresTables(o Options, waits bool) dialect.Tables {
 
 // fragments are the same for all tables.
 //
-// An operator is named with its schema where its operands do not have exactly the
-// types of an operator in pg_catalog: a schema of the search path may have one with these types
+// An operator is named with its schema where its operands do not have exactly the types of an
+// operator in pg_catalog: another schema of the search path may have an operator with these types
 // (https://www.postgresql.org/docs/current/typeconv-oper.html).
 var fragments = map[string]string{
 	// A time in microseconds since 1970: its text form depends on DateStyle.

@@ -88,7 +88,7 @@ func useWAL(conn *sqlite3.Conn) error {
 }
 
 // verifyFile checks that the path still leads to the file that this process has open. The first call also checks that
-// the file has one name.
+// the file has only one name.
 func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if file := d.opened.Load(); file != nil {
 		return file.verify()
@@ -132,8 +132,8 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 	return err
 }
 
-// connect returns the writer's connection, or one of the application's pool for this
-// write only, so that a pool of one isn't blocked.
+// connect returns the writer's connection, or a connection of the application's pool for this write
+// only, so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	if d.open == nil {
 		conn, err := d.Conn(ctx)

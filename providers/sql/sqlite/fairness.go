@@ -9,11 +9,12 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// A process whose burst of writes reaches maxBurst while others wait for the file pauses, so that
-// they can lock the file. They poll at intervals, and would otherwise find the file free only by
-// luck. In a measurement, a process with 16 goroutines and one with a single goroutine wrote
-// without a break: without the pause their shares were between 3:1 and 5:1, and the worst wait was
-// 0.5 s; with the pause the shares were between 1.6:1 and 2:1, and the worst wait was 0.14 s.
+// A process pauses when its burst of writes reaches maxBurst while others wait for the file, so
+// that the others can lock the file. They poll at intervals, and would otherwise find the file free
+// only by luck. In a measurement, a process with 16 goroutines and one with a single goroutine
+// wrote without a break: without the pause their shares were between 3:1 and 5:1, and the worst
+// wait was 0.5 s; with the pause the shares were between 1.6:1 and 2:1, and the worst wait was 0.14
+// s.
 const (
 	maxBurst         = 4 * time.Millisecond
 	burstGap         = 500 * time.Microsecond // ends a burst

@@ -29,9 +29,9 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	return c, open
 }
 
-// The claim is requested twice at the same time. The first attempt has the vote of a node and waits for others. If the
-// second attempt took that vote back, the first might win with a minority. So the second attempt waits for its turn
-// before it sends requests.
+// The claim is requested twice at the same time. The first attempt has the vote of one node and waits for more votes.
+// If the second attempt took that vote back, the first might win with a minority. So the second attempt waits for its
+// turn before it sends requests.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("before", "x", time.Minute) // so that servers have the script
