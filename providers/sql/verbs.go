@@ -93,9 +93,10 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 
 // Break ends the lease that it has read. If another lease has replaced it before the write, Break
 // leaves the new lease alone.
-func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
-	var met int64 // the token of the lease to break, after a lost race
-	_, err = d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {
+func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	var result abstractions.BreakResult // not a named result, which the rule could still set after an error
+	var met int64                       // the token of the lease to break, after a lost race
+	_, err := d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {
 		if met != 0 && !(r.Held() && r.Token == met) {
 			result = abstractions.BreakResult{Token: met}
 			return providerkit.Change{}
@@ -106,7 +107,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (resu
 		result, c = r.Break(req)
 		return c
 	}})
-	if err != nil { // the change may outlive its caller
+	if err != nil {
 		return abstractions.BreakResult{}, err
 	}
 	return result, nil
