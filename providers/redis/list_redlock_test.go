@@ -64,8 +64,8 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	}
 }
 
-// The listing leaves out a minority that is down, or frozen, or has lost its data. Such a
-// server costs time on one page at most.
+// The listing leaves out a minority that is down, or frozen, or has lost its data. A server in this
+// state delays at most one page.
 func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Server){

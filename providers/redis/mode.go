@@ -165,8 +165,8 @@ func (o *Options) clients() []redis.UniversalClient {
 	return o.Clients
 }
 
-// independent refuses fewer than 3 servers, an even number, which tolerates no more failures
-// than one less, and a server that would vote twice.
+// independent refuses fewer than 3 servers, an even number of servers (which tolerates no more
+// failures than one server fewer), and a server that would vote twice.
 func independent(field string, addrs []string) error {
 	if n := len(addrs); n < 3 || n%2 == 0 {
 		return &abstractions.InvalidError{

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. It sends no request, so a server that refuses or can't be reached is reported only at the first
+// Open makes a provider. It sends no request, so an unreachable server or a refused log-in is reported only at the first
 // use. Invalid options are reported as leasing.ErrInvalid.
 //
 // The provider's Redis user needs only the rights in [ACLRules].
@@ -39,7 +39,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with redis://, rediss:// or unix://: see package open.
+// Opener returns an opener for URLs that begin with redis://, rediss:// or unix://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 var urlSchemes = []string{"redis", "rediss", "unix"}
@@ -49,7 +49,7 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	if o.Retention != abstractions.Infinite {
 		n.Retention = o.Retention
 	}
-	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // otherwise the application's code may run, and ignore deadlines
+	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // otherwise the application's code may run, and may ignore deadlines
 	d, config := &driver{caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}, providerkit.Config{Timeout: o.Timeout}
 	if o.Mode == Redlock {
 		d.topology = redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})

@@ -67,7 +67,7 @@ type Options struct {
 
 	// HeedsContext says that your own code in the clients (hooks, dialer, limiter, credentials)
 	// returns soon after a call's context has ended. A call that shares no round trip is then sent
-	// on its caller's goroutine, which halves its time on a nearby server. The clients also need
+	// on its caller's goroutine, and takes half the time on a nearby server. The clients also need
 	// ContextTimeoutEnabled. With a URL and no Credentials the option has no effect, since none of
 	// your code runs.
 	HeedsContext bool `json:"-"`
@@ -76,22 +76,21 @@ type Options struct {
 	// set, otherwise Single, which needs a URL with one host. Client and
 	// Clients imply their mode.
 	Mode Mode `json:"mode"`
-	// Master is the sentinels' name of the master.
+	// Master is the sentinels' name for the master.
 	Master string `json:"master"`
 	// SentinelUsername and SentinelPassword authenticate to sentinels that
 	// require authentication. User and password in the URL are for the servers.
 	SentinelUsername string `json:"sentinel_username"`
 	SentinelPassword string `json:"sentinel_password" option:"secret"`
-	// Credentials authenticate connections, for a URL without user and password:
-	// see module auth/redisauth for Microsoft Entra ID tokens. They are not used
-	// for sentinels, and not closed with the provider. For your own client set
-	// them in its options. In mode Sentinel each new connection asks for them, and
-	// a live connection does not sign in a second time.
+	// Credentials authenticate connections, for a URL without user and password: see module
+	// auth/redisauth for Microsoft Entra ID tokens. They are not used for sentinels, and not closed
+	// with the provider. For your own client set them in its options. In mode Sentinel they are
+	// fetched for each new connection, and a live connection is not authenticated a second time.
 	Credentials auth.StreamingCredentialsProvider `json:"-"`
-	// TLS replaces Go's defaults for a rediss URL: to trust your own certificate
-	// authority, or to present a client certificate. Unless ServerName is set, a
-	// server's certificate must match the URL's host, or the address that is dialled if
-	// there are several hosts or the mode is Sentinel.
+	// TLS replaces Go's defaults for a rediss URL, for example to trust your own certificate
+	// authority or to present a client certificate. Unless ServerName is set, a server's
+	// certificate must match the URL's host, or the address that is dialled if there are several
+	// hosts or the mode is Sentinel.
 	TLS *tls.Config `json:"-"`
 
 	// Prefix is the prefix of all keys and channels: see "How it works".
@@ -120,7 +119,7 @@ type Options struct {
 // Format prints the options without secrets, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes the fields that Format prints: secrets do not belong in a file.
+// MarshalJSON writes only the fields that Format prints, so that no secret gets into a file.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are durations that

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// T124: a hook or a credential that panics ended the process.
+// T124: a hook or credentials that panic must not end the process.
 func TestTrap_T124_CodeOfTheApplicationPanics(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

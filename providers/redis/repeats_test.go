@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lossyDialer dials connections that lose the reply to the first call of a script, which takes effect, and
-// refuse the calls after it, which have no effect.
+// lossyDialer dials connections that lose the reply to a script's first call, after the call has taken
+// effect, and refuse the script's later calls, which have no effect.
 type lossyDialer struct {
 	mu      sync.Mutex
 	script  *script.Program // nil: nothing is lost

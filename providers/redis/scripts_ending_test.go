@@ -210,7 +210,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		require.EqualValues(t, -1, b.left(key))
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
-	// A record that begins with "B" is from a later release, one with a digit from before release 0.1.0.
+	// A record that begins with "B" is from a later release, and a record that begins with a digit is from before release 0.1.0.
 	for _, text := range []string{
 		"theirs", "", "A", "A763", "B" + redistest.Free(7).String()[1:], "2" + redistest.Free(7).String()[1:], "1" + redistest.Free(7).String()[1:], "A-" + otherLease, otherLease,
 	} {

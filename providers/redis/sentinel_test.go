@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
-// T54: the token rises through a failover, even if the new master has not received
-// the latest one, and the same provider keeps working.
+// T54: the token rises through a failover, even if the new master has not received the latest
+// token, and the same provider keeps working.
 func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
@@ -61,10 +61,10 @@ func newResource(t testing.TB) (write func(token int64) error) {
 	}
 }
 
-// Three managers contend while the master dies and is replaced. A fourth claim held the name before
-// and is paused. All contenders are served. Each writes with a higher token than the resource has seen,
-// or the resource refuses the write: a failover may lose a lease that its holder still trusts.
-// The resource refuses the paused holder.
+// Three managers contend while the master dies and is replaced. A fourth claim, which held the name
+// before them, is paused. All contenders are served. Each writes with a higher token than the resource
+// has seen, or the resource refuses the write: a failover may lose a lease that its holder still
+// trusts. The resource refuses the paused holder.
 func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
@@ -139,8 +139,8 @@ func (c *contention) recordWrite(token int64) {
 	c.written++
 }
 
-// waitUntilServed waits until each manager was served twice more: the second of these requests was sent after the call of
-// serves.
+// waitUntilServed waits until each manager was served twice more: the second of these requests was sent after
+// waitUntilServed was called.
 func (c *contention) waitUntilServed(when string) {
 	c.t.Helper()
 	var before [len(c.served)]int64
@@ -157,7 +157,7 @@ func (c *contention) waitUntilServed(when string) {
 	}, time.Minute, 10*time.Millisecond, when)
 }
 
-// A master name that the sentinels don't know looks like an outage.
+// A master name that the sentinels don't know is reported like an outage.
 func TestSentinelWithoutThatMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)

@@ -221,7 +221,7 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 	requireWorking(t, p)
 }
 
-// T43: a server listed under two names would be a majority of three by itself.
+// T43: a server listed under two names would alone be a majority of three.
 func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})

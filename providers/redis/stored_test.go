@@ -18,7 +18,7 @@ const (
 	goldenFree     = "A-0000000000000 F1795779254138624 \n\n f00992d8c0a4fb"
 )
 
-// useStored uses names whose records were stored by another release, with the version letter.
+// useStored uses names whose records another release has stored under the version letter.
 func useStored(t *testing.T, letter string) {
 	b := newBed(t, redistest.Options{})
 	put := func(name, text string) { b.set(b.keys(name).Name, letter+text[1:], 0) }

@@ -69,7 +69,7 @@ func (p *pair) hangUp() {
 	}
 }
 
-// T165: the endpoint moves to the new master, and the old master goes on as its replica.
+// T165: the endpoint moves to the new master, and the old master continues as its replica.
 func TestTrap_T165_TheEndpointMoves(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

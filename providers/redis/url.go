@@ -103,8 +103,8 @@ func (l location) forLibrary(addr string) string {
 	return u.String()
 }
 
-// unsupportedParameters lists parameters of go-redis that leases can't use, and parameters that are
-// set in another place here.
+// unsupportedParameters lists parameters of go-redis that this provider can't use, and parameters
+// that are set elsewhere.
 var unsupportedParameters = map[string]string{
 	"username":                   "user:password@ before the host",
 	"password":                   "user:password@ before the host",

@@ -29,7 +29,7 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	return m
 }
 
-// serviceLog records the order of service, and checks that there is one holder at a time.
+// serviceLog records the order in which waiters are served, and checks that there is one holder at a time.
 type serviceLog struct {
 	t      *testing.T
 	inside sync.Mutex
@@ -162,8 +162,8 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	s.acquireServed()
 }
 
-// T174: an account has no right to subscribe, or a server has no SUBSCRIBE. A waiter gets a released name after a second instead
-// of a millisecond, and an operator has no way to find the reason.
+// T174: if an account has no right to subscribe, or a server has no SUBSCRIBE, a waiter gets a released name after a second
+// instead of a millisecond. The log names the reason, once.
 func TestTrap_T174_WakeupsThatFailAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitingClaim is a waiting claim.
+// waitingClaim is a claim that waits for a name through a provider.
 type waitingClaim struct {
 	b       *bed
 	p       *Provider
@@ -96,9 +96,9 @@ func (b *bed) reservedFor(name string) string {
 	return ""
 }
 
-// Each of several hung waiters in a row costs one reservation: the waiters behind it are woken
-// in their turn. If many waiters hang, not all of them are woken, and a later waiter is served
-// earlier.
+// Each hung waiter costs one reservation, even several in a row: the waiters behind it are woken in
+// their turn. If many waiters hang, the release wakes only some of the others, and a later waiter
+// may be served before an earlier waiter.
 func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -122,7 +122,7 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	}
 }
 
-// The same holds when an infinite lease is broken and runs out, which wakes no waiter by itself.
+// The same holds when an infinite lease is broken and then runs out, although running out wakes no waiter.
 func TestTrap_T78_WaitersThatHangAtABreakCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -397,7 +397,7 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	second.leave()
 	b.eventually(func() bool { return len(b.waitList("n")) == 1 })
 
-	// The same holds if the second never sends an acquire.
+	// The same holds if the second registration never sends an acquire.
 	first = b.join(b.Provider, "n", "x")
 	second = b.register(b.Provider, "n", "x")
 	second.leave()

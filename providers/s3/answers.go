@@ -86,7 +86,7 @@ func isETag(header http.Header) bool {
 	return etag != "" && !strings.HasPrefix(etag, "W/")
 }
 
-// codeOf returns the code of a refusal, or "" if the body is no refusal of S3's form.
+// codeOf returns the code of a refusal, or "" if the body is not a refusal in S3's form.
 func codeOf(body []byte) string {
 	var refusal struct {
 		XMLName xml.Name `xml:"Error"`

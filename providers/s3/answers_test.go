@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// gateway is a reverse proxy before a store. It answers in the store's place if instead is set.
+// gateway is a reverse proxy in front of a store. It answers in the store's place if instead is set.
 type gateway struct {
 	url     string
 	instead atomic.Pointer[http.HandlerFunc]
@@ -76,7 +76,7 @@ func (g *gateway) clients(t testing.TB) map[string]*Provider {
 	return all
 }
 
-// verbs returns the calls about a lease.
+// verbs returns one call of each verb for a lease.
 func verbs(p *Provider, g abstractions.Grant) map[string]func(context.Context) error {
 	stateless := g
 	stateless.State = nil
@@ -205,7 +205,7 @@ func newAnswer(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// T115: a proxy before the store answers 200.
+// T115: a success status from a proxy in front of the store does not count as an answer of the store.
 func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	all := throughGateways(t)
 	modified := "Thu, 26 Nov 2026 19:56:29 GMT"
@@ -249,7 +249,7 @@ func TestTrap_T115_S3StoresWithoutRequestIDs(t *testing.T) {
 	}
 }
 
-// T116: one 404 of a proxy without a route is no loss, and no other refusal of a proxy is final.
+// T116: a 404 from a proxy without a route is not reported as a loss, and no other refusal by a proxy is final.
 func TestTrap_T116_S3RefusalsOfOthersAreNoneOfTheStore(t *testing.T) {
 	all := throughGateways(t)
 	for _, status := range []int{400, 401, 403, 404, 405, 407, 409, 410, 412, 429, 500, 501, 502, 503, 504} {

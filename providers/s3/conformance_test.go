@@ -22,7 +22,7 @@ func TestConformanceGofakes3(t *testing.T) {
 }
 
 func harness(url string) providertest.Harness {
-	remove := func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule deletes the object
+	remove := func(t testing.TB, p abstractions.Provider, name string) { // deletes the object, like a lifecycle rule
 		s := p.(*Provider).driver.store
 		_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
 		require.NoError(t, err)

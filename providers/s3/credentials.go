@@ -23,7 +23,7 @@ import (
 )
 
 // sourceTimeout bounds each request of a source of credentials. The SDK makes all callers wait for
-// one request, whose context has no end.
+// one request, whose context never ends.
 const sourceTimeout = 5 * time.Second
 
 // configuration returns the SDK's configuration.
@@ -65,13 +65,13 @@ func filesOf(c aws.Config) (files []string, bundle string) {
 }
 
 // liveKeys is a source of keys that is configured again when a file of the SDK's configuration changes. The SDK
-// reads the files only once, so it would use the keys of a replaced file for ever.
+// reads the files only once, so it would keep using the keys of a replaced file.
 type liveKeys struct {
 	*livefile.Value[aws.CredentialsProvider]
 }
 
-// newLiveKeys makes a source that keeps the kind of the present configuration. A file that is empty for a
-// moment would lead the SDK to another kind, such as the role of the machine.
+// newLiveKeys makes a source that accepts only keys of the same kind as the current ones. A file that
+// is empty for a moment would lead the SDK to another kind, such as the role of the machine.
 func newLiveKeys(now aws.Config, files []string, configure func(context.Context) (aws.Config, error)) liveKeys {
 	kind := kindOf(now.Credentials)
 	return liveKeys{livefile.New(func([][]byte) (aws.CredentialsProvider, error) {
@@ -118,7 +118,7 @@ func loadSources() []func(*config.LoadOptions) error {
 
 // proxyOf is httpguard.Proxy. It fails a redirected request before anything is sent.
 func proxyOf(req *http.Request) (*url.URL, error) {
-	if req.Response != nil { // set for redirected requests alone
+	if req.Response != nil { // set only for redirected requests
 		return nil, errors.New("the answer is a redirect, which no credentials follow")
 	}
 	return httpguard.Proxy(req)
@@ -147,7 +147,7 @@ func (g guardedKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return providerkit.AskCredentials(ctx, isRefused, g.CredentialsProvider.Retrieve)
 }
 
-// guardedExpress does the same for the sessions of S3 Express.
+// guardedExpress is guardedKeys for the sessions of S3 Express.
 type guardedExpress struct{ s3.ExpressCredentialsProvider }
 
 func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
@@ -156,9 +156,9 @@ func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Creden
 	})
 }
 
-// refusals are the codes of a 400 that refuse the identity:
+// refusals are the codes with which a 400 refuses the identity:
 // docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html. STS refuses with 403, and
-// its codes of 400, such as IDPCommunicationError and ExpiredTokenException, may be temporary.
+// its codes with a 400, such as IDPCommunicationError and ExpiredTokenException, may be temporary.
 var refusals = []string{"InvalidClientException", "InvalidGrantException", "UnauthorizedClientException"}
 
 // isRefused reports whether a source of credentials has refused the identity.

@@ -39,7 +39,7 @@ func noSources(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
 
-// keys returns keys of the test servers, which are valid for a second or two.
+// keys returns keys for the test servers. The keys are valid for a second or two.
 func keys(expires string) string {
 	return fmt.Sprintf(`{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "leasing", "SecretAccessKey": "test-secret", "Token": "", %q: %q}`,
 		expires, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
@@ -96,7 +96,7 @@ func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { // the SDK's own requests to a source continue for up to sourceTimeout
 		end := time.Now().Add(2 * sourceTimeout)
-		for goleak.Find(before) != nil && time.Now().Before(end) { // Find waits a little by itself
+		for goleak.Find(before) != nil && time.Now().Before(end) { // Find itself waits a little
 			continue
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// The classes of the store's refusals, beside those of the kit.
+// The classes of the store's refusals, in addition to those of the kit.
 const (
 	missing  providerkit.Class = 0x80 + iota // the object does not exist
 	conflict                                 // another request has created or changed the object, or is about to
@@ -44,7 +44,7 @@ var codes = map[string]providerkit.Meaning{
 	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
 	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has a new bucket
 
-	// These are temporary: the next request has other credentials, another time, or a complete body.
+	// These are temporary: the next request has other credentials, another timestamp, or a complete body.
 	"ExpiredToken":                {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
 	"ExpiredTokenException":       {Class: providerkit.Unsent, Advice: adviceExpired},
 	"TokenRefreshRequired":        {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
@@ -75,8 +75,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:  {Class: providerkit.Refused},
 }
 
-// meaningOf returns the meaning of an error. An error without a code is not an answer of the
-// store: see answers.
+// meaningOf returns the meaning of an error. An error without a code is not an answer of the store:
+// see answerChecker.
 func meaningOf(err error) providerkit.Meaning {
 	code, status, _ := answerOf(err)
 	code = strings.TrimPrefix(code, "KMS.") // a code of the service that encrypts the bucket

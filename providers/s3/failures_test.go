@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T184: a temporary refusal is not final: a throttle, expired credentials, a wrong time, an incomplete body.
+// T184: throttling, expired credentials, a wrong time and an incomplete body are temporary, and not reported as final.
 func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 	p, w := openProbed(t)
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// keyProxy is a proxy before a store that checks no keys. It accepts requests that are signed with the present key, and
-// returns that key, in place of STS and of a container's endpoint, to bearers of the present token.
+// keyProxy is a proxy in front of a store that checks no keys. It accepts requests that are signed with the current
+// key, and returns that key, in place of STS and of a container's endpoint, to bearers of the current token.
 type keyProxy struct {
 	store http.Handler
 
@@ -28,7 +28,7 @@ type keyProxy struct {
 	key, token string
 }
 
-// trust sets the present key and token.
+// trust sets the current key and token.
 func (g *keyProxy) trust(key, token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +52,7 @@ func (g *keyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// T143: the SDK reads its file of keys once, and uses its bundle of authorities for STS alone.
+// T143: the SDK reads its file of keys only once, and uses its CA bundle only for STS.
 func TestTrap_T143_FilesOfTheSDKAreReadAgain(t *testing.T) {
 	o := Options{URL: serverURL(t, servers["gofakes3"])}
 	require.NoError(t, o.complete())

@@ -21,8 +21,9 @@ func (s *store) probeKey() string { return s.naming.Prefix + "~~probe" }
 
 var errIgnored = fmt.Errorf("%w: the store takes writes whose conditions don't hold (If-None-Match, If-Match): two clients could hold a name", abstractions.ErrNotSetUp)
 
-// probe checks that the store refuses and accepts the right writes. It always writes
-// the same content, so that probes don't conflict where the ETag depends on the content.
+// probe checks that the store refuses writes whose conditions don't hold, and accepts a write whose
+// condition holds. It always writes the same content, so that probes don't conflict where the ETag
+// depends on the content.
 func (s *store) probe(ctx context.Context) error {
 	item, err := s.Get(ctx, s.probeKey())
 	if err == nil && item.Version == "" {

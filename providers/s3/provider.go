@@ -63,8 +63,8 @@ func newProvider(o Options, client *s3.Client, transport *httpguard.Client) *Pro
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
-// client makes a client, with a transport that the provider closes. The transport is
-// nil if the client is the application's. client sends nothing.
+// client makes a client, with a transport that the provider closes. The transport is nil if the
+// client is the application's. No request is sent.
 func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, error) {
 	if o.Client != nil {
 		return o.Client, nil, nil
@@ -91,7 +91,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	c.HTTPClient = guarded
 	return s3.NewFromConfig(c, func(client *s3.Options) {
 		client.UsePathStyle = o.PathStyle
-		if o.Endpoint != "" { // set for S3 alone: the configuration's endpoint applies to all services, including STS
+		if o.Endpoint != "" { // set only for S3: the configuration's endpoint applies to all services, including STS
 			client.BaseEndpoint = &o.Endpoint
 		}
 	}), guarded, nil
@@ -114,8 +114,8 @@ func guardClient(users s3.HTTPClient) (_ *answerChecker, idle func()) {
 const (
 	// resolution is the resolution of the store's times, Last-Modified and Date.
 	resolution = time.Second
-	// maxKey is shorter than a file's name, 255 bytes, since some stores keep
-	// objects as files, and extend their names. S3 allows 1024 bytes with the prefix.
+	// maxKey is below the limit of a file name, 255 bytes, since some stores keep objects as files,
+	// and extend their names. S3 allows 1024 bytes with the prefix.
 	maxKey = 200
 )
 
@@ -130,7 +130,7 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "s3",
-		MinTTL:         5 * time.Second, // a few times the error of whole seconds and the skew
+		MinTTL:         5 * time.Second, // a few times the rounding error of whole-second times plus the skew
 		MaxTTL:         12 * time.Hour,  // less than the day of a lifecycle rule
 		Granularity:    time.Millisecond,
 		Clock:          "S3's clocks, Last-Modified and Date, or the monotonic clock of the process that asks",

@@ -38,7 +38,7 @@ func (s *store) configure(o *s3.Options) {
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }
 
-// maxRecord exceeds the size of every record: a longer object is no record.
+// maxRecord exceeds the size of every record: a longer object is not a record.
 const maxRecord = 1 << 20
 
 // Get reads an object.

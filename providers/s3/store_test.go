@@ -211,7 +211,7 @@ func TestNothingIsRetried(t *testing.T) {
 	}
 }
 
-// An object at a key that is no record is left unchanged.
+// An object that is not a record is left unchanged.
 func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	p, _ := openProbed(t)
 	for _, text := range []string{"somebody's notes", strings.Repeat("x", maxRecord+1)} {
@@ -240,7 +240,7 @@ func TestNothingIsDeleted(t *testing.T) {
 	require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
 }
 
-// A lease is shorter than the day, the unit of lifecycle rules.
+// No lease lasts for a whole day, which is the unit of lifecycle rules.
 func TestNoLeaseOutlivesALifecycleRule(t *testing.T) {
 	p, _ := openProbed(t)
 	require.False(t, p.Capabilities().Infinite)

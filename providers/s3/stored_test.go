@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/recordstest"
 )
 
-// The object of release 0.1.0. Later releases must read the object.
+// Later releases must be able to read the object that release 0.1.0 stored.
 func TestStoredObject(t *testing.T) {
 	for server, variable := range servers {
 		t.Run(server, func(t *testing.T) {

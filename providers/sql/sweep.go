@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// sweepBatch is the number of rows that one sweeping transaction looks at.
+// sweepBatch is the number of rows that one sweeping transaction checks.
 const sweepBatch = 500
 
 // sweepEvery is the number of releases, on average, after which a batch is swept, and the number of
@@ -18,11 +18,10 @@ const sweepEvery = 250
 // number of names deleted. It goes through the tables once, in short transactions,
 // and stops when ctx ends.
 //
-// Providers also sweep a little by themselves. On average, one release in 250 checks
-// 500 names, from where the previous sweep of any process stopped, and one new
-// history entry in 250 checks the 500 oldest entries. That is enough for applications
-// that release what they acquire. Applications that let leases run out should call
-// Sweep regularly.
+// Providers also sweep automatically. On average, one release in 250 checks 500 names, from where
+// the previous sweep of any process stopped, and one new history entry in 250 checks the 500 oldest
+// entries. That is enough for applications that release what they acquire. Applications that let
+// leases run out should call Sweep regularly.
 //
 // A name is deleted only if its fencing token is behind the database's clock. That clock
 // may be set back later. So the highest token that was deleted stays in the table, in the
@@ -60,7 +59,7 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 }
 
 // trimSome is called by every request that may have written entries to the history; written is their number. Some
-// calls, at random, delete entries of the history that are too old. On average they look at more entries than are
+// calls, at random, delete entries of the history that are too old. On average they check more entries than are
 // written, so that the history does not outgrow its retention, even with several writers.
 func (d *driver) trimSome(ctx context.Context, written int) {
 	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {
@@ -69,8 +68,8 @@ func (d *driver) trimSome(ctx context.Context, written int) {
 }
 
 // sweepSome is called by every release. Some calls, at random, sweep, so that processes that
-// release once and end also take part. The delay does no harm, since no trust runs during a
-// release. Errors are dropped; a later sweep may succeed.
+// release once and exit also take part. The delay does no harm, since a lease is no longer trusted
+// during its release. Errors are dropped; a later sweep may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
 		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)

@@ -58,9 +58,8 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	return results[0].Grant, results[0].Err
 }
 
-// RenewBatch renews many claims in one transaction. On PostgreSQL a row that another
-// transaction has locked is left out, so that it doesn't hold the others up; its
-// outcome is reported as unknown.
+// RenewBatch renews many claims in one transaction. On PostgreSQL a row that another transaction
+// has locked is left out, so that it does not delay the others; its outcome is reported as unknown.
 func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	return d.renew(ctx, reqs, false)
 }
@@ -92,10 +91,10 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
-// Break ends the lease that it has read. If another lease has replaced that one before
-// the write, Break leaves the new lease alone.
+// Break ends the lease that it has read. If another lease has replaced it before the write, Break
+// leaves the new lease alone.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	var result abstractions.BreakResult // no named result: after an error the rule may still write it
+	var result abstractions.BreakResult // not a named result, which the rule could still set after an error
 	var met int64                       // the token of the lease to break, after a lost race
 	_, err := d.apply(ctx, dialect.Op{Name: req.Name, Rule: func(r *providerkit.Record) (c providerkit.Change) {
 		if met != 0 && !(r.Held() && r.Token == met) {

@@ -23,19 +23,18 @@
 //   - A partition goes to the worker that Options.Preferred names, if that worker
 //     is alive and has room.
 //
-// Then each worker acquires the partitions planned for it, and waits for those that
-// another worker still holds. A worker that holds a partition planned for another gives
-// it up by itself: the context of its work ends with [ErrMoved], and the lease is
-// released when the work has returned. So no partition is taken from a live worker, and
-// the waiting worker gets it right after. If two workers see different lists, the worst
-// outcome is that a partition moves once too often, or waits for the next listing.
+// Then each worker acquires the partitions planned for it, and waits for those that another worker
+// still holds. A worker that holds a partition planned for another worker gives the partition up
+// voluntarily: the context of its work ends with [ErrMoved], and the lease is released when the
+// work has returned. So no partition is taken from a live worker, and the waiting worker gets it
+// right after the release. If two workers see different lists, the worst outcome is that a
+// partition moves once too often, or waits for the next listing.
 //
 // # What it promises
 //
-// A partition's work runs under its lease, and promises no more than that: two workers
-// never trust one partition's lease at the same time, but a paused process is not
-// stopped. Pass the lease's token to the resources that the work writes to: see
-// package fencing.
+// Work on a partition runs under the partition's lease, which is its only protection: two workers
+// never trust one partition's lease at the same time, but a paused process is not stopped. Pass the
+// lease's token to the resources that the work writes to: see package fencing.
 //
 // The workers' shares differ by at most one, once all workers have made a listing and
 // the work of the moving partitions has returned. After a worker has died that takes
@@ -47,23 +46,20 @@
 //
 // # Deployments
 //
-// Call [Worker.Leave] before the process ends. The worker then no longer counts as
-// live, but works on until the others have made a listing and wait for its partitions.
-// Each partition is handed on as its work returns. If the context of Run ends instead,
-// the work is cancelled at once, and the partitions stay without a worker until the
-// others' next listing.
+// Call [Worker.Leave] before the process ends. The worker then no longer counts as live, but
+// continues its work until the others have made a listing and wait for its partitions. Each
+// partition is handed over when its work returns. If the context of Run ends instead, the work is
+// cancelled at once, and the partitions stay without a worker until the others' next listing.
 //
 // # Rollouts that change the partitions
 //
-// While workers have different lists of Partitions, they share the names that all of them have, so a
-// rollout that adds names leaves no old name without a worker. A name that some lists lack stays with its
-// worker, and no other worker begins to work on the name. Work on a new name begins when the last worker
-// without the name has left. Work on a removed name ends when the last worker with the name has left.
-// Until then shares may be uneven. The lease of a
-// worker publishes its list as a Bloom filter of 3 bytes for each name, up to 2 KiB, in metadata that
-// Options.Lease leaves free. Of the names that a list of 680 names lacks, one in 10,000
-// seems to be listed, and with a list of 2,000 names one in 40. Such a name counts as shared; shares are then uneven, and an old
-// name may have no worker.
+// While workers have different lists of Partitions, they share the names that all of them have, so a rollout that adds names
+// leaves no old name without a worker. A name that some lists lack stays with its worker, and no other worker begins to work on
+// the name. Work on a new name begins when the last worker without the name has left. Work on a removed name ends when the last
+// worker with the name has left. Until then shares may be uneven. The lease of a worker publishes its list as a Bloom filter of
+// 3 bytes for each name, up to 2 KiB, in metadata that Options.Lease leaves free. A list of 680 names seems to have one in
+// 10,000 of the names that it lacks, and a list of 2,000 names one in 40. Such a name counts as shared; shares are then uneven,
+// and an old name may have no worker.
 //
 // # What it does not promise
 //

@@ -14,8 +14,8 @@ import (
 const namesKey = "assign.partitions"
 
 const (
-	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. About one
-	// name in 10,000 that a list lacks then seems to be listed.
+	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. Then
+	// about one in 10,000 of the names that a list lacks seems to be listed.
 	nameBytes, hashes = 3, 8
 	// maxFilterBytes bounds a filter.
 	maxFilterBytes = 2048
@@ -26,7 +26,7 @@ const (
 // filter is the list that a worker publishes, or nil if the worker publishes none of its names.
 type filter []byte
 
-// newFilter returns the filter of a list that leaves room for other metadata; nil if there is too little room.
+// newFilter returns a list's filter, of a size that leaves room for other metadata; nil if there is too little room.
 func newFilter(list []string, metadata map[string]string) filter {
 	room := leasing.MaxMetadataBytes - len(namesKey)
 	for key, value := range metadata {

@@ -26,7 +26,7 @@ const ttl = 12 * time.Second
 
 var errDisconnected = fmt.Errorf("%w: disconnected", leasing.ErrUnavailable)
 
-// connection connects a process with the backend. Disconnected, the process looks dead to others.
+// connection connects a process to the backend. While it is cut, the process looks dead to others.
 type connection struct {
 	*leasingtest.Provider
 	cut    atomic.Bool
@@ -77,7 +77,7 @@ func (p *connection) As(target any) bool {
 	return true
 }
 
-// fleet is workers in virtual time, with a manager each, over one backend.
+// fleet is a set of workers in virtual time, each with its own manager, over one backend.
 type fleet struct {
 	t          *testing.T
 	backend    *leasingtest.Provider
@@ -88,8 +88,8 @@ type fleet struct {
 	mu      sync.Mutex
 	workers map[string]*member
 	working map[string]string // the worker of each partition
-	begun   int               // the number of works that began
-	moved   int               // the number of works that left a worker with too many
+	begun   int               // the number of Work calls that began
+	moved   int               // the number of Work calls that ended with ErrMoved
 	idle    time.Duration     // the longest time for which a released partition had no worker
 	free    map[string]time.Time
 }
@@ -178,8 +178,8 @@ func (f *fleet) isEven() bool {
 	return len(counts) == len(f.workers) && sum == len(f.partitions) && counts[len(counts)-1]-counts[0] <= 1
 }
 
-// awaitEven waits until the shares are even, and returns the number of works that began and the number of moved
-// partitions in that time.
+// awaitEven waits until the shares are even, and returns the number of Work calls that began and the number of
+// partitions that moved in that time.
 func (f *fleet) awaitEven(limit time.Duration) (begun, moved int) {
 	f.t.Helper()
 	begun, moved = f.counters()

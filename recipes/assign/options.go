@@ -18,7 +18,7 @@ const Key = "assign.worker"
 
 // Options describe a worker.
 type Options struct {
-	// Name of the group of workers. Required. Its leases are called Name/worker/ID and
+	// Name is the name of the group of workers. Required. Its leases are called Name/worker/ID and
 	// Name/partition/P. Use these names for nothing else.
 	Name string
 	// Partitions are the names of the partitions, in any order, the same for all

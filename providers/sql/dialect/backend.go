@@ -35,9 +35,10 @@ type Backend interface {
 	// Wait registers a waiter.
 	Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
 
-	// Sweep checks the next limit names, in order, and deletes those that have been idle for that time and
-	// may be forgotten. It begins after the name *after. If after is nil, it begins where the latest such
-	// sweep of any process ended. The last name is "" at the end of the table.
+	// Sweep checks the next limit names, in order, and deletes the names that have been unused for the
+	// duration idle and may be forgotten. It begins after the name *after. If after is nil, it begins
+	// where the previous call with nil, in any process, stopped. The last name is "" at the end of the
+	// table.
 	Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
 	// WriteHistory appends all entries, or returns an error and appends no entry.
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error

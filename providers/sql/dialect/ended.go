@@ -8,10 +8,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Each ID that a name refuses is stored in 13 bytes, the latest first: its hash, a byte
-// that is 1 if it was broken, and the second in which it ended. 64 entries take 832
-// bytes, so the row of a name that is always busy fits into its page; the IDs
-// themselves would take 3 KB. One in 10^17 claims has the hash of another claim.
+// Each ID that a name refuses is stored in 13 bytes, the latest first: its hash, a byte that is 1
+// if its lease was broken, and the second in which the lease ended. 64 entries take 832 bytes, so
+// the row of a name that is always busy fits into its page; the IDs themselves would take 3 KB. One
+// in 10^17 claims has the hash of another claim.
 const (
 	endedMark    = HashBytes     // the offset of the byte that marks a break
 	endedSecond  = endedMark + 1 // the offset of the second

@@ -18,7 +18,7 @@ type Querier interface {
 
 // Statements runs statements, through package sql or directly through a client.
 type Statements interface {
-	// Query runs one statement, and calls each for each of its rows.
+	// Query runs one statement, and calls the function each for every row.
 	Query(ctx context.Context, statement string, args []any, each func(Scan) error) error
 }
 

@@ -138,7 +138,7 @@ func (s *RowStore) Read(ctx context.Context, name string) (providerkit.Record, e
 	return r.Record, err
 }
 
-// eachRow calls each with every row that a statement finds.
+// eachRow runs a statement, and passes each row that it finds to the function each.
 func (s *RowStore) eachRow(ctx context.Context, on Statements, now hostclock.Time, statement string, args []any, each func(*Row)) error {
 	return on.Query(ctx, statement, args, func(scan Scan) error {
 		r := &Row{At: now}
@@ -179,7 +179,7 @@ func (s *RowStore) Waiting(ctx context.Context, name string) ([]abstractions.Wai
 	return r.waiters.list(r.Now, s.in.Lives), err
 }
 
-// Turns returns the waiters whose turn it is, and those whose name is free and not reserved.
+// Turns returns the waiters whose turn it is, and the waiters whose name is free and not reserved.
 func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err error) {
 	names := make([]any, len(all))
 	for i := range all {
@@ -199,7 +199,7 @@ func (s *RowStore) Turns(ctx context.Context, all []Turn) (waiters []string, err
 	return waiters, err
 }
 
-// SweepPage reads a page of rows, and passes those that may be forgotten to forget.
+// SweepPage reads a page of rows, and calls the function forget with the rows that may be forgotten.
 func (s *RowStore) SweepPage(
 	ctx context.Context, on Statements, after *string, limit int, idle time.Duration, forget func([]*Row) (int, error),
 ) (deleted int, last string, err error) {

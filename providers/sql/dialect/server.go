@@ -17,7 +17,7 @@ import (
 // row on condition that it has not changed. So no lock is held while the server waits for a client, which may never continue.
 //
 // A deadline counts from a clock reading that is taken before the row is read. By the time of the write this reading is in the
-// past. That frees no name early: a lease that had run out at the reading has also run out at the write.
+// past. This does not free a name early: a lease that had run out at the reading has also run out at the write.
 type ServerStore struct {
 	*RowStore
 	Limited // except for renewals
@@ -31,7 +31,7 @@ type ServerDialect interface {
 	Renewing(wait bool) Statements
 	// Write writes a changed row, and the entries of the history. n is 0 if the row has changed since it was read.
 	Write(ctx context.Context, on Statements, w Write, notes []abstractions.NamedEntry) (n int, err error)
-	// WriteAll writes renewed rows, and returns the number of rows that had not changed. Fewer than all may be written.
+	// WriteAll writes renewed rows, and returns the number of rows that had not changed. It may write only some of the rows.
 	WriteAll(ctx context.Context, on Statements, all []Write) (n int, err error)
 	// Raced reports whether the error of a write means a lost race. times is the number of earlier lost races of this
 	// request.
@@ -57,8 +57,8 @@ const ServerColumns = 14
 // serverColumnsRead is the number of Row.Columns that a server returns.
 const serverColumnsRead = 19
 
-// NewServerStore returns the store of a server's dialect, whose waiters poll. Batches of more than most claims are renewed in
-// halves.
+// NewServerStore returns the store of a server's dialect, whose waiters poll. most is the highest number of claims that
+// renew together; a larger batch is renewed in halves.
 func NewServerStore(s *Store, in ServerDialect, on Limited, most int) *ServerStore {
 	r := &ServerStore{Limited: on, in: in, most: most}
 	r.RowStore = NewRowStore(s, r, func() hostclock.Time { return hostclock.Time{} }, serverColumnsRead,
@@ -110,7 +110,8 @@ func writeOf(r *Row) Write {
 }
 
 // Renew reads all the rows and writes all renewals that the rules allow, in two requests. If a row is locked or has changed, each
-// half is sent alone, which may renew some claims twice. If the history records renewals, each claim is sent alone.
+// half of the batch is sent separately, which may renew some claims twice. If the history records renewals, each claim is sent
+// separately.
 func (s *ServerStore) Renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
 	on := s.in.Renewing(wait)
 	if len(reqs) == 1 {

@@ -18,7 +18,7 @@ var (
 	sqlHole    = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 )
 
-// statementsIn returns the statements of all files one folder deep, by the names of the files.
+// statementsIn returns the statements of the "*.sql" files one folder deep, keyed by file name without ".sql".
 func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	s := map[string]string{}
 	for _, files := range all {
@@ -30,8 +30,8 @@ func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	return s
 }
 
-// StatementIn reads a file and fills its holes, from the inner to the outer. In {{name:argument}} the argument replaces each question
-// mark in the text of the name.
+// StatementIn reads a file and fills its holes, beginning with the innermost holes. In {{name:argument}} the argument replaces
+// each question mark in the text of the name.
 func StatementIn(files fs.FS, file string, holes map[string]string) string {
 	text, err := fs.ReadFile(files, file)
 	if err != nil {
@@ -54,7 +54,7 @@ func StatementIn(files fs.FS, file string, holes map[string]string) string {
 	return statement
 }
 
-// Repeated completes a statement that takes a list of n items. The statement's comment is the text of each further item.
+// Repeated completes a statement that takes a list of n items. A comment in the statement has the text of each further item.
 func Repeated(n int, statement string) string {
 	begin, rest, _ := strings.Cut(statement, "/*")
 	each, end, _ := strings.Cut(rest, "*/")

@@ -15,7 +15,7 @@ import (
 // SchemaVersion is the version of the tables that this release reads and writes. Release 0.1.0 has version 1.
 const SchemaVersion = 1
 
-// The suffixes of the tables beside the table of leases, "lease".
+// The suffixes of the tables other than the table of leases, "lease".
 const (
 	HistorySuffix = "_history"
 	WaitersSuffix = "_waiters" // on PostgreSQL
@@ -36,8 +36,9 @@ type Tables struct {
 	Version int
 }
 
-// NewTables returns tables with the statements in files: each "*.sql" one folder deep, by its name. A later file replaces an
-// earlier file of that name. quote is one mark, or two as in "[]". holes are the dialect's own.
+// NewTables returns tables with the statements of the "*.sql" files one folder deep in files, keyed by file name without
+// ".sql". A later file replaces an earlier file of the same name. quote is one mark, or two as in "[]". holes are the
+// dialect's own.
 func NewTables(schema, table, quote string, holes map[string]string, files ...fs.FS) Tables {
 	t := Tables{Schema: schema, Table: table, quote: quote, Suffixes: []string{"", HistorySuffix}, Version: SchemaVersion}
 	maps.Copy(holes, map[string]string{

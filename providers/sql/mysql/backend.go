@@ -46,7 +46,8 @@ func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Wr
 		}
 		return n, err
 	}
-	// The statements are sent together, as one transaction: the server does not wait for the client before its end.
+	// The statements are sent together, as one transaction: the server does not wait for the client
+	// in the middle of the transaction.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = (ROW_COUNT() = 1)"
 	for _, e := range notes {
 		statement, args = statement+"; "+m.SQL["note"], append(args, dialect.NoteArgs(&e)...)
@@ -64,7 +65,7 @@ func (m *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 	return count(ctx, on, dialect.Repeated(len(all), m.SQL["renew"]), args...)
 }
 
-// Raced returns false: a lost race is no error.
+// Raced returns false: a lost race is not an error.
 func (m *backend) Raced(error, int) bool { return false }
 
 // Sweep deletes the rows of its page that have not changed since they were read.
@@ -93,8 +94,8 @@ func (m *backend) SweepHistory(ctx context.Context, limit int) (deleted int, err
 	return count(ctx, m, m.SQL["trim"], limit, m.Record.Retention.Microseconds())
 }
 
-// Version also checks that SYSDATE is not the same as NOW: otherwise settleAgain would move a deadline to a time before the end
-// of its holder's trust.
+// Version also checks that SYSDATE is not the same as NOW: otherwise settleClockStep would move a deadline to a time before the
+// end of its holder's trust.
 func (m *backend) Version(ctx context.Context) (int, error) {
 	var stands bool
 	err := m.Query(ctx, "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6)", nil, func(scan dialect.Scan) error { return scan(new(int), &stands) })
@@ -107,8 +108,8 @@ func (m *backend) Version(ctx context.Context) (int, error) {
 	return m.Tables.Installed(ctx, m)
 }
 
-// Migrate holds a lock of the server, at most until its connection ends, so that processes that start together migrate one after
-// the other.
+// Migrate holds a server lock, which ends with its connection at the latest, so that processes that start together migrate one
+// after the other.
 func (m *backend) Migrate(ctx context.Context) error {
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
@@ -137,13 +138,13 @@ func (m *backend) Close() error {
 	return nil
 }
 
-// files has the statements of this dialect alone.
+// files has the statements that only this dialect uses.
 //
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf fills in the statements for one table. Times are in microseconds since 1970, which NOW and SYSDATE give
-// because sessions are in UTC.
+// tablesOf fills in the statements for one table. Times are in microseconds since 1970. They are computed from NOW
+// and SYSDATE, in sessions that are set to UTC.
 func tablesOf(table string) dialect.Tables {
 	return dialect.NewTables("", table, "`", map[string]string{
 		// The start of the statement, and the time of the evaluation.

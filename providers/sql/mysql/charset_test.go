@@ -54,8 +54,8 @@ func TestTrap_T126_TheServersCharacterSet_mariadb(t *testing.T) {
 	}
 }
 
-// T126: a proxy before the server does not forward the session's settings. The provider then sends no statement
-// with parameters.
+// T126: a proxy in front of the server does not forward the session's settings. The provider then sends no
+// statement with parameters.
 func TestTrap_T126_ASessionThatReadsTextsOtherwiseIsRefused_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

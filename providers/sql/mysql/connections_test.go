@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startServer starts a server for one test, with a database and a user who has rights on this database alone.
+// startServer starts a server for one test, with a database and a user who has rights only on this database.
 func startServer(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -183,7 +183,7 @@ func TestTrap_T158_MySQLHasALeastWaitForLocks_mariadb(t *testing.T) {
 	}
 }
 
-// T159: a server with safe updates refuses updates without a key, but no batch of the provider.
+// T159: a server with safe updates refuses updates without a key, but accepts all batches of the provider.
 func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	root, app := startServer(t)
 	root.exec(t, "SET GLOBAL sql_safe_updates = 1")
@@ -236,7 +236,7 @@ func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "it does not go on for ever")
 }
 
-// T161: a row made by hand, with a version of 0, is treated like others.
+// T161: a row made by hand, with a version of 0, is treated like any other row.
 func TestTrap_T161_ARowOfVersionZero_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

@@ -166,7 +166,8 @@ func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
 	}
 }
 
-// Of many concurrent acquires one gets the name, and a reported renewal is stored, whatever other changes are made.
+// Exactly one of many concurrent acquires gets the name, and a renewal that is reported as done is
+// stored, whatever other changes are made.
 func TestChangesAtTheSameTime_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p, others := b.open(t), b.open(t)
@@ -230,8 +231,8 @@ func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 	}
 }
 
-// Another statement may lock the numbers of the history's rows. A change whose wait for this lock times out has changed
-// nothing.
+// Another statement may lock the auto-increment counter of the history table. A change whose wait for this lock times
+// out has no effect.
 func TestNumbersOfTheHistoryThatAreLocked_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	p := b.open(t, "history=true")
@@ -287,7 +288,7 @@ func (c interruptingConnector) Connect(ctx context.Context) (driver.Conn, error)
 	return interruptingConn{made.(conn), c.before}, nil
 }
 
-// openInterrupted opens a provider that runs a function before it sends some statement for the first time.
+// openInterrupted opens a provider that runs a function before it sends the given statement for the first time.
 func (b *bed) openInterrupted(t *testing.T, statement string, do func()) *Provider {
 	var once sync.Once
 	config := b.config.Clone()
@@ -351,8 +352,8 @@ func TestSweepLeavesWhatHasChanged_mariadb(t *testing.T) {
 	require.Len(t, list.Records, 1)
 }
 
-// A name is forgotten while a claim is paused between its two statements. The server's clock may be behind the
-// forgotten token, for example after a clock step.
+// If a name is forgotten while an acquire is paused between its two statements, the acquire still gets a token
+// above the forgotten token. The server's clock may be behind that token, for example after a clock step.
 func TestTrap_T284_AClaimThatStoodStillIsAboveTheFloor_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	others := b.open(t)

@@ -66,7 +66,7 @@ func newBed(t testing.TB, server string) *bed {
 	return b
 }
 
-// rootOf returns a bed for a server without a database.
+// rootOf returns a bed for a server, without a database of its own.
 func rootOf(t testing.TB, server string) *bed {
 	u, err := url.Parse(server)
 	require.NoError(t, err)

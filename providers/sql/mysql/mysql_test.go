@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names that are equal by a collation are different names.
+// Names that are equal under a collation are different names.
 func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
 	p := newBed(t, mariadbURL(t)).open(t)
 	names := []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a_", `a\`, "a'; DROP TABLE lease; --", strings.Repeat("x", abstractions.MaxNameBytes)}

@@ -36,5 +36,5 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with mysql:// or mariadb://: see package open.
+// Opener returns an opener for URLs that begin with mysql:// or mariadb://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }

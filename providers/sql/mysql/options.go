@@ -47,7 +47,7 @@ type Options struct {
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
 	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
-	// keeps them for ever.
+	// keeps all entries.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
@@ -57,7 +57,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes the fields that Format prints, and so is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are
@@ -95,8 +95,8 @@ var urlSchemes = []string{"mysql", "mariadb"}
 // connectTimeout bounds an attempt to connect, even if its context allows more time.
 const connectTimeout = 5 * time.Second
 
-// readURL sets the fields that the URL's query names, and makes a connector of the rest. It refuses parameters of the library
-// that could undo the settings that the statements rely on.
+// readURL sets the fields that the URL's query names, and makes a connector from the rest. It refuses parameters of the
+// library that could undo the settings that the statements rely on.
 func (o *Options) readURL() (sqldriver.Connector, error) {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 )
 
 // sessionSettings has the settings that statements rely on. SET NAMES comes first: the server or its init_connect may give a
-// session another character set, in which the backslash that escapes a quote may be read as part of the character before. The
-// settings are in ASCII, which all character sets of clients read alike. A session waits at most 2 s for a lock, even for that of a
-// table that is being altered, since the server does not notice that its client has left. With chained transactions, a transaction
-// would always be open. Safe updates would refuse a join that updates many rows.
+// session another character set, in which the backslash that escapes a quote may be read as part of the preceding character. The
+// settings are in ASCII, which all character sets of clients read alike. A session waits at most 2 s for a lock, even for the lock
+// on a table that is being altered, since the server does not notice that its client has left. With chained transactions, a
+// transaction would always be open. Safe updates would refuse a join that updates many rows.
 const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
 
 // withoutWait makes a statement fail if another transaction has locked a row: at once on MariaDB, and after 1 s on MySQL, which
-// refuses a 0 in strict mode.
+// refuses 0 in strict mode.
 func withoutWait(statement string) string {
 	const wait = "SET SESSION innodb_lock_wait_timeout = "
 	return wait + "IF(VERSION() LIKE '%MariaDB%', 0, 1); " + statement + "; " + wait + "2"
@@ -99,7 +99,8 @@ func (c *checkedConn) CheckNamedValue(value *sqldriver.NamedValue) error {
 	return sqldriver.ErrSkip
 }
 
-// charsetQuery queries how the session reads quoted texts. safeCharset is the result if this agrees with the quotes of the client library.
+// charsetQuery queries how the session reads quoted texts. safeCharset is the only result that
+// agrees with the way the client library quotes texts.
 const (
 	charsetQuery = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@sql_mode LIKE '%NO_BACKSLASH_ESCAPES%')"
 	safeCharset  = "utf8mb4 utf8mb4 0"

@@ -52,7 +52,7 @@ func kill(ctx context.Context, db *sql.DB, name string) (err error) {
 	}
 	err = errors.Join(err, rows.Err(), rows.Close())
 	for _, id := range all {
-		_, _ = db.ExecContext(ctx, fmt.Sprint("KILL ", id)) // the connection may have ended by itself
+		_, _ = db.ExecContext(ctx, fmt.Sprint("KILL ", id)) // the connection may already have ended
 	}
 	return err
 }

@@ -27,9 +27,9 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*fastRequest]
 }
 
-// Apply first tries quickly. Otherwise it reads the row, applies the rule, and writes
-// the change on condition that the row's version is still the same. If it is not,
-// another change was made, and Apply repeats these steps.
+// Apply begins with tryFast. If tryFast does not decide, Apply reads the row, applies the rule, and
+// writes the change on condition that the row's version is unchanged. If the version has changed,
+// Apply repeats these steps.
 func (p *postgres) Apply(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	done, err := p.tryFast(ctx, op)
 	for err == nil && done.After.Name == "" {
@@ -129,7 +129,7 @@ type fastRequest struct {
 	Hash     []byte `json:"hash"` // in base64
 	Owner    string `json:"owner"`
 	TTL      *int64 `json:"ttl_us,omitempty"`
-	Metadata string `json:"metadata,omitempty"` // JSON in a text
+	Metadata string `json:"metadata,omitempty"` // JSON as text
 
 	batch.Outcome
 	hash       [dialect.HashBytes]byte // the array behind Hash

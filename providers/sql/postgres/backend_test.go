@@ -142,7 +142,7 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	lostBecause(t, err, abstractions.LostTaken)
 }
 
-// Contenders that waited for a row are refused after another claim took the name.
+// Contenders that waited for a row are refused if another claim has acquired the name.
 func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -190,8 +190,8 @@ func refusedWritesNothing(t *testing.T, ttl time.Duration, parameters ...string)
 	require.Equal(t, before, stamp())
 }
 
-// T66: a locked row neither holds up the other rows of the
-// batch, nor is it reported as renewed or lost.
+// T66: a locked row does not delay the other rows of the batch, and is not reported as renewed or
+// lost.
 func TestTrap_T66_LockedRowOfABatchIsUnknown(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -389,7 +389,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.NoError(t, ping())
 }
 
-// The driver's request to cancel a query has a context of 15 s, but connecting has its own timeout.
+// The driver's request to cancel a query has a context of 15 s, but its attempt to connect has a timeout of its own.
 func TestAttemptsToConnectAreBounded(t *testing.T) {
 	dialed := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		deadline, ok := ctx.Deadline()
@@ -401,7 +401,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// hookedQuerier is a database that calls something before the first statement of a kind.
+// hookedQuerier is a database that calls the function something before the first statement of a kind.
 type hookedQuerier struct {
 	dialect.Querier
 	before    string
@@ -416,8 +416,8 @@ func (m *hookedQuerier) QueryContext(ctx context.Context, statement string, args
 	return m.Querier.QueryContext(ctx, statement, args...)
 }
 
-// T63: a break ends the lease that it has read, and not a lease that follows before the break
-// is written. Other changes in between do not prevent the break.
+// T63: a break ends only the lease that it has read, and not a lease that replaces it before the
+// break is written. Other changes in between do not prevent the break.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
 		open := database.New(t)

@@ -123,7 +123,7 @@ func sqlDatabase(db *sql.DB) *pgDatabase {
 	return d
 }
 
-// fromPool takes a connection of the application's pool.
+// fromPool takes a connection from the application's pool.
 func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	if d.mayBeStale() {
 		conn, err = pgkit.AcquireChecked(ctx, d.pool)
@@ -133,7 +133,7 @@ func (d *pgDatabase) fromPool(ctx context.Context) (conn *pgxpool.Conn, err erro
 	return conn, d.noteTaken(ctx, err)
 }
 
-// fromDB takes a connection of the database. Our own connections are checked by their connector.
+// fromDB takes a connection from the database. Our own connections are checked by their connector.
 func (d *pgDatabase) fromDB(ctx context.Context) (conn *sql.Conn, err error) {
 	if d.hasHooks && d.mayBeStale() {
 		conn, err = pgkit.ConnChecked(ctx, d.db)

@@ -103,7 +103,7 @@ func onPools(t *testing.T, test func(t *testing.T, open func(rawURL string) (*Pr
 }
 
 // T150: the sessions of a pool stay read-only, because the server was a standby when they began, or the endpoint has moved. New
-// sessions can write. So idle connections are closed, also those of an application's pool.
+// sessions can write. So idle connections are closed, including those of an application's pool.
 func TestTrap_T150_ConnectionsOfNoUseAreClosed(t *testing.T) {
 	onPools(t, func(t *testing.T, open func(string) (*Provider, func(int, string)), schema string) {
 		role := "reader" + schema

@@ -144,8 +144,8 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 	}
 }
 
-// A connection that has died during a call frees its place in the pool at once, although pgx
-// tries to cancel the call for 15 s, because all renewals wait for that place.
+// A connection that has died during a call frees its place in the pool at once, since all renewals
+// wait for that place. pgx itself would try for 15 s to cancel the call.
 func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
 	t.Parallel()
 	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "1"))

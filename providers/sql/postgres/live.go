@@ -18,8 +18,8 @@ import (
 )
 
 // pgLive makes connections with the newest contents of the files that a DSN names: sslrootcert, sslcert,
-// sslkey and passfile. pgx reads them when it parses the DSN. Nothing else of the DSN changes, above all
-// not the server.
+// sslkey and passfile. pgx reads them when it parses the DSN. Nothing else in the DSN changes, in
+// particular not the server.
 type pgLive struct {
 	dsn string
 
@@ -27,7 +27,7 @@ type pgLive struct {
 	good *pgx.ConnConfig
 }
 
-// newestConfig returns the configuration to use, and an error if that lacks the newest contents.
+// newestConfig returns the configuration to use, and an error if this configuration lacks the newest contents.
 func (l *pgLive) newestConfig() (*pgx.ConnConfig, error) {
 	next, err := pgx.ParseConfig(l.dsn)
 	var shown error

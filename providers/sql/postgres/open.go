@@ -39,7 +39,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	}
 	p.Wakeups = dialect.NewWakeups(p, db.wake)
 	p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
-	obeys := options.DB == nil && options.Pool == nil // the application's hooks may not
+	obeys := options.DB == nil && options.Pool == nil // the application's hooks may ignore contexts
 	return sqllease.New(ctx, sqllease.Config{
 		Backend: p, Store: p.Store, Capabilities: dialect.Capabilities("postgres", "the PostgreSQL server's clock", obeys), Options: options.common(),
 	})
@@ -50,7 +50,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// Opener opens this provider by URLs that begin with postgres:// or postgresql://: see package open.
+// Opener returns an opener for URLs that begin with postgres:// or postgresql://: see package open.
 func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
 
 func databaseFrom(o Options, field, where string) (*pgDatabase, error) {

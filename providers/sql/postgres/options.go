@@ -33,8 +33,8 @@ type Options struct {
 	URL string `json:"url" option:"secret"`
 	// DSN is pgx's data source name in keywords and values, "host=db user=app": see pgconn.ParseConfig.
 	DSN string `json:"dsn" option:"secret"`
-	// DB is your own database handle. It stays open when the provider closes.
-	// Wake-ups need pgx's driver; with another one waiters poll.
+	// DB is your own database handle. It stays open when the provider closes. Wake-ups need pgx's
+	// driver; with another driver waiters poll.
 	DB *sql.DB `json:"-"`
 	// Pool is your own pgx pool. It stays open when the provider closes.
 	// Renewals get a connection before acquires, but not before the
@@ -60,7 +60,7 @@ type Options struct {
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
 	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
-	// keeps them for ever.
+	// keeps all entries.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
@@ -75,7 +75,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes the fields that Format prints, and so is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

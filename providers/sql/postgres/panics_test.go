@@ -24,7 +24,7 @@ func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 
 func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// T124: a panic of the application's tracer during a batch ended the process.
+// T124: a panic of the application's tracer during a batch must not end the process.
 func TestTrap_T124_ATracerPanics(t *testing.T) {
 	config, err := pgx.ParseConfig(postgresURL(t))
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	out, err := p.Acquire(ctx, claimOf("out", time.Hour))
 	require.NoError(t, err)
 	setBack(ctx, t, p, "out", 2*time.Hour)
-	future := time.Now().Add(time.Hour).UnixMicro() // a clock has gone back since
+	future := time.Now().Add(time.Hour).UnixMicro() // as if the clock had been ahead
 	execute(ctx, t, p, "UPDATE {lease} SET token = $2, version = version + 1 WHERE name = $1", "free", future)
 	all := acquiresOf("new", "held", "ended", "out", "locked", "free", "twice", "twice")
 	fresh, held, ended, ranOut, locked, free, one, other := all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]
@@ -125,7 +125,7 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 }
 
 // A batch returns its rows before its commit. If the server refuses the commit, for example because of a conflict of serializable
-// transactions, no caller may get an answer.
+// transactions, no caller gets an answer.
 func TestTrap_T99_AnswersBeforeACommitThatIsRefusedAreNone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

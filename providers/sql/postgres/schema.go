@@ -69,7 +69,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	if p.db.exec.Load() {
 		on = unprepared{on}
 	}
-	// CREATE SCHEMA IF NOT EXISTS fails if another one runs at the same time.
+	// CREATE SCHEMA IF NOT EXISTS fails if another process runs it at the same time.
 	const lock = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('github.com/distributedleasing/leasing ' || $1::text, 0))"
 	if err := dialect.Run(ctx, on, lock, p.Schema); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role without the right to create tables receives the statements to run, and
-// works once another role has run the statements.
+// A role without the right to create tables receives the statements to run, and can use the tables
+// once another role has run the statements.
 func TestRoleWithoutRightsLearnsTheStatements(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)
 	role := "limited_" + schema

@@ -158,7 +158,7 @@ func TestTrap_T12_LockedRowStallsNoPoolOfOne(t *testing.T) {
 	all.Wait()
 }
 
-// The statements are correct in a pool whose sessions have other settings.
+// The statements are correct in a pool whose sessions default to another isolation level.
 func TestPoolWithAnotherIsolationLevel(t *testing.T) {
 	ctx := bounded(t)
 	config, err := pgxpool.ParseConfig(postgresURL(t))

@@ -19,9 +19,9 @@ import (
 //go:embed statements/*.sql
 var files embed.FS
 
-// postgresTables fills in the statements for one schema and table. "renew_now" is "renew" that skips locked rows. "acquire" and
-// "release" are missing where the statements for many also serve single requests. Where a connection must never wait for a row
-// lock, a locked row is an error (55P03, lock_not_available).
+// postgresTables fills in the statements for one schema and table. "renew_now" is a "renew" that skips locked rows. "acquire"
+// and "release" are missing where the statements for many also serve single requests. Where a connection must never wait for a
+// row lock, a locked row is an error (55P03, lock_not_available).
 func postgresTables(o Options, waits bool) dialect.Tables {
 	holes := map[string]string{
 		"namespace":     o.Schema,
@@ -61,8 +61,8 @@ func postgresTables(o Options, waits bool) dialect.Tables {
 
 // fragments are the same for all tables.
 //
-// An operator is named with its schema where its operands do not have exactly the
-// types of an operator in pg_catalog: a schema of the search path may have one with these types
+// An operator is named with its schema where its operands do not have exactly the types of an
+// operator in pg_catalog: another schema of the search path may have an operator with these types
 // (https://www.postgresql.org/docs/current/typeconv-oper.html).
 var fragments = map[string]string{
 	// A time in microseconds since 1970: its text form depends on DateStyle.
@@ -82,7 +82,7 @@ var fragments = map[string]string{
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
 	// Whether the clock can be the token of a new name: it is above the floor, and below the last token.
 	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
-	// Whether the rule of an acquire may ignore a row's token: it is neither 0, for no token yet, nor the last token.
+	// Whether the rule of an acquire may ignore a row's token, which is neither 0 (no token yet) nor the last token.
 	"plain": "l.token BETWEEN 1 AND {{before_last}}",
 	// Whether it is a waiter's turn on a free name, and whether the name is kept for another waiter.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// switchServer is a server with a database "leases" of the role "app".
+// switchServer is a server with a database "leases", which the role "app" owns.
 type switchServer struct {
 	t      *testing.T
 	server *servertest.Postgres

@@ -35,8 +35,8 @@ func queueOf(ids ...string) (waiters []string) {
 	return waiters
 }
 
-// For each kind of request a reserved name belongs to the first waiter, whose entry leaves the queue; other waiters keep their
-// places.
+// However the acquire is sent, only the first waiter gets a reserved name. Its entry leaves the queue, and the other waiters
+// keep their places.
 func TestAReservedPostgresNameIsTheFirsts(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -57,7 +57,7 @@ func TestAReservedPostgresNameIsTheFirsts(t *testing.T) {
 	}
 }
 
-// A waiter that has missed its turn loses the place to the next claim that takes the name.
+// A waiter that has missed its turn loses its place when another claim acquires the name.
 func TestAPostgresReservationEnds(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -84,7 +84,7 @@ func TestAPostgresReservationEnds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A waiter that leaves passes the turn on, and is forgotten.
+// A waiter that leaves passes its turn on, and is forgotten.
 func TestAPostgresWaiterLeaves(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -288,8 +288,8 @@ func TestTurnsAreAskedForByText(t *testing.T) {
 	}
 }
 
-// The identities of waiters that have left are deleted from time to time, and with the name. The identities of waiters in the
-// queue stay.
+// The identities of waiters that have left are deleted from time to time, and when the name is deleted. The identities of
+// waiters in the queue stay.
 func TestThoseWhoHaveWaitedAreForgotten(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open("retention", "1h")

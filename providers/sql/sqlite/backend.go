@@ -94,8 +94,8 @@ func (s *sqlite) changeOn(ctx context.Context, on dialect.Statements, c *sqliteC
 	return s.append(ctx, on, s.Record.Kept(c.name, &c.done.Change))
 }
 
-// Renew always waits: the write lock is for the whole file. Few writers are ahead of it, since changes share
-// transactions.
+// Renew always waits, since the write lock covers the whole file. Few writers are ahead of a renewal,
+// because changes share transactions.
 func (s *sqlite) Renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	err := s.db.write(ctx, func(on dialect.Statements) error {
@@ -176,7 +176,7 @@ func (s *sqlite) Close() error {
 
 func (*sqlite) Verdict(err error) sqlkit.Verdict { return sqlkit.SQLite(err) }
 
-// files has the statements of this dialect alone.
+// files has the statements that only this dialect uses.
 //
 //go:embed statements/*.sql
 var files embed.FS

@@ -19,7 +19,7 @@ func clockOf(p *Provider, start hostclock.Time) *atomic.Pointer[hostclock.Time] 
 	return &now
 }
 
-// later adds passed to both clocks, and also step to the wall clock.
+// later advances both clocks by the duration passed, and the wall clock also by the duration step.
 func later(now hostclock.Time, passed, step time.Duration) *hostclock.Time {
 	now.Wall = now.Wall.Add(passed + step)
 	now.SinceBoot += passed
@@ -91,8 +91,8 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, abstractions.FingerprintOf(claim.ID), record.Fingerprint)
 
-	// The refused acquire stored the deadline by the clock of this boot, which
-	// withstands a step of the wall clock from now on.
+	// The refused acquire stored the deadline by the clock of this boot, so a step of the wall
+	// clock has no effect from now on.
 	clock.Store(later(second, 9*time.Second, 24*time.Hour))
 	_, err = p.Acquire(ctx, claimOf("n", ttl))
 	require.ErrorIs(t, err, abstractions.ErrHeld)

@@ -42,7 +42,7 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 		return nil, err
 	}
 	setUp := func(conn *sqlite3.Conn) error {
-		if err := verifyDisk(path, oneHost); err != nil { // before the log is opened: on such a disk its index may end the process (SIGBUS)
+		if err := verifyDisk(path, oneHost); err != nil { // before the log is opened: on a network disk the log's index may end the process (SIGBUS)
 			return err
 		}
 		if err := conn.BusyHandler(d.burst.busy); err != nil {
@@ -73,9 +73,9 @@ func openSqlite(path string, synchronous string, oneHost bool) (*sqliteDatabase,
 	return d, nil
 }
 
-// useWAL puts a file in WAL mode permanently. When processes open a new file at the same
-// moment, SQLite refuses the change without calling the busy handler, since two processes
-// with read locks could wait for each other for ever (sqlite.org/c3ref/busy_handler.html).
+// useWAL puts a file in WAL mode permanently. When processes open a new file at the same moment,
+// SQLite refuses the change without calling the busy handler, since two processes with read locks
+// could wait for each other endlessly (sqlite.org/c3ref/busy_handler.html).
 func useWAL(conn *sqlite3.Conn) error {
 	const tries, pause = 100, 20 * time.Millisecond
 	for n := 1; ; n++ {
@@ -88,7 +88,7 @@ func useWAL(conn *sqlite3.Conn) error {
 }
 
 // verifyFile checks that the path still leads to the file that this process has open. The first call also checks that
-// the file has one name.
+// the file has only one name.
 func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	if file := d.opened.Load(); file != nil {
 		return file.verify()
@@ -100,8 +100,8 @@ func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
 	return err
 }
 
-// write runs do in a transaction that holds the write lock from its beginning.
-// If do or COMMIT fails, write rolls the transaction back.
+// write runs the function do in a transaction that holds the write lock from its beginning. If do
+// or COMMIT fails, write rolls the transaction back.
 func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) error) error {
 	if !d.lock.TryAcquire(1) { // TryAcquire first: unlike Acquire it does not make ctx allocate its channel
 		if err := d.lock.Acquire(ctx, 1); err != nil {
@@ -132,8 +132,8 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(dialect.Statements) 
 	return err
 }
 
-// connect returns the writer's connection, or one of the application's pool for this
-// write only, so that a pool of one isn't blocked.
+// connect returns the writer's connection, or a connection of the application's pool for this write
+// only, so that a pool of one isn't blocked.
 func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	if d.open == nil {
 		conn, err := d.Conn(ctx)
@@ -149,7 +149,7 @@ func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
 	return d.writer, nil
 }
 
-// release keeps our own connection, or returns an application's. An unhealthy connection is closed.
+// release keeps our own connection, or returns an application's connection to its pool. An unhealthy connection is closed.
 func (d *sqliteDatabase) release(w sqliteWriter, healthy bool) {
 	if !healthy || d.open == nil {
 		d.writer = nil
@@ -181,7 +181,7 @@ func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	_ = d.lock.Acquire(context.Background(), 1) // the context has no end
+	_ = d.lock.Acquire(context.Background(), 1) // the context never ends
 	defer d.lock.Release(1)
 	if d.writer != nil {
 		d.release(d.writer, false)

@@ -27,8 +27,8 @@ func TestTrap_T162_AFullDiskIsReported(t *testing.T) {
 	require.NotContains(t, sqlkit.SQLite(sqlite3.IOERR_FSYNC).Of(sqlite3.IOERR_FSYNC).Error(), "full")
 }
 
-// The class of an error depends on no driver's type, since each driver reports codes in its own
-// way.
+// The class of an error does not depend on a driver's type, since each driver reports codes in its
+// own way.
 func TestSQLiteCodesOfEachDriver(t *testing.T) {
 	for _, err := range []error{sqlite3.BUSY, sqlite3.BUSY_SNAPSHOT, method(5), errors.Join(errors.New("first"), method(5))} {
 		require.Equal(t, providerkit.Refused, sqlkit.SQLite(err).Class, "%v", err)

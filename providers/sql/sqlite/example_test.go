@@ -44,7 +44,7 @@ func Example() {
 	// <nil>
 }
 
-// A grant contains its end by the database's clock, which other processes can also read.
+// A grant contains the end of the lease by the database's clock, which other processes can also read.
 func ExampleOpen() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "sqlitelease")

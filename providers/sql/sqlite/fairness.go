@@ -9,15 +9,16 @@ import (
 	"github.com/distributedleasing/leasing/providers/sql/dialect"
 )
 
-// A process whose burst of writes reaches maxBurst while others wait for the file
-// pauses, so that they can lock the file. They poll at intervals, and would otherwise
-// find the file free only by luck. Measured with a process of 1 goroutine beside one of
-// 16, both writing without a break: shares between 3:1 and 5:1 and a worst wait of 0.5
-// s without the pause, and between 1.6:1 and 2:1 and 0.14 s with the pause.
+// A process pauses when its burst of writes reaches maxBurst while others wait for the file, so
+// that the others can lock the file. They poll at intervals, and would otherwise find the file free
+// only by luck. In a measurement, a process with 16 goroutines and one with a single goroutine
+// wrote without a break: without the pause their shares were between 3:1 and 5:1, and the worst
+// wait was 0.5 s; with the pause the shares were between 1.6:1 and 2:1, and the worst wait was 0.14
+// s.
 const (
 	maxBurst         = 4 * time.Millisecond
 	burstGap         = 500 * time.Microsecond // ends a burst
-	contentionWindow = 100 * time.Millisecond // after their lock was found, others count as waiting for this long
+	contentionWindow = 100 * time.Millisecond // how long other processes count as waiting after their lock was found
 )
 
 // writeBurst is the time for which this process has been writing without a gap.
@@ -61,6 +62,6 @@ func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	return (ctx.Done() != nil || count < maxBusyPolls) && dialect.Pause(ctx, minPoll+rand.N(maxPoll-minPoll))
 }
 
-// maxBusyPolls bounds the wait to some ten seconds if there is no context, as when
-// database/sql opens a connection by itself.
+// maxBusyPolls bounds the wait to some ten seconds if there is no context, as when database/sql
+// opens a connection on its own.
 const maxBusyPolls = 20_000

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process pauses for others after a burst of writes, if there are others.
+// After a burst of writes a process pauses if other processes are waiting.
 func TestWriteBurstLetsOthersIn(t *testing.T) {
 	paused := func(met bool, work, gap time.Duration) (pauses int) {
 		synctest.Test(t, func(t *testing.T) {

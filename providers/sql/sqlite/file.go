@@ -20,8 +20,8 @@ type sqliteFile struct {
 	info      os.FileInfo
 }
 
-// findFile returns the file that this process has open, and refuses one that has several names. SQLite's write-ahead log and its
-// locks are files of their own, named after the database: users of two hard links would not exclude each other, nor see each
+// findFile returns the file that this process has open, and refuses a file that has several names. SQLite's write-ahead log and
+// its locks are files of their own, named after the database: users of two hard links would not exclude each other, nor see each
 // other's changes (https://sqlite.org/howtocorrupt.html, 2.5). A database in memory has no file.
 func findFile(ctx context.Context, on dialect.Querier, given string, oneHost bool) (*sqliteFile, error) {
 	var path string

@@ -105,7 +105,7 @@ func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	require.NoError(t, next.Release(ctx))
 }
 
-// Releases of an application have their own folders, and a link leads to the current folder.
+// Each release of an application has its own folder, and a link leads to the current folder.
 func TestTrap_T100_FileBehindALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 	for what, linked := range map[string]string{"folder": "", "file": "leases.db"} {
 		t.Run(what, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestPathWithNULIsRefused(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// T87: the system's error about opening the file decides whether to wait: a missing
-// right or folder is permanent, a lack of descriptors may pass.
+// T87: the system's error on opening the file decides whether a retry may help: a missing right or
+// folder is permanent, but a lack of descriptors may pass.
 func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("rights and descriptors of a process are those of a Unix system")

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T127: the clock is ahead while a name is used and forgotten, and is set right later. No later token is lower, neither of the name
-// nor of another name.
+// T127: the clock is ahead while a name is used and forgotten, and is corrected later. No later token of this name or another name
+// is lower.
 func TestTrap_T127_AForgottenTokenOutlivesAClockThatWasAhead(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		ctx, open := bounded(t), database.New(t)

@@ -44,7 +44,7 @@ type Options struct {
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
 	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
-	// keeps them for ever.
+	// keeps all entries.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
@@ -62,7 +62,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes the fields that Format prints, and so is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -38,7 +38,7 @@ func makePipe(database, channel string, message func(string) string) (*pipe, err
 		return nil, err
 	}
 	_ = os.Chmod(p.path, info.Mode().Perm()) // despite the umask
-	// This process opens the pipe for writing too, so that reads never reach its end.
+	// This process opens the pipe for writing too, so that reads never return io.EOF.
 	if p.file, err = os.OpenFile(p.path, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err != nil {
 		return nil, errors.Join(err, os.Remove(p.path))
 	}
@@ -61,7 +61,7 @@ func removePipes(database string) {
 }
 
 // writePipe writes to a pipe, if there is text to write. It reports whether the pipe's process may be
-// alive, and removes the pipe of a dead process. If the pipe is full, its process hangs, and the text
+// alive, and removes the pipe of a dead process. A full pipe means that its process hangs: the text
 // is dropped.
 func writePipe(path, text string) (alive bool) {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
@@ -88,7 +88,7 @@ func (p *pipe) Receive(ctx context.Context) (key string, err error) {
 		switch stop(); {
 		case err == nil:
 			return p.message(strings.TrimSuffix(text, "\n")), nil
-		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // otherwise the end of an earlier ctx came late
+		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // otherwise the deadline came late, from an earlier ctx
 			return "", err
 		}
 	}

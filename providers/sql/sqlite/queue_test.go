@@ -21,11 +21,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// loopFor is the time for which a child repeatedly takes its name.
+// loopFor is the time for which a child repeatedly acquires its name.
 const loopFor = 2 * time.Second
 
-// loop is a typical program that repeatedly takes one name, and works for a moment. It prints that
-// it is ready, starts when it reads a line, and prints at the end how often it held the name.
+// loop is a typical program that repeatedly acquires one name and works for a moment. It prints
+// that it is ready, starts when it reads a line, and prints at the end how often it held the name.
 func loop(rawURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -153,13 +153,14 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.Empty(t, queue())
 }
 
-// A waiter that leaves after its wake-up passes the turn on, even to a waiter that was not prepared.
+// A waiter that leaves after its wake-up passes its turn on, even to a waiter to which the release
+// has not sent the time of its turn.
 func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p := open()
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	const waiters = 6 // of which a release prepares all but the fifth
+	const waiters = 6 // a release sends the time of their turn to all but the fifth
 	var wakeups [waiters]abstractions.Wakeups
 	var leave [waiters]context.CancelFunc
 	for i := range waiters {
@@ -189,7 +190,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 }
 
 // Other writes during a reservation do not change the reservation, and a waiter that misses its
-// turn loses its place to the next claim that takes the name.
+// turn loses its place when another claim acquires the name.
 func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	ctx, p := bounded(t), database.New(t)()
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
@@ -219,7 +220,7 @@ func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
 	require.NoError(t, err, "nobody waits any more")
 }
 
-// Without a pipe the waiter polls for its turn, and still has its place.
+// Without a pipe the waiter polls for its turn, and keeps its place.
 func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	ctx, open := bounded(t), database.New(t)
 	p, polling := open(), open()

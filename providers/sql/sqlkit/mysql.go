@@ -19,7 +19,7 @@ const MySQLAuthError = 2061
 // commit (1180) and a cancelled statement (1317, 1969, 3024) may hide a commit.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
 var mysqlNumbers = byNumber(map[Verdict][]int{
-	// A wait for a lock that took too long, also for that of the history's auto-increment; a deadlock; a row that has
+	// A wait for a lock that took too long, including the history's auto-increment lock; a deadlock; a row that has
 	// changed; too many connections, a blocked host; a full table.
 	Is(providerkit.Refused): {1205, 1467, MySQLDeadlock, 1020, 1040, 1203, 1226, 1129, 1114},
 	// A read-only server or transaction; a server that is offline, or whose cluster is not ready; a session that ended while

@@ -9,7 +9,7 @@ import (
 // SQLServerDeadlock is the error of a transaction that the server has rolled back in favor of another transaction.
 const SQLServerDeadlock = 1205
 
-// sqlServerDuplicates are the errors of an insert whose key exists already: in a primary key, and in a unique index.
+// sqlServerDuplicates are the errors of an insert whose key exists already, in a primary key or in a unique index.
 var sqlServerDuplicates = []int32{2627, 2601}
 
 // sqlServerNumbers are the errors of SQL Server and Azure SQL Database, by their verdicts. Each batch that writes is one transaction under

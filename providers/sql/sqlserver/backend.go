@@ -83,8 +83,8 @@ func (b *backend) WriteAll(ctx context.Context, on dialect.Statements, all []dia
 	return change(ctx, on, statement, append(args, first, len(all), first)...)
 }
 
-// Raced reports whether a write has met a row that another process has inserted. After some repetitions no read
-// shows the row with this key.
+// Raced reports whether a write has met a row that another process has inserted. After maxRepetitions lost
+// races it returns false, since no read shows the row with this key.
 func (b *backend) Raced(err error, times int) bool { return isDuplicate(err) && times < maxRepetitions }
 
 func noteArgs(entries []abstractions.NamedEntry) (args []any) {
@@ -178,7 +178,7 @@ func (b *backend) Close() error {
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf fills in the statements for one table. Times are in microseconds since 1970, of UTC.
+// tablesOf fills in the statements for one table. Times are in microseconds since 1970, in UTC.
 func tablesOf(schema, table string) dialect.Tables {
 	return dialect.NewTables(schema, table, "[]", map[string]string{
 		"namespace": schema,

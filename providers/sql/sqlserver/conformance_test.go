@@ -153,7 +153,7 @@ func TestTrap_T293_ARenewalThatWaitsTooLong_sqlserver(t *testing.T) {
 	}
 }
 
-// T299 on a server: names that are equal by a collation, or by padding, are different names.
+// T299 on a server: names that are equal under a collation, or after padding, are different names.
 func TestTrap_T299_NamesAreComparedByteByByte_sqlserver(t *testing.T) {
 	p := newBed(t, "OFF").open(t)
 	names := []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a'; DROP TABLE leasing.lease; --", strings.Repeat("x", abstractions.MaxNameBytes)}

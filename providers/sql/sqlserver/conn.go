@@ -51,8 +51,8 @@ const maxRepetitions = 20
 // Query runs a batch and calls the function each for every row. The function is nil for a change: see change. If the batch
 // fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
 // and the connection is kept. If the server can't serve leases, Query also closes the idle connections of the provider's own
-// pool. Query repeats a request that the server has certainly rolled back in favor of another one, and a request whose
-// connection had ended before: nothing was sent, and all connections of the pool may have ended.
+// pool. Query repeats a request that the server has certainly rolled back in favor of another request, and a request whose
+// connection had already ended: nothing was sent, and all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	statement, args = nameParameters(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {
@@ -144,8 +144,8 @@ func (t inTransaction) Query(ctx context.Context, statement string, args []any, 
 	return dialect.ViaSQL{Querier: t.Tx}.Query(ctx, statement, args, each)
 }
 
-// nameParameters names the parameters of a statement, "?", as go-mssqldb does: @p1, @p2 and so on. "?b" is a text for a column of bytes, since
-// the server converts no text to bytes by itself.
+// nameParameters names the parameters of a statement, "?", as go-mssqldb does: @p1, @p2 and so on. "?b" marks a text for a column
+// of bytes, since the server does not convert text to bytes implicitly.
 func nameParameters(statement string, args []any) (string, []any) {
 	var b strings.Builder
 	b.Grow(len(statement) + 4*len(args))

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a connector to a table in memory. It executes the batches of this package from their parameters, with the effect
-// of their statements. It tests the Go code under faults, and proves nothing about T-SQL.
+// fakeServer is a connector to a table in memory. It gives the batches of this package the effect of their statements, using
+// only their parameters. It tests the Go code under faults, and proves nothing about T-SQL.
 type fakeServer struct {
 	t      testing.TB
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ type fakeServer struct {
 	empty  bool                      // there are no tables
 	lock   int64                     // the answer to a request for the migration lock, as of sp_getapplock
 	log    []sent
-	fault  func(s *sent) // may set the fields of a batch from before to silent
+	fault  func(s *sent) // may set before, refuse, during, after and silent of a batch
 }
 
 // sent is a batch at the fake server.
@@ -39,7 +39,7 @@ type sent struct {
 	kind, text string
 	args       []driver.Value
 	before     func() // runs before the batch
-	refuse     error  // the error that is returned instead of the batch's answer, without its effect
+	refuse     error  // the error that is returned instead of executing the batch
 	during     func() // runs between the write and the end of its transaction
 	after      error  // the error that is returned although the batch was executed
 	silent     bool   // the answer has no @written
@@ -61,7 +61,7 @@ func (f *fakeServer) open(o Options) *Provider {
 	return p
 }
 
-// failKind calls do with each batch of a kind.
+// failKind makes the server call the function do with each batch of a kind.
 func (f *fakeServer) failKind(kind string, do func(s *sent)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -243,7 +243,7 @@ func TestTrap_T294_ARowThatIsNoLongerTheClaims(t *testing.T) {
 		require.NoError(t, err)
 		f.failKind("update", change)
 		_, err = p.Renew(bounded(t), renewalOf(grant))
-		if column != 1 { // a version alone is no loss
+		if column != 1 { // a changed version alone is not a loss
 			require.ErrorIs(t, err, abstractions.ErrLost, column)
 		}
 		require.Equal(t, "by hand", f.rows["n"][4], column)
@@ -280,7 +280,7 @@ func TestTrap_T294_ANameThatWasForgottenSinceItsRead(t *testing.T) {
 	require.Greater(t, grant.Token, forgotten.Token)
 }
 
-// T295: a read has begun before its row was written, and shows more time left than the TTL. The provider does not conclude
+// T295: a read that begins before its row is written shows more time left than the TTL. The provider does not conclude
 // that the clock has gone back, and keeps the deadline.
 func TestTrap_T295_AReadThatBeganEarly(t *testing.T) {
 	f := newFake(t)

@@ -31,7 +31,7 @@ type Options struct {
 	// DB is your own database handle, with a driver of go-mssqldb. It stays open when the provider closes.
 	// A call whose context ends may return some seconds late: go-mssqldb waits for the server's confirmation.
 	DB *sql.DB `json:"-"`
-	// MaxConns is the most connections at a time with URL, 2 or more. One of them is for renewals. Default 8.
+	// MaxConns is the maximum number of connections with a URL, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`
 
 	// Schema is the schema of the tables. Default DefaultSchema.
@@ -53,17 +53,17 @@ type Options struct {
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
 	// HistoryRetention is the time for which entries are kept. Default 30 days; leasing.Infinite
-	// keeps them for ever.
+	// keeps all entries.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
 
-// Format shows the fields that are no secret, for all verbs.
+// Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON shows the fields that Format shows, and so is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -41,7 +41,7 @@ func batches() map[string]string {
 	return all
 }
 
-// The golden T-SQL shows the statements to a reader, a syntax checker and a diff.
+// The golden T-SQL makes the statements visible to readers, a syntax checker and diffs.
 func TestStatementsAreTheGoldenOnes(t *testing.T) {
 	var text strings.Builder
 	all := batches()

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tdsServer speaks enough of TDS for go-mssqldb: it answers log-ins, reads and writes, but does not execute the writes. So these
-// tests include the client library. See [MS-TDS], https://learn.microsoft.com/openspecs/windows_protocols/ms-tds.
+// tdsServer speaks enough of TDS for go-mssqldb: it answers log-ins, reads and writes, but does not execute the writes. So tests
+// against it include the client library. See [MS-TDS], https://learn.microsoft.com/openspecs/windows_protocols/ms-tds.
 type tdsServer struct {
 	t        testing.TB
 	listener net.Listener

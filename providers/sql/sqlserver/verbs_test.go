@@ -124,7 +124,7 @@ func TestTrap_T299_NamesAreBytes(t *testing.T) {
 	}
 }
 
-// A waiter polls for its turn, and gets the name after its release.
+// A waiter polls for its turn, and gets the name after the holder's release.
 func TestAWaiterPolls(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -152,7 +152,7 @@ func TestAWaiterPolls(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A sweep raises the floor before it deletes a row, and deletes only rows that have not changed.
+// A sweep raises the floor before it deletes a row.
 func TestASweepOnTheFake(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{Retention: time.Millisecond})

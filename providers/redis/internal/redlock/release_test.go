@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process may exit as soon as its release has returned: no server that answers keeps the
-// lease.
+// When a release returns, no server that answers keeps the lease: the process may exit at once.
 func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
@@ -25,7 +24,7 @@ func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
 	require.Zero(t, r.holders("a", "x"))
 }
 
-// A release waits for a hung server once, and not for long.
+// Only the first release waits for a hung server, and only briefly.
 func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
 	r, p := newRingOfThree(t)
 	gate, open := newGate(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// grantState is the state of a grant: the data to restore the lease on a node that has lost
-// the lease. It is never changed.
+// grantState is the state of a grant: the data that restores the lease on a node without the lease.
+// It is immutable.
 type grantState struct {
 	script.Content
 	token, try int64
-	// validUntil is the time at which the lease may have run out by our clock. Afterwards
-	// another claim may have held the name, on nodes that have lost that claim since, so
-	// a renewal no longer restores the lease.
+	// validUntil is the time, by our clock, from which the lease may have run out. Another claim
+	// may then have held the name on nodes that have since lost that claim, so a renewal no longer
+	// restores the lease.
 	validUntil time.Time
 }
 
@@ -40,8 +40,8 @@ func (r *Redlock) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return results[0].Grant, results[0].Err
 }
 
-// RenewBatch asks all nodes to renew all claims, and returns when a majority has granted or
-// refused each claim: a node that hangs does not delay the others.
+// RenewBatch sends all renewals to all nodes, and returns when a majority has granted or refused
+// each of them: a node that hangs does not delay the others.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent, shortest := time.Now(), r.MaxTTL
 	ops, states := make([]script.Operation, len(reqs)), make([]*grantState, len(reqs)) // nil: unknown

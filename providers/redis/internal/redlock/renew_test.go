@@ -41,7 +41,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A renewal raises a lower token of a node to the lease's token, and never lowers a token.
+// A renewal raises a node's lower token to the lease's token, and never lowers a token.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -57,7 +57,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
 }
 
-// If a node has voted for another attempt since, even a failed one, the renewal does not take the node.
+// A renewal does not restore the lease on a node that has since voted for another attempt, even for a failed attempt.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -74,8 +74,8 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	redistest.RequireLost(t, err, abstractions.LostTaken)
 }
 
-// The request of a renewal is in flight for so long that the lease is released
-// meanwhile, on all nodes.
+// A renewal whose request arrives after the lease was released on all nodes does not restore the
+// lease.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -97,8 +97,8 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	redistest.RequireLost(t, err, abstractions.LostGone)
 }
 
-// After a lease has run out, another claim may have held the name, on nodes that have
-// lost that claim since. So the renewal extends only leases that nodes still hold.
+// After a lease has run out, another claim may have held the name, on nodes that have since lost
+// that claim. So the renewal extends the lease only on nodes that still hold the lease.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := p.Obtain("a", "x", 200*time.Millisecond)
@@ -156,7 +156,7 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	redistest.RequireLost(t, err, abstractions.LostBroken)
 }
 
-// A frozen minority does not delay a batch, and each item is decided by itself.
+// A frozen minority does not delay a batch, and each item is decided on its own.
 func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	r, p := newRingOfThree(t)
 	var reqs []abstractions.RenewRequest
@@ -265,8 +265,8 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 	}
 }
 
-// A node that voted for a failed attempt has another token than the others. The
-// majority decides which lease is meant.
+// A node that voted for a failed attempt has a different token. A break with IfToken goes by the
+// majority's token.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.wires[0].cut(lostRequest)
@@ -292,14 +292,14 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	r.drop(0, "a")
 	require.False(t, p.RecordOf("a").Unconfirmed)
 	r.servers[1].Kill()
-	record := p.RecordOf("a") // one has the lease, one has not, one does not answer
+	record := p.RecordOf("a") // one server has the lease, one has lost it, and one does not answer
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
 	require.Equal(t, abstractions.FingerprintOf("x"), record.Fingerprint)
 }
 
-// The time left ends when a majority will be free, by the clock of the node that completes
-// the majority.
+// A merged record's time left ends when a majority of nodes will be free, by the clock of the node
+// that completes the majority.
 func TestRedlockMergedRecords(t *testing.T) {
 	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
 	now := time.Now()
@@ -345,9 +345,8 @@ func threeClients(t *testing.T) (clients []redis.UniversalClient) {
 	return clients
 }
 
-// A renewal changes the metadata on the claim's nodes, and on nodes on which it restores
-// the lease. A renewal without the grant's state, of an adopted claim, also changes the
-// metadata.
+// A renewal changes the metadata on the claim's nodes, and on nodes on which it restores the lease.
+// So does the renewal of an adopted claim, which lacks the grant's state.
 func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 15 * time.Second}) // requests to the last server are not withdrawn on a busy machine
@@ -386,8 +385,8 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	require.Equal(t, "3", p.RecordOf("a").Metadata["k"], "as a majority has it")
 }
 
-// T84: nodes that have not received the token yet also refuse another token, unless the
-// renewal's state proves that the token belongs to the claim.
+// T84: even a node that has not received the claim's token refuses a renewal with another token,
+// unless the renewal's state proves that the token belongs to the claim.
 func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -403,8 +402,8 @@ func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Successive leases of one claim differ by the node's token before each lease, however the node has
-// got the lease.
+// Successive leases of one claim are distinguished by the token that the node had before each
+// lease, however the node got the lease.
 func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 	r, p := newRingOfThree(t)
 	k := r.keys("a")
@@ -439,8 +438,8 @@ func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 	}
 }
 
-// The metadata are those of most servers, even if the other servers answer earlier. If
-// no two servers agree, the metadata of the latest renewal count.
+// A merged record has the metadata of most servers, even if the other servers answer earlier. If no
+// two servers agree, it has the metadata of the latest renewal.
 func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
 	record := func(value string) abstractions.Record {
 		return abstractions.Record{Metadata: map[string]string{"k": value}}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Several callers request a claim at the same time, and some of their requests
-// are slow or lost: the claim has one token.
+// Several callers request a claim at the same time, and some of their requests are slow or lost.
+// The claim still has one token.
 func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -59,7 +59,7 @@ func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
 	}
 }
 
-// A node has usualCalls calls at a time, and more after moreCalls if they hang: see package batch.
+// A node gets usualCalls calls at a time, and more once these have hung for moreCalls: see package batch.
 const (
 	usualCalls = 2
 	moreCalls  = 250 * time.Millisecond
@@ -93,7 +93,7 @@ func (r *ring) withdrawn(name string) bool {
 	return true
 }
 
-// A repeated acquire prolongs the claim to its whole TTL from then on, and never shortens the claim.
+// A repeated acquire extends the lease to the full TTL from that time, and never shortens the lease.
 func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("a", "x", 10*time.Second)

@@ -254,7 +254,7 @@ func (p *process) settle() {
 
 var errLostOnTheWay = errors.New("lost on the way")
 
-// fault replaces the sending of a call of a script.
+// fault replaces the sending of a script's call.
 type fault func(send func() error) error
 
 // lostRequest drops the call.
@@ -337,7 +337,7 @@ func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx con
 	}
 	done := make(chan error, 1)
 	var sending sync.Mutex
-	givenUp := false // another request has the connection afterwards
+	givenUp := false // once true, another request may use the connection
 	go func() {
 		done <- f(func() error {
 			sending.Lock()

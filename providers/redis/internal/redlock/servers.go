@@ -26,10 +26,10 @@ type servers struct {
 
 // roster is derived from the servers that were met. It is never changed.
 type roster struct {
-	// order lists the nodes in an order that all processes share, whatever their labels: by the run that wrote
-	// the first marker. Nodes not met yet are last.
+	// order lists the nodes in an order that all processes share, whatever their labels: sorted by the run
+	// that wrote the first marker. Nodes not met yet come last.
 	order []int
-	// conflict is the error for a server that has two nodes: its vote would count twice.
+	// conflict is the error if two nodes lead to one server, whose vote would count twice.
 	conflict error
 }
 
@@ -59,11 +59,11 @@ func (s *servers) record(i int, a script.Admission) error {
 	return all.conflict
 }
 
-// checkServers asks all servers before the first of them votes, and refuses a
-// Redlock in which one server has several votes. A server that doesn't answer soon is met later.
+// checkServers contacts all servers before the first vote, and refuses a Redlock in which one
+// server has several votes. A server that doesn't answer soon is checked later.
 func (r *Redlock) checkServers(ctx context.Context) error {
 	s := r.servers
-	if s.known.Load() && s.all.Load().conflict == nil { // after a conflict an address may lead to another server by now
+	if s.known.Load() && s.all.Load().conflict == nil { // after a conflict, an address may have moved to another server
 		return nil
 	}
 	r.ask(ctx, min(r.nodeTimeout(r.MaxTTL), minNodeTimeout), func(p *poll) bool {

@@ -42,9 +42,9 @@ func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// An address now leads to another server, which this process also uses under that
-// server's own address: the server has one vote. The process asks all servers again
-// once the address leads to its former server.
+// An address now leads to another server, which this process also uses under that server's own
+// address. That server has only one vote. The process asks all servers again once the address leads
+// to its former server.
 func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	t.Parallel()
 	const longest = 500 * time.Millisecond
@@ -81,8 +81,8 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
-// prepare makes a process get the admission of all servers, and subscribe on all of
-// them, even on a slow machine.
+// prepare makes a process fetch the admission of all servers and subscribe to each of them, even on
+// a slow machine.
 func (p *process) prepare() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)

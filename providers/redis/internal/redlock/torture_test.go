@@ -17,9 +17,9 @@ import (
 // tortureTime is the duration of the torture.
 const tortureTime = 20 * time.Second
 
-// Six claims at a time, of three processes, compete for a name, while one node after
-// the other is killed, frozen or loses its data. At no time, by one clock, do two
-// claims trust their leases, and each token is higher than the token before.
+// Six claims at a time, from three processes, compete for a name, while the nodes in turn are
+// killed, are frozen, or lose their data. By a single clock, no two claims trust their leases at
+// the same time, and each token is higher than the one before.
 func TestTrap_T18_RedlockTorture(t *testing.T) {
 	t.Parallel()
 	const longest = 600 * time.Millisecond
@@ -119,7 +119,7 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 	return held
 }
 
-// disturb spoils one node after the other. Each node votes again before the next node's turn.
+// disturb injects faults into one node after another. Each node votes again before the next node's turn.
 func (r *ring) disturb(ctx context.Context) map[string]int {
 	count := map[string]int{}
 	faults := map[string]func(i int){

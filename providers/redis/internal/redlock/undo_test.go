@@ -21,7 +21,7 @@ func (r *ring) holdByOther(server int, name string) {
 	r.put(server, name, redistest.Voted(time.Now().UnixMicro(), "y", 1, 1, 0))
 }
 
-// newGate returns a gate that opens at the end of the test, at the latest.
+// newGate returns a gate that opens at the latest at the end of the test.
 func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	c := make(chan struct{})
 	open = sync.OnceFunc(func() { close(c) })
@@ -29,9 +29,9 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 	return c, open
 }
 
-// The claim is requested twice at the same time. The first attempt has the vote of a node and waits for others. If the
-// second attempt took that vote back, the first might win with a minority. So the second attempt waits for its turn
-// before it asks.
+// The claim is requested twice at the same time. The first attempt has the vote of one node and waits for more votes.
+// If the second attempt took that vote back, the first might win with a minority. So the second attempt waits for its
+// turn before it sends requests.
 func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("before", "x", time.Minute) // so that servers have the script
@@ -89,8 +89,8 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	}
 }
 
-// The caller leaves while only the node where the claim is a waiter has been asked: the state
-// of the other nodes is unknown.
+// The caller leaves after a request only to the node where the claim is a waiter. The state of the
+// other nodes is unknown, so no vote is taken back.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	r, p := newRingOfThree(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,8 +154,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 	}
 }
 
-// Another claim has a node, and the fate of our votes is unknown: they may be a
-// majority.
+// Another claim holds a node, and the fate of our votes is unknown: they may be a majority.
 func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 200 * time.Millisecond})
@@ -168,7 +167,7 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	require.Equal(t, "x", r.holder(0, "a"))
 }
 
-// The votes of an attempt stay where its undo is lost. The next attempt takes these votes back.
+// An attempt's votes stay on a node that its undo did not reach. The next attempt takes these votes back.
 func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.wires[0].on(script.Undo, lostRequest)
@@ -185,8 +184,9 @@ func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
 	require.Empty(t, r.holder(0, "a"))
 }
 
-// A node confirms an attempt's token only if it is above the node's latest token before the lease: another claim
-// may have held the name with a lower token. A node confirms nothing after a later attempt has asked.
+// A node confirms an attempt's token only if the token is above the node's latest token before the lease:
+// another claim may have held the name with a lower token. Once a later attempt has asked for its vote, the node
+// confirms no earlier attempt.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	r, p := newRingOfThree(t)
 	k := r.keys("a")
@@ -217,8 +217,7 @@ func (r *ring) freeMemory(server int) {
 }
 
 // A node that has cast its vote does not receive the confirmation of the token. It still holds the
-// claim, so its vote is taken back, and until then it is not certain that
-// nothing was done.
+// claim, so its vote is taken back. Until then the outcome is unknown.
 func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -235,8 +234,8 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	require.Greater(t, p.Take("a", "x", time.Minute).Token, ahead)
 }
 
-// The claim has a token, and one of the nodes that have the token can't vote. A later token also belongs to the lease: no other
-// attempt takes the votes back, and the holder of the first token continues.
+// One of the nodes that confirmed the claim's token can't vote for a second attempt. A later token that this attempt gets
+// belongs to the same lease: no attempt takes the votes back, and the holder of the first token can still renew.
 func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	r, p := newRingOfThree(t)
 	q := r.process()
@@ -262,7 +261,7 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	}
 }
 
-// Votes are taken back even where there is no memory for another entry in the queue, and the
+// Votes are taken back even if the server has no memory for another entry in the queue, and the
 // next waiter is still woken.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	r, holder := newRingOfThree(t)
@@ -292,8 +291,8 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// A renewal has reached only some of the nodes, and an acquire gets no answer from some of
-// these. The time left in its refusal is not that of the other nodes alone.
+// A renewal has reached four of five nodes, and an acquire gets no answer from two of these. The
+// acquire's refusal still reports the renewed time left.
 func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 5, Options{})
@@ -314,8 +313,8 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	require.Greater(t, left, 30*time.Second)
 }
 
-// A node that has lost its data receives a release. The name is free once the nodes
-// that can vote have received the release.
+// A release returns once the nodes that can vote have freed the name. The reply of a node that has
+// lost its data does not count.
 func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
@@ -333,8 +332,8 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	p.Take("a", "y", time.Minute)
 }
 
-// A node that casts no vote still wakes its waiters, and no key stays on the node
-// for ever.
+// A node that casts no vote still wakes its waiters, and the key of the name on the node still
+// expires.
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
@@ -377,7 +376,8 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").Queue).Val())
 }
 
-// A node without memory still refuses a waiter, and the others answer.
+// Without memory on the servers a release succeeds, and a waiter's acquire is throttled. The waiter
+// gets the name once memory is free.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
@@ -399,8 +399,8 @@ func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	require.Greater(t, next.Token, g.Token)
 }
 
-// Two nodes answer, and vote for different claims. The claim on the first of the two nodes gets
-// the name, and the error of the other says that the name is held, not that there is an outage.
+// Two nodes answer, and vote for different claims. The claim on the first of the two nodes gets the
+// name. The other claim's error says that the name is held, not that there is an outage.
 func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(r *ring){

@@ -25,7 +25,7 @@ type vote struct {
 	pending bool   // the attempt waits for the answer
 	silent  bool   // the node did not answer the previous request
 	sent    int64  // time of the request, in microseconds since the redlock began
-	place   string // the claim's place in the queue of the node that is to wake it
+	place   string // the claim's place in the queue of the node that should wake the claim
 
 	token  int64  // forUs: the token on the node
 	made   int64  // the attempt that won the node; 0 once the lease was renewed on the node
@@ -38,16 +38,15 @@ type vote struct {
 	unsure bool                    // noVote: the request may have been applied
 }
 
-// isUnseen reports that the state of the node is unknown. A node that did nothing this
-// time, since it has no memory left or has lost its data, may have voted for an earlier
-// attempt.
+// isUnseen reports whether the state of the node is unknown. A node that did nothing this time,
+// because it has no memory left or has lost its data, may have voted for an earlier attempt.
 func (v *vote) isUnseen() bool { return v.pending || v.choice == noVote || v.choice == noAnswer }
 
 func (v *vote) isOurs() bool { return v.choice == forUs }
 
 func (v *vote) isAgainst() bool { return v.choice == forOther || v.choice == forWaiter }
 
-// isAwaited reports that the answer is pending and the node usually answers.
+// isAwaited reports whether the answer is pending and the node has not been silent.
 func (v *vote) isAwaited() bool { return v.pending && !v.silent }
 
 func (v *vote) isPending() bool { return v.pending }

@@ -39,7 +39,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	return abstractions.Wakeups{C: s.wakeups}, nil
 }
 
-// queueUp registers a claim with the first server that can have its queue, and reports whether the registration is new.
+// queueUp registers a claim with the first server whose subscription works, and reports whether the registration is new.
 func (r *Redlock) queueUp(s *waiter) (fresh bool, err error) {
 	errs := make([]error, len(r.nodes))
 	for _, i := range r.queueOrder() {

@@ -64,7 +64,7 @@ func (r *ring) joins(p *process, id string, server, n int) {
 	})
 }
 
-// inTurn releases x, and expects y to be served before z.
+// inTurn releases claim x, and requires that claim y is served before claim z.
 func (r *ring) inTurn(holder, first, second *process, g abstractions.Grant, one, two <-chan struct{}) {
 	r.t.Helper()
 	for len(one) > 0 { // wake-ups from the start of the subscriptions
@@ -154,8 +154,8 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 	waiter.Obtain("a", "y", time.Minute)
 }
 
-// The node that has the queue is slow: the others have refused the waiter, and then
-// the release arrives. So no wake-up follows for the waiter.
+// The node that has the queue is slow. The other nodes refuse the waiter before the release
+// arrives, so no wake-up would follow for the waiter.
 func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter := r.process()
@@ -176,7 +176,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	}
 }
 
-// The release arrives while another claim, which gets no majority, has the node with the queue.
+// The release arrives while another claim, which gets no majority, holds the node with the queue.
 func TestTrap_T32_RedlockWakeupThatIsMissedComesLater(t *testing.T) {
 	r, holder := newRingOfThree(t)
 	waiter, third := r.process(), r.process()

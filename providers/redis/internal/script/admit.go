@@ -21,7 +21,7 @@ const (
 type Admission struct {
 	Run, First string
 	Left       time.Duration // of the quarantine
-	New        bool          // the server has cast no vote since it had no data
+	New        bool          // the server had no data, and has not voted since then
 }
 
 // ParseAdmission reads the reply of admit.lua.

@@ -11,9 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the scripts to testdata")
 
-// testdata has the scripts as servers receive them, so that each can be read alone, and a change
-// of a part is visible in all scripts with that part. `go test ./internal/script -update` writes
-// the files.
+// testdata has the scripts as servers receive them, so that each can be read on its own, and a
+// change of a part is visible in every script with that part. `go test ./internal/script -update`
+// writes the files.
 func TestComposedScripts(t *testing.T) {
 	scripts := map[string]*Program{
 		"acquire": Acquire, "renew": Renew, "release": Release, "break": Break, "inspect": Inspect, "who": Waiting, "leave": Leave,

@@ -17,11 +17,11 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 // and so are on one node of a Cluster
 // (redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec, "Hash tags").
 //
-// A brace would end the tag, so "{", "}" and the sign of the escape, "%", are
-// written as %7B, %7D and %25: different names never share a key.
+// A brace would end the tag, so "{", "}" and the escape character "%" are written as %7B, %7D and
+// %25. Different names never share a key.
 type Naming struct {
 	Prefix    string        // without the colon
-	Retention time.Duration // of the records that outlive a lease; 0 for ever
+	Retention time.Duration // of the records that outlive a lease; 0 means forever
 }
 
 const queueSuffix = ":queue"
@@ -40,7 +40,7 @@ func (n Naming) Keys(name string) Keys {
 // KeysAt returns the keys of the name whose record is at this key.
 func KeysAt(key string) Keys { return Keys{Name: key, Queue: key + queueSuffix} }
 
-// span returns the span of a lease with a TTL; with 0 the span of a free name.
+// span returns the span of a lease with a TTL; a TTL of 0 gives the span of a free name.
 func (k Keys) span(ttl time.Duration) Span {
 	s := Span{TTL: Milliseconds(ttl)}
 	if k.retention != 0 && ttl != abstractions.Infinite {
@@ -83,13 +83,13 @@ type Operation struct {
 	Reply Reply // after the call
 }
 
-// Span is common to the operations of a call: a TTL, and the time for which to keep the
-// name, in milliseconds; 0 is for ever.
+// Span has the times that all operations of a call share, in milliseconds: the TTL, and the time
+// for which to keep the name; 0 means forever.
 type Span struct{ TTL, Keep int64 }
 
-// Reply is a script's reply to one operation: an integer if all went well, otherwise a
-// list of a status and its particulars. Err is the error of the whole call: then only
-// the error describes the outcome.
+// Reply is a script's reply to one operation: an integer if all went well, otherwise a list of a
+// status and its particulars. Err, if set, is the error of the whole call, and Value has no
+// meaning.
 type Reply struct {
 	Value any
 	Err   error
@@ -179,7 +179,7 @@ func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	return op
 }
 
-// WaitAt gives the claim an entry in the node's queue; an empty place is no entry.
+// WaitAt gives the claim an entry in the node's queue; an empty place means no entry.
 func (op *Operation) WaitAt(place string) { op.Args[3] = place }
 
 // Confirm makes a node of Redlock store the settled token of an attempt.
@@ -187,8 +187,8 @@ func (k Keys) Confirm(c Claim, token, try int64) Operation {
 	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), formatInt(try)}, Span: k.span(c.TTL)}
 }
 
-// Undo takes back the votes for the attempts from since to try. It puts the claim back into the
-// queue at its place.
+// Undo takes back the votes of all attempts numbered from since up to try. It puts the claim back
+// into the queue at its place.
 func (k Keys) Undo(c Claim, try, since int64) Operation {
 	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, formatInt(try), formatInt(since), c.Place}}
 }
@@ -208,7 +208,7 @@ func appendHead(to []byte, id string, token int64) []byte {
 }
 
 // tokenText returns a token as it is stored: texts of 16 digits compare like numbers. A token below 0
-// belongs to no lease, like 0.
+// belongs to no lease, and is stored like 0.
 func tokenText(token int64) string { return string(appendToken(nil, token)) }
 
 func appendToken(to []byte, token int64) []byte {
@@ -219,7 +219,7 @@ func appendToken(to []byte, token int64) []byte {
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Milliseconds converts a duration for the scripts, rounded up; 0 is for ever.
+// Milliseconds converts a duration for the scripts, rounded up; it returns 0 for abstractions.Infinite.
 func Milliseconds(d time.Duration) int64 {
 	if d == abstractions.Infinite {
 		return 0

@@ -265,12 +265,12 @@ func (l *List) details(r *abstractions.Record, lines []string) (id string) {
 	return lines[0]
 }
 
-// EncodeMetadata returns "" for nil, which changes nothing.
+// EncodeMetadata returns "" for nil, which leaves the stored metadata unchanged.
 func EncodeMetadata(metadata map[string]string) string {
 	if metadata == nil {
 		return ""
 	}
-	data, _ := json.Marshal(metadata) // texts can always be written
+	data, _ := json.Marshal(metadata) // strings can always be marshalled
 	return string(data)
 }
 

@@ -1,10 +1,9 @@
-// Package script defines the data that Redis stores of a name, and the scripts that read and change the data:
-// their texts, keys, arguments and replies. It sends nothing.
+// Package script defines the data that Redis stores for a name, and the scripts that read and change the
+// data: their texts, keys, arguments and replies. It sends nothing.
 //
-// Each script is composed of some files of the folder scripts, and works on one operation or
-// several. The folder scripts/redlock has the parts that only Redlock uses.
-// scripts/prelude.lua describes the composition and the stored data. testdata has the
-// scripts in the form that servers receive.
+// Each script is composed of files in the folder scripts, and runs one or more operations. The
+// folder scripts/redlock has the parts that only Redlock uses. scripts/prelude.lua describes the
+// composition and the stored data. testdata has the scripts in the form that servers receive.
 package script
 
 import (
@@ -49,8 +48,8 @@ var (
 	Waiting = compose(2, 1, "", "waiting", "who")
 )
 
-// outOfMemoryToo begins the scripts that work while the server's memory is full: a held lease
-// can be renewed and released. Scripts that make new leases fail with OOM
+// outOfMemoryToo is the first line of the scripts that run even while the server's memory is full,
+// so that a held lease can be renewed and released. Scripts that make new leases fail with OOM
 // (redis.io/docs/latest/develop/programmability/lua-api, "Script flags").
 const outOfMemoryToo = "#!lua flags=allow-oom\n"
 
@@ -86,13 +85,13 @@ func read(name string) string {
 	return string(text)
 }
 
-// SourceOf computes the name of a text.
+// SourceOf returns a text with its SHA-1.
 func SourceOf(text string) Source {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return Source{text, hex.EncodeToString(sum[:])}
 }
 
-// ForRun returns the scripts as they are loaded into a run of a server, by rank: see member of package node.
+// ForRun returns the scripts in the form loaded for one run of a server, by rank: see member in package node.
 func ForRun(id string) []Source {
 	sources := make([]Source, len(Programs))
 	for i, p := range Programs {

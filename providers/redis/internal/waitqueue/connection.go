@@ -29,7 +29,7 @@ func (q *Queue) connect(ctx context.Context) (wakeup.Connection, error) {
 	return c, nil
 }
 
-// Receive returns the next claim that is to send its acquire.
+// Receive returns the next claim that should send its acquire.
 func (c *connection) Receive(ctx context.Context) (id string, err error) {
 	// Only closing the connection ends a read. A deadline ends only the wait for a message, and leaves the connection
 	// open.

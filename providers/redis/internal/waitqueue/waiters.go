@@ -71,9 +71,8 @@ func (q *Queue) PlaceOf(id string) string {
 	return script.Place(q.Channel, p.owner)
 }
 
-// parse parses "id delay key", followed by the owner in a line of its own: the claim
-// is to send its acquire after delay milliseconds. parse returns the claim if it is
-// to send the acquire now.
+// parse parses "id delay key", followed by the owner on a line of its own: the claim should send
+// its acquire after delay milliseconds. If that time has come, parse returns the claim.
 func (q *Queue) parse(text string) (now string) {
 	id, rest, _ := strings.Cut(text, " ")
 	delay, rest, _ := strings.Cut(rest, " ")

@@ -72,7 +72,7 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 		}
 		first := register("asked")
 		require.Equal(t, "channel\nowner", q.PlaceOf("asked"))
-		second := register("asked") // and never asks
+		second := register("asked") // and never sends its acquire
 		first()
 		require.Empty(t, left)
 		second()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A broken claim is refused while it is the latest claim in its row, even if the row
-// has forgotten its ID: by the rules, and by the cheaper statements.
+// Both the rules and the cheaper statements refuse a broken claim while it is the latest claim in
+// its row, even if the row has forgotten its ID.
 func forgottenClaimThatWasBrokenIsRefused(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(parameters ...string) *sqllease.Provider) {
 		ctx, s := Bounded(t), open()
@@ -61,7 +61,7 @@ func expire(ctx context.Context, t testing.TB, s *sqllease.Provider, name string
 	SetBack(ctx, t, s, name, 3*time.Hour)
 }
 
-// SetBack moves the end of a lease towards the past.
+// SetBack moves the end of a lease to an earlier time.
 func SetBack(ctx context.Context, t testing.TB, s *sqllease.Provider, name string, by time.Duration) {
 	t.Helper()
 	us := by.Microseconds()

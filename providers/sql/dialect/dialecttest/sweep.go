@@ -166,8 +166,8 @@ func historyIsForgottenInTime(t *testing.T, d Database) {
 	})
 }
 
-// T73: processes that release a few times and end take part in sweeping. Each continues
-// where the previous process stopped.
+// T73: processes that release a few times and then exit take part in sweeping. Each continues where
+// the previous process stopped.
 func shortProcessesSweepToo(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const names, processes, releases = 3 * sweepBatch, 8, 3

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// later makes a provider behave like one of a later release. Version 2 adds a column, and version 3 renames that
-// column.
+// later makes a provider behave like a provider of a later release. Version 2 adds a column, and version 3
+// renames that column.
 func later(p *sqllease.Provider, version int) *sqllease.Provider {
 	store, unless := StoreOf(p), "IF NOT EXISTS "
-	if p.Capabilities().Provider == "sqlite" { // it lacks these words, and runs all statements in one transaction
+	if p.Capabilities().Provider == "sqlite" { // SQLite lacks this clause for columns, and runs all statements in one transaction
 		unless = ""
 	}
 	lease := store.Name("")
@@ -48,8 +48,8 @@ const (
 	rowText     = "SELECT concat(name, ' ', token, ' ', id, ' ', version) FROM {lease} ORDER BY name"
 )
 
-// A later release refuses tables of an earlier one until Migrate has brought them up to date, with all rows. From then on the
-// earlier release refuses them, for each verb, and writes nothing.
+// A later release refuses tables of an earlier release until Migrate has brought them up to date, with all rows. From then on
+// the earlier release refuses them, for each verb, and writes nothing.
 func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, earlier := Bounded(t), open()

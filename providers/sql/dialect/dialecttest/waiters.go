@@ -44,7 +44,7 @@ func theDeadAreNotListed(t *testing.T, d Database) {
 	})
 }
 
-// A hung waiter without a follower is not listed once its reservation has ended.
+// A hung waiter at the end of the queue is not listed once its reservation has ended.
 func theLastThatHangsIsNotListed(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open()

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Verdict judges an error of a driver for PostgreSQL: pgx, lib/pq, or another one whose errors have
-// a method SQLState.
+// Verdict judges an error of a driver for PostgreSQL: pgx, lib/pq, or another driver whose errors
+// have a method SQLState.
 func Verdict(err error) (v sqlkit.Verdict) {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {

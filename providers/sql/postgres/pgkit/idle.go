@@ -57,7 +57,7 @@ func DropPool(pool *pgxpool.Pool) {
 	}
 }
 
-// DropDB closes the idle connections of a database, and changes no setting of the database. All of them together may take as long
+// DropDB closes the idle connections of a database, and changes no setting of the database. Closing all of them may take as long
 // as one check.
 func DropDB(ctx context.Context, db *sql.DB) {
 	idle := db.Stats().Idle
@@ -66,8 +66,8 @@ func DropDB(ctx context.Context, db *sql.DB) {
 	}
 }
 
-// dropOne closes the idle connection that comes next. A driver that checks connections itself closes one that does not answer
-// in time.
+// dropOne closes the pool's next idle connection. A driver that checks connections itself closes one that does not answer in
+// time.
 func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -79,8 +79,8 @@ func dropOne(ctx context.Context, db *sql.DB, limit time.Duration) {
 	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 }
 
-// AcquireChecked takes a connection from a pool whose connections may have been idle for a long time. If the first one does not
-// answer in time, the other idle ones are closed too, since they use the same network path.
+// AcquireChecked takes a connection from a pool whose connections may have been idle for a long time. If the first connection
+// does not answer in time, the other idle connections are closed too, since they use the same network path.
 func AcquireChecked(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	if pool.Stat().IdleConns() == 0 {
 		return pool.Acquire(ctx)
@@ -106,7 +106,7 @@ func ConnChecked(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	switch {
 	case err != nil && (short.Err() == nil || ctx.Err() != nil):
 		return nil, err
-	case err == nil && conn.PingContext(short) == nil: // not every driver checks by itself
+	case err == nil && conn.PingContext(short) == nil: // not every driver checks connections
 		return conn, nil
 	case err == nil:
 		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })

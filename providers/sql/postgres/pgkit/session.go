@@ -91,7 +91,7 @@ const ServerProcess = "SELECT pg_catalog.pg_backend_pid()"
 // in its log. The error is [ErrPooled] if a pooler gives the connection another session, or gives its session to another
 // client. other runs ServerProcess on another connection.
 func Sticks(ctx context.Context, conn *pgx.Conn, other func(context.Context) (int, error)) error {
-	const rounds = 5 // one is enough unless the pooler is busy
+	const rounds = 5 // one round is enough unless the pooler is busy
 	first := 0
 	for n := range rounds {
 		var pid int
@@ -103,7 +103,7 @@ func Sticks(ctx context.Context, conn *pgx.Conn, other func(context.Context) (in
 			return err
 		case standby:
 			return fmt.Errorf("%w: the server is a standby, which does not support LISTEN", abstractions.ErrUnavailable)
-		case n == 0 && pid == int(conn.PgConn().PID()): // a pooler invents the number
+		case n == 0 && pid == int(conn.PgConn().PID()): // no pooler: it would have made up the PID in the handshake
 			return nil
 		case n > 0 && pid != first:
 			return ErrPooled
