@@ -90,7 +90,7 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 		stop.cancel()
 		synctest.Wait()
 		require.Empty(t, stop.Partitions())
-		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if its next look comes in this instant
+		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if it rebalances at this very moment
 		delete(f.workers, "w1")
 		_, moved := f.awaitEven(ttl / 2)
 		require.Zero(t, moved)
