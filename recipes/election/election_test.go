@@ -270,7 +270,7 @@ func TestStandAgainBacksOffWhileTermsFail(t *testing.T) {
 		synctest.Wait()
 		a.cancel(errStop)
 		require.Equal(t, errStop, receive(t, a.result))
-		want := []time.Duration{2, 4, 8, 8, 8, 8, 8, 60 + 2, 4} // seconds at most, half at least
+		want := []time.Duration{2, 4, 8, 8, 8, 8, 8, 60 + 2, 4} // the longest gaps in seconds; the shortest are half as long
 		for i, most := range want {
 			gap := terms[i+1].Sub(terms[i])
 			require.LessOrEqual(t, gap, most*time.Second, "after term %d", i+1)
