@@ -18,10 +18,10 @@
 // The lease of a path is named after its position in the tree: app:/internal/store. So
 // checkouts on different machines refer to the same file if they use the same
 // Options.Name. Paths are absolute, or relative to the root. Symbolic links and ".."
-// are resolved as the operating system does, also if the last elements of the path do
-// not exist yet. A path that leads out of the tree is refused. On a case-insensitive
-// file system names are compared without case. With Options.HardLinks two hard links
-// to one file exclude each other too, on one machine.
+// are resolved as the operating system does, even if the last elements of the path do not exist
+// yet. A path that leads out of the tree is refused. On a case-insensitive file system names are
+// compared without case. With Options.HardLinks two hard links to one file exclude each other too,
+// on one machine.
 //
 // If the target of a path changes while Acquire waits for its lease, Acquire resolves the path once
 // more.
@@ -29,11 +29,10 @@
 // # What a lease covers
 //
 // Leases are exclusive: they are for writers. Readers need no lease if writers
-// replace files by renaming, as recommended. A lease of a folder covers everything
-// below it, also files that do not exist yet: while it is held, no other process gets
-// a lease below the folder, or of a folder above. Several paths are acquired in a
-// fixed order, and a failed acquire holds no path. A path that another of the paths
-// covers is left out.
+// replace files by renaming, as recommended. A lease of a folder covers everything below it,
+// including files that do not exist yet: while it is held, no other process gets a lease below the
+// folder, or of a folder above. Several paths are acquired in a fixed order, and a failed acquire
+// holds no path. A path that another of the paths covers is left out.
 //
 // To lease a file, Acquire takes the lease of its name and then checks the folders
 // above. To lease a folder, it takes the lease of its name and then waits for the
@@ -41,8 +40,8 @@
 // other, and the file gives way. Leases of folders need a backend that lists, and
 // whose reads show the latest write. Where reads may lag (Cosmos DB:
 // Capabilities.ReadsMayLag) folders can't be leased, and a file's lease does not check
-// the folders above. On a Redis Cluster lease no folder while slots are being moved between
-// masters: a listing may then leave out a lease below it, and both are held.
+// the folders above. On a Redis Cluster, do not lease folders while slots are being moved between
+// masters: a listing may then miss a lease below the folder, so that both leases are held.
 //
 // # What it does not promise
 //
@@ -56,22 +55,21 @@
 //
 // No order is promised between waiters for a folder and waiters for
 // files in that folder. Acquires of one process exclude each other like those of
-// several: a process that holds a folder and acquires a file in it with another
-// Acquire waits for itself. Ask for all paths at once.
+// several: if a process holds a folder and calls Acquire again for a file in it, it waits for
+// itself. Ask for all paths at once.
 //
 // Case is folded letter by letter (Unicode's simple folding). Other spellings that a
 // file system treats as one name, such as composed and decomposed letters on macOS, or
 // short names on Windows, are different names here. Hard links without
-// Options.HardLinks are different names too, and so are bind mounts and mounts of one tree at two places, with any options. Tests on Linux
-// show that different spellings of one file exclude each other. On macOS and Windows the
-// same code resolves paths, but has not been tested there, nor on a case-insensitive
-// file system.
+// Options.HardLinks are different names too, and so are bind mounts and mounts of one tree at two places, whatever the options.
+// Tests on Linux show that different spellings of one file exclude each other. On macOS and Windows the same code resolves paths,
+// but has not been tested there, nor on a case-insensitive file system.
 //
 // # What it costs
 //
 // Each path costs one acquire, and one Inspect for each folder above it, up to the
-// root. A folder also costs one listing of the held leases below the folder. A name has at most
-// the backend's limit (Capabilities), often 512 bytes; a longer path is refused. No file
-// is read or written. With Options.HardLinks Acquire looks at each file below a folder,
-// twice, and at each file below the root if one of the files has several names.
+// root. A folder also costs one listing of the held leases below the folder. A name can be no
+// longer than the backend's limit (Capabilities), often 512 bytes; a longer path is refused. No
+// file is read or written. With Options.HardLinks Acquire looks at each file below a folder, twice,
+// and at each file below the root if one of the files has several names.
 package filelock
