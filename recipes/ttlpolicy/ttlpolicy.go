@@ -76,7 +76,7 @@ func (p *Past) Observe(e leasing.Event) {
 		p.acquiredAt[e.Fingerprint] = e.Time
 	case leasing.EventLost, leasing.EventHandedOver:
 		delete(p.acquiredAt, e.Fingerprint)
-	case leasing.EventDropped: // ends of leases may be among them
+	case leasing.EventDropped: // the dropped events may include ends of leases
 		clear(p.acquiredAt)
 	case leasing.EventReleased:
 		acquired, known := p.acquiredAt[e.Fingerprint]
