@@ -67,7 +67,7 @@ func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 	return s
 }
 
-// sqlite is a file with a table of the application's own. Every store opens the file by itself,
+// sqlite is a file with a table of the application's own. Every store opens the file separately,
 // like another process.
 type sqlite struct {
 	path string

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server can't tell a write that does nothing from a process that is paused, or cut off.
+// To the server, a write that does nothing looks like a process that is paused or cut off, so the
+// tests below use such writes.
 
 // standstillLimit is the time for which a stream may stand still after its longest lease.
 const standstillLimit = 10 * time.Second
@@ -115,7 +116,7 @@ func TestTrap_T196_APauseBetweenStatementsStopsNoStream_postgres(t *testing.T) {
 	t.Parallel()
 	p, q := newPostgres(t), newPool(t)
 	pausedBetween(t, p.Open(t).(*Store[*sql.Tx]))
-	pausedBetween(t, q.Open(t).(*Store[pgx.Tx])) // where each statement has a transaction
+	pausedBetween(t, q.Open(t).(*Store[pgx.Tx])) // here single statements also run in a transaction
 }
 
 func pausedBetween[Tx any](t *testing.T, store *Store[Tx]) {

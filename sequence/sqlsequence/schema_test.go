@@ -149,7 +149,7 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 			assert.NoError(t, err)
 			claimed <- ok
 		}()
-		<-time.After(500 * time.Millisecond) // the cleaner waits by now
+		<-time.After(500 * time.Millisecond) // by now the cleaner waits
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		_, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "other", Duration: time.Minute})
@@ -205,7 +205,7 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 			case <-left:
 				return
 			default:
-				all[0].entry.Seq++ // as an answer that comes while the caller leaves
+				all[0].entry.Seq++ // like an answer that comes while the caller leaves
 			}
 		}
 	}, 0)

@@ -23,7 +23,7 @@ type wakeups struct {
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	pooled  atomic.Bool                              // a pooler gives each transaction another session: listening is impossible
+	pooled  atomic.Bool                              // a pooler gives each transaction a different session, so listening is impossible
 
 	listener wakeup.Listener
 
@@ -124,7 +124,7 @@ func (w *wakeups) open(ctx context.Context) (wakeup.Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	w.hub.WakeAll() // numbers closed before the LISTEN were not notified
+	w.hub.WakeAll() // numbers closed before the LISTEN caused no notification here
 	return c, nil
 }
 
