@@ -151,7 +151,7 @@ func (j *Journal) write(r journalRecord) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		_ = j.file.Truncate(j.size) // if this fails, the next opening cuts the file
+		_ = j.file.Truncate(j.size) // if this fails, the next opening truncates the file
 		return fmt.Errorf("sequence: journal: %w", err)
 	}
 	j.size += int64(len(line))

@@ -13,7 +13,7 @@ import (
 type Options[Tx any] struct {
 	// Lease configures the engine of package leasing that renews the stream's leases: owner,
 	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
-	// The engine's name of a lease is sequence/STREAM/OPERATION.
+	// The engine's name for a lease is sequence/STREAM/OPERATION.
 	Lease leasing.Options
 	// Durations chooses the duration of a lease if Operation.Duration is 0.
 	Durations Durations

@@ -45,7 +45,7 @@ type LateCommitError struct {
 	// Expired says that the state is still Leased: the lease has run out, and no cleaner has
 	// claimed the number yet.
 	Expired bool
-	// Settled, in an error that Stream.Do returns, is the place of the result.
+	// Settled says, in an error that Stream.Do returns, where the result is now.
 	Settled Settlement
 }
 
@@ -114,8 +114,8 @@ func (e *RefusedError) NotApplied() bool { return true }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// CheckpointError says that a reader can't continue from its place without missing results. It matches ErrCheckpoint,
-// and ErrNotFound.
+// CheckpointError says that a reader can't continue from its place without skipping results. It matches
+// ErrCheckpoint, and ErrNotFound.
 type CheckpointError struct {
 	Stream string
 	From   int64  // the number from which the reader wants to continue
