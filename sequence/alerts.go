@@ -7,7 +7,7 @@ import (
 )
 
 // Sample is a measurement of a stream at one moment. It has gauges, and counters, which may start at any
-// value and only grow.
+// value, and restart from 0.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers

@@ -87,7 +87,7 @@ var (
 	ErrOtherPayload  = seqstore.ErrOtherPayload  // the number is committed, with another payload
 	ErrUnknownStream = seqstore.ErrUnknownStream // the stream has not been created
 	ErrOpen          = seqstore.ErrOpen          // a number that must be closed is open
-	ErrRefused       = seqstore.ErrRefused       // the database has refused what the transaction wrote, and nothing was changed
+	ErrRefused       = seqstore.ErrRefused       // the database has refused the transaction's writes, and nothing was changed
 	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place does not exist in the present stream
 	ErrNotFound      = seqstore.ErrNotFound      // there is no such number, operation or item
 )

@@ -79,7 +79,7 @@ func (leaseProvider) Renew(ctx context.Context, req abstractions.RenewRequest) (
 
 // Release gives back a cleaner's claim even if the claim's request was cut off: the engine repeats the release until that request
 // can no longer arrive. A number whose grant was not received is not released, since a second request of the same operation may
-// have got the same number. Its lease runs out, and a cleaner claims the number.
+// have received the same number. Its lease runs out, and a cleaner claims the number.
 func (l leaseProvider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if handler, ok := req.State.(leaseHandler); ok {
 		return handler.release(ctx)

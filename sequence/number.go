@@ -124,10 +124,10 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 // the same transaction. If the reply is lost the request is retried while the lease lasts, and
 // write then runs again, in another transaction.
 //
-// It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same payload is no error;
-// with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
-// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and
-// propagates.
+// It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same
+// payload is not an error; with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the
+// number is still held. If the database refuses the rows of write, at COMMIT for instance, the error is a *RefusedError, and the
+// number is still held. A panic of write releases the number, and propagates.
 //
 // write may take the remaining time of the lease, or three seconds if that is longer. After that its context ends,
 // and PostgreSQL ends the transaction of a process that is paused or cut off. If the connection breaks during write,
@@ -225,8 +225,8 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 	}
 }
 
-// takeNext returns the number that n's commit leased, at the first call. It returns nil if n is
-// nil, or leased no number.
+// takeNext returns, once, the number that n's commit leased. It returns nil if n is nil, or leased
+// no number.
 func (n *Number[Tx]) takeNext() (next *Number[Tx]) {
 	if n == nil {
 		return nil
@@ -289,8 +289,8 @@ func isContextError(err error) bool {
 }
 
 // Release gives the number up, which makes a gap. If completed work is saved, Release ends
-// the lease instead, and a cleaner commits the work. It is no error if the number is no
-// longer the caller's, or is committed.
+// the lease instead, and a cleaner commits the work. It is not an error if the number is no longer
+// the caller's, or is committed.
 func (n *Number[Tx]) Release(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closed {

@@ -16,8 +16,7 @@ import (
 )
 
 var (
-	// ErrMoved is the cause with which the work on a partition ends when the partition goes to
-	// another worker.
+	// ErrMoved is the cause with which work ends when its partition goes to another worker.
 	ErrMoved = errors.New("assign: the partition goes to another worker")
 	// ErrLeft is the cause with which Leave ends the work.
 	ErrLeft = errors.New("assign: the worker leaves")

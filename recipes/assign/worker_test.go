@@ -197,8 +197,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}
 }
 
-// Whatever happens to the workers, no partition has two workers at a time (work checks that), and the shares soon
-// become even and stay even.
+// Whatever happens to the workers, no partition has two workers at the same time (work checks that), and the
+// shares soon become even and stay even.
 func TestAnyHistoryEndsEven(t *testing.T) {
 	rapid.Check(t, func(draw *rapid.T) {
 		type step struct {

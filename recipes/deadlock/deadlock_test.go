@@ -109,7 +109,7 @@ func (p *testActor) circles() []*Error {
 	return p.found
 }
 
-// metadata returns the metadata of a lease as another process reads the lease.
+// metadata returns the metadata of a lease, as read by another process.
 func (s *fixture) metadata(name string) map[string]string {
 	s.Helper()
 	r, err := s.actor("onlooker", Options{}).manager.Inspect(s.Context(), name)
@@ -212,9 +212,9 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
-			case published.Add(1) <= 2: // neither looks before both have published what they want
+			case published.Add(1) <= 2: // neither checks for circles before both have published their waits
 				defer time.Sleep(100 * time.Millisecond)
-			default: // neither removes its wait before both have looked
+			default: // neither removes its wait before both have checked
 				time.Sleep(100 * time.Millisecond)
 			}
 			return apply()

@@ -48,9 +48,9 @@
 // # What it does not promise
 //
 // A circle is not found if one of its holders is not an actor. An actor whose renewals fail can't
-// publish what it waits for, and its leases run out soon. Other kinds of waiting (for a mutex, a
-// channel, an HTTP call) are not seen. Deadlocks are resolved, not prevented: the work that gives
-// way starts over, so it must not have done anything that can't be repeated.
+// publish its wait, and its leases run out soon. Other kinds of waiting (for a mutex, a channel, an
+// HTTP call) are not seen. Deadlocks are resolved, not prevented: the work that gives way starts
+// over, so it must not have done anything that can't be repeated.
 //
 // # What it costs
 //

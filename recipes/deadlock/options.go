@@ -22,9 +22,9 @@ const (
 	// Report calls Options.Observer, and does not resolve the circle.
 	Report Policy = "report"
 	// Break makes the actor that has waited the longest break the lease of the actor
-	// that has waited the least, with Manager.Break, without Immediate. That lease
-	// can no longer be renewed, and its holder loses it when it has run out. Use it
-	// for holders that ignore errors.
+	// that has waited the least, with Manager.Break and without BreakOptions.Immediate. That lease
+	// can no longer be renewed, and its holder loses it when it has run out. Use it for holders
+	// that ignore errors.
 	Break Policy = "break"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// world is the holder of each name and the wait of each actor, as arranged by the test.
+// world has the holder of each name and the wait of each actor, as arranged by the test.
 type world struct {
 	holder []int // of each name; -1: free
 	wants  []int // of each actor, a name; -1: none

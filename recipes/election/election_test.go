@@ -92,8 +92,8 @@ func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
 	})
 }
 
-// Two leaders are at work at a time only if one ignores the end of its context. Its lease is then
-// not trusted, and its writes are refused.
+// Two leaders work at the same time only if one of them ignores the end of its context. The lease
+// of that leader is then not trusted, and its writes are refused.
 func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		var ledger fencing.Gate

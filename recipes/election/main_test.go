@@ -60,7 +60,7 @@ func (s *fixture) notes() []string {
 	return append([]string(nil), s.log...)
 }
 
-// enter and leave detect two leaders at a time.
+// enter and leave detect two leaders at the same time.
 func (s *fixture) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

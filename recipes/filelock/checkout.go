@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// checkoutFolder returns the folder for the state of a root in a git checkout: below
-// the folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves
-// alone. It returns "" if the root is not in a checkout. See gitrepository-layout(5).
+// checkoutFolder returns the folder for the state of a root in a git checkout. It is below the
+// folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves alone. It returns
+// "" if the root is not in a checkout. See gitrepository-layout(5).
 //
 // Each worktree has its own files, and so its own folder there, named after the worktree. A root
 // below the top of a worktree has a separate folder.

@@ -472,8 +472,8 @@ func TestStateFolder(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrNotSetUp)
 }
 
-// The application's TTLPolicy runs inside an acquire, and may panic. Here it panics while the first path is held, both
-// without and after a wait for the holder of the folder.
+// The application's TTLPolicy runs inside an acquire, and may panic. Here it panics while the first path is held: once
+// without a wait, and once after a wait for the holder of the folder.
 func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 	withCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{TTL: 10 * time.Second, TTLPolicy: func(r leasing.TTLRequest) time.Duration {

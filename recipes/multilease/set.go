@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Set is several leases held together. It is safe for concurrent use.
+// Set is a set of leases that are held together. It is safe for concurrent use.
 type Set struct {
 	leases []*leasing.Lease // in canonical order
 	ctx    context.Context

@@ -39,10 +39,10 @@
 // # What is not promised
 //
 // Exactly once is not promised. No lease can promise that, since a process may die
-// between the end of its work and the report of that end. The resource that the
-// job writes to can promise that, if it stores the tick in the same transaction as
-// the work: with AtLeastOnce the job is repeated until that has happened, and a
-// second run finds the tick stored. See the example AtLeastOnce.
+// between the end of its work and the report of that end. The resource that the job writes to can
+// promise it, if it stores the tick in the same transaction as the work: with AtLeastOnce the job
+// is repeated until the tick is stored, and a second run finds the tick. See the example
+// AtLeastOnce.
 //
 // A paused process is not stopped. It may resume in the middle of a run, during
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
@@ -63,10 +63,9 @@
 // Each process waits for a tick by its own clock, so the process whose clock is ahead
 // begins. It looks for the tick's mark, a lease named
 // jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. If that name has no token, there is
-// no mark yet. The process then takes the schedule's lease, looks again, sets the mark
-// by acquiring the lease of that name, and starts the job if it can still trust the
-// schedule's lease. All later processes find the mark. With AtLeastOnce the mark is set
-// when the job has returned.
+// no mark yet. The process then acquires the schedule's lease, looks again, sets the mark by
+// acquiring the lease of that name, and starts the job if it can still trust the schedule's lease.
+// All later processes find the mark. With AtLeastOnce the mark is set when the job has returned.
 //
 // The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of Options.StartWithin plus
 // an hour, to allow for differences between clocks. So the mark outlasts its process, and does not

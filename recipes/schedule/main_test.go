@@ -41,7 +41,7 @@ type fixture struct {
 	mu        sync.Mutex
 	starts    []start
 	inside    int
-	maxInside int // the most jobs that ran at a time
+	maxInside int // the most jobs that ran at the same time
 }
 
 // start is one start of the job.

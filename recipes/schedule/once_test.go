@@ -196,7 +196,7 @@ func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
 	})
 }
 
-// bounded is a backend with a longest TTL.
+// bounded is a backend that limits the TTL.
 type bounded struct {
 	abstractions.Provider
 	most time.Duration

@@ -76,8 +76,8 @@ func (s *Semaphore) dispatch() {
 		r.probes--
 		r.probing++
 	}
-	// Requests of TryAcquire or of an earlier search may be about to end, and then leave their
-	// slots to this search.
+	// Requests of TryAcquire or of an earlier search may be about to end, which makes their slots
+	// available to this search.
 	others := s.options.Permits - len(s.free) - s.held - r.probing - r.handOvers - r.waiting
 	if !r.isWatching() && r.probing == 0 && (r.probes == 0 || others == 0) {
 		close(r.watching)

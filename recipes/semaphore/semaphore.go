@@ -21,9 +21,8 @@ type Semaphore struct {
 	watchedSlots int                    // the constant watchedSlots, unless a test sets it
 
 	mu sync.Mutex
-	// free are the slots that this process neither holds nor requests. The slot
-	// that was requested least recently is at the front. The initial order
-	// differs from process to process.
+	// free lists the slots that this process neither holds nor requests. The slot that was
+	// requested least recently is at the front. The initial order differs from process to process.
 	free []int
 	held int // slots that this process holds, or does not request for a while
 	// handOverSince has, by slot, the time of the first of its consecutive hand-overs.

@@ -46,8 +46,8 @@ func TestTheServiceSurvives(t *testing.T) {
 	}
 }
 
-// checkSurvives checks that no two processes lead at a time, that no entry comes from an earlier leader, and that the service works
-// again after the faults.
+// checkSurvives checks that no two processes lead at the same time, that no entry comes from an earlier leader, and that the
+// service works again after the faults.
 func checkSurvives(t *testing.T, provider leasing.Provider, rule chaos.Rule) {
 	ttl := max(2*time.Second, provider.Capabilities().MinTTL)
 	rule.Name, rule.When.From, rule.When.To = "fault", ttl, 4*ttl

@@ -15,7 +15,7 @@ const day = 4 * time.Second
 
 // daily runs a job once for each scheduled time, although several processes follow the timetable.
 //
-// The first process that comes runs the job, and the others find the tick taken. Since AtLeastOnce is set, another process
+// The first process to arrive runs the job, and the others find the tick taken. Since AtLeastOnce is set, another process
 // starts the job again if the first dies in the middle. No schedule can promise that the work is done exactly once, since a
 // process may die between the end of its work and its report. The table that the job writes to can promise that: it accepts
 // each tick once, and checks the token.

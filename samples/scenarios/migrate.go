@@ -28,7 +28,7 @@ var steps = []string{
 // own: a step locks the whole file, and renewals wait. The TTL need not be as long as a migration: it bounds the wait of the
 // others for a dead holder.
 func migrate(ctx context.Context, a *app.App) error {
-	// No constraint keeps a step from being noted twice: only lease and fence prevent duplicates.
+	// No constraint keeps a step from being noted twice: only the lease and the fence prevent duplicates.
 	if err := a.Create(ctx, "CREATE TABLE IF NOT EXISTS notes (line bigint PRIMARY KEY, step bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
 		return err
 	}

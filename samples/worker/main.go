@@ -98,7 +98,7 @@ func parse(args []string, env lookup) (s settings, err error) {
 	return s, nil
 }
 
-// run does what the command line says, until ctx ends.
+// run runs the worker as the command line configures it, until ctx ends.
 func run(ctx context.Context, args []string, env lookup, out io.Writer) (err error) {
 	s, err := parse(args, env)
 	if err != nil {

@@ -28,7 +28,7 @@ type ledger struct {
 
 // change is the effect of a transaction on a ledger.
 type change struct {
-	put    []seqstore.Entry // the first is the request's own
+	put    []seqstore.Entry // the first is the entry of the request
 	next   int64            // unless 0
 	again  bool             // the change was made before: do nothing, and do not call write
 	result seqstore.Entry

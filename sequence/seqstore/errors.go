@@ -24,7 +24,7 @@ var (
 	ErrUnknownStream = errors.New("unknown stream")
 	// ErrOpen: a number that must be closed is open. The error is an *OpenError.
 	ErrOpen = errors.New("a number is still open")
-	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. The
+	// ErrRefused: the database has refused the transaction's writes, and nothing was changed. The
 	// error is a *RefusedError.
 	ErrRefused = errors.New("refused by the database")
 	// ErrCheckpoint: a reader's place does not exist in the present stream. The error is a

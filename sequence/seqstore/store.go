@@ -52,9 +52,9 @@ type Store[Tx any] interface {
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
 	// Save stores work for a number. Guard for partial work: the number is leased with this token,
 	// even if the lease has run out. Completed work is accepted as long as the number is open, and
-	// is never replaced: saving it twice is no error if the data is the same. Completed work ends a
-	// claim of the number at once, since its cleaner has not seen the work: the guard of Resolve
-	// then fails, and the next claim returns the work.
+	// is never replaced: saving it twice is not an error if the data is the same. Completed work
+	// ends a claim of the number at once, since its cleaner has not seen the work: the guard of
+	// Resolve then fails, and the next claim returns the work.
 	Save(ctx context.Context, req SaveRequest) error
 	// Commit closes a number with its payload. Guard: the number is leased with this token, the
 	// lease has not run out, and with InOrder no lower number is open (else an *OpenError). If the
@@ -68,15 +68,15 @@ type Store[Tx any] interface {
 	// store. A Lease must then request the next number.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
 	// Release turns a number into a gap. Guard: the number is leased with this token. A failed
-	// guard is no error: the number is no longer the caller's. A number with completed work does
-	// not become a gap: its lease ends at once, and a cleaner commits the work.
+	// guard is not an error: the number is no longer the caller's. A number with completed work
+	// does not become a gap: its lease ends at once, and a cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives a cleaner the lowest number whose lease has run out, or whose claim has lapsed,
 	// and raises its token. It returns false if no number can be claimed. Guard: no lower number
 	// has a live claim, and NotBefore has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
-	// ReleaseClaim makes the claim with the ID lapse at once. It is no error if no such claim
+	// ReleaseClaim makes the claim with the ID lapse at once. It is not an error if no such claim
 	// exists.
 	ReleaseClaim(ctx context.Context, stream, id string) error
 	// ExtendClaim makes a claim last for the duration from now on. Guard: the number is recovering
@@ -113,7 +113,7 @@ type Store[Tx any] interface {
 	Enqueue(ctx context.Context, item ManualItem) error
 	// Expire ends an open number's lease, claim, and pause after a failure at once, so that a cleaner can claim the number.
 	// It is for operators, for example after the store's clock was ahead. The holder's next request then fails as too late.
-	// It is no error if the number is closed.
+	// It is not an error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
 	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.

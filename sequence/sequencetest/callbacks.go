@@ -189,7 +189,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	for _, r := range []sequence.Reader{reader, {Records: f.store, Stream: stream, Sealed: true}} {
 		r.After = marks[4]
 		sees(r, 6, 6, 7, 8)
-		outside(r, 7) // its mark is of another number
+		outside(r, 7) // its mark belongs to another number
 	}
 	other := reader
 	again := f.find("4")

@@ -104,7 +104,7 @@ func (h *History) claimOrder(report func(string, ...any)) {
 	if h.Stepped {
 		return
 	}
-	first := map[int64]time.Time{} // from the audit: a cleaner may not have got the reply
+	first := map[int64]time.Time{} // from the audit, since a cleaner may not have received the reply
 	for _, e := range slices.Backward(h.Events) {
 		if e.Event == string(sequence.Recovering) {
 			first[e.Seq] = e.At

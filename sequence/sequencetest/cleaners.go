@@ -181,7 +181,7 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 }
 
 // Two processes find a cascade at the same time: one of them reports the mode, durations are
-// doubled once, and recovery mode ends when the backlog has gone.
+// doubled once, and recovery mode ends when the backlog is gone.
 func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	const numbers = 24
 	for i := range numbers {

@@ -191,8 +191,7 @@ func (m *model[Tx]) leaseRequest() seqstore.LeaseRequest {
 	}
 }
 
-// writes draws a write of the caller's own, for the store and for the rules: a row, an error, or no
-// write.
+// writes draws the caller's write, for the store and for the rules: a row, an error, or no write.
 func (m *model[Tx]) writes() (write sequence.Write[Tx], rules sequence.Write[memsequence.Tx]) {
 	row := fmt.Sprint("row ", len(m.story))
 	switch m.random.IntN(4) {

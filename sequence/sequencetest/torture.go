@@ -74,7 +74,7 @@ type History struct {
 	Stood       time.Duration // the longest time for which the watermark stood still while a number was open
 	StoodBy     string        // the number that was open during that time, and its states
 	Limit       time.Duration // of Stood; 0: none
-	Stepped     bool          // the store's clock was stepped, and says nothing about the order
+	Stepped     bool          // the store's clock was stepped, so its times say nothing about the order
 }
 
 // Claimed is a claim that was granted and reported to a cleaner. At is the store's time.
@@ -424,7 +424,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			continue
 		case 3, 4: // is paused, far past its lease
 			sleep(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
-		case 5, 6, 7: // commits at the moment of its expiry
+		case 5, 6, 7: // commits when its lease is about to run out, or just has
 			sleep(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))
 		default:
 			sleep(time.Duration(random.Int64N(int64(x.o.Lease / 2))))

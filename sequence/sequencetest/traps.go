@@ -74,7 +74,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(3), f.claim(time.Minute).Seq)
 }
 
-// A cleaner whose claim has lapsed is refused before it takes a number.
+// A cleaner whose claim has lapsed is refused before it uses up a number.
 func trapS3[Tx any](f *fixture[Tx]) {
 	f.leaseExpired("op")
 	stale := f.claim(f.unit)

@@ -18,9 +18,9 @@ import (
 )
 
 // The benchmarks alternate between the store (leases and commits) and a floor. The floor is an update of a counter's row and an
-// insert, in one transaction. If the commit has a row of the caller's own, the floor also has that row. "share" is the speed
-// relative to the floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the
-// next number, and "Do" and "DoAll" are the same through a Stream.
+// insert, in one transaction. If the commit also writes a row of the caller, so does the floor. "share" is the speed relative to
+// the floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next
+// number, and "Do" and "DoAll" are the same through a Stream.
 
 func BenchmarkCommit_postgres(b *testing.B) {
 	p := newPool(b)

@@ -17,12 +17,11 @@
 // after the restore of a backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers
 // and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
 //
-// Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
-// SQLite it is the host's clock in milliseconds, so a file belongs to the processes of one host.
-// A step of the clock can make a lease run out early or late. It can't change the order or admit a
-// late commit, since state and token decide these. When the clock goes back, the next claim moves each end that was set
-// while the clock was ahead: the lease then lasts for its whole duration from that claim on. Store.Expire ends the lease at
-// once.
+// All times come from the database's clock, read inside the statement. On PostgreSQL that is clock_timestamp(). On SQLite
+// it is the host's clock in milliseconds, so a file belongs to the processes of one host. A step of the clock can make a
+// lease run out early or late. It can't change the order or admit a late commit, since state and token decide these. When
+// the clock goes back, the next claim moves each end that was set while the clock was ahead: the lease then lasts for its
+// whole duration from that claim on. Store.Expire ends the lease at once.
 //
 // # How it works
 //

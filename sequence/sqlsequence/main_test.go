@@ -67,8 +67,8 @@ func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 	return s
 }
 
-// sqlite is a file with a table of the application's own. Every store opens the file separately,
-// like another process.
+// sqlite is a file with a table of the application. Every store opens the file separately, like
+// another process.
 type sqlite struct {
 	path string
 	sync string // PRAGMA synchronous; default normal
@@ -121,7 +121,7 @@ func ownRows(t testing.TB, db *sql.DB, table string) (all []string) {
 	return all
 }
 
-// postgres is a schema with a table of the application's own.
+// postgres is a schema with a table of the application.
 type postgres struct {
 	schema string
 	db     *sql.DB

@@ -110,8 +110,8 @@ func TestTrap_T196_APausedWriteStopsNoStream_postgres(t *testing.T) {
 	}
 }
 
-// A process that is paused between two statements of the store's own keeps their locks only until
-// the server's limit.
+// A process that is paused between two statements of the store keeps the locks only until the
+// server's limit.
 func TestTrap_T196_APauseBetweenStatementsStopsNoStream_postgres(t *testing.T) {
 	t.Parallel()
 	p, q := newPostgres(t), newPool(t)
@@ -155,7 +155,7 @@ func TestLimitsOfTheApplicationAreKept_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The server's limits have a range, which a lease may exceed.
+// A lease may last longer than the largest value that the server allows for its limits.
 func TestALongLeaseIsCommitted_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)

@@ -21,7 +21,7 @@ import (
 // refusedWrites are writes that the database refuses at COMMIT.
 type refusedWrites[Tx any] map[string]sequence.Write[Tx]
 
-// executor runs a statement of the application's own.
+// executor runs a statement of the application.
 type executor[Tx any] func(ctx context.Context, tx Tx, statement string) error
 
 func sqlExec(ctx context.Context, tx *sql.Tx, statement string) error {
@@ -34,7 +34,7 @@ func pgxExec(ctx context.Context, tx pgx.Tx, statement string) error {
 	return err
 }
 
-// createRefusingTables creates tables of the application's own, one with a deferred constraint, and one with a trigger that
+// createRefusingTables creates two tables of the application, one with a deferred constraint, and one with a trigger that
 // raises the inserted error code.
 func (p *postgres) createRefusingTables(t *testing.T) {
 	execPostgres(t,
@@ -168,7 +168,7 @@ func TestAWriteThatCommitsByItselfIsFound_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A write that rolls back by a statement of its own is not reported as committed.
+// A write that itself sends ROLLBACK is not reported as committed.
 func TestTrap_T197_AWriteThatRollsBackIsNotCommitted(t *testing.T) {
 	s, p := newSqlite(t), newPool(t)
 	rollsBack(t, s.Open(t), sqlExec)

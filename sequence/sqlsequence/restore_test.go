@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backedUp are the tables of a backup, including the application's own. Triggers write the audit while the other tables are
-// restored, so the audit's table comes last.
+// backedUp are the tables of a backup, including the application's table. Triggers write the audit while the other tables
+// are restored, so the audit's table comes last.
 var backedUp = []string{"sequence_stream", "sequence_entry", "sequence_manual", "own", "sequence_event"}
 
 // The databases below have a clock that can be stepped, a deferred constraint, and a backup.

@@ -159,8 +159,8 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
-// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits for a row
-// of the caller's own.
+// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits
+// for a row of the caller.
 func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -216,8 +216,8 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	<-done
 }
 
-// leasesWithCommit makes a commit without a write of the caller's own, and returns the number that it
-// has leased.
+// leasesWithCommit commits a number without a write of the caller, and returns the next number, which
+// the commit has leased.
 func leasesWithCommit(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "last", Duration: time.Minute})
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// dialect holds the differences between PostgreSQL and SQLite. All other text is shared.
+// dialect holds the differences between PostgreSQL and SQLite. All other SQL is shared.
 type dialect struct {
 	now      string // the database's clock in microseconds, read where the statement uses it
 	max, min string // of two values
@@ -30,7 +30,7 @@ type dialect struct {
 	andLease func(commit string) string
 	leases   string            // issues many numbers in one statement; "" where single statements share a transaction
 	tables   string            // returns the names of the tables, without their prefix
-	types    *strings.Replacer // of the words in CREATE TABLE
+	types    *strings.Replacer // replaces the words for column types in CREATE TABLE
 	create   []string
 	audit    []string
 	// steps bring tables up to date: the first step from version 1 to version 2, and so on. Release 0.1.0 has version 1. A step

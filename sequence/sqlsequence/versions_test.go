@@ -105,7 +105,7 @@ func versions(t *testing.T, at testDatabase) (all []string) {
 	return all
 }
 
-// New tables have the version to which the steps lead.
+// New tables have the version of the last step.
 func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
 	for name, at := range testDatabases(t) {
 		newer := at.open(t, toVersion2, toVersion3)
