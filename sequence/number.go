@@ -90,7 +90,7 @@ func (n *Number[Tx]) Work() Work { return n.number.entry.Load().Clone().Work }
 // Its cause is Err. It keeps the values of the context of Lease, but not its cancellation.
 func (n *Number[Tx]) Context() context.Context { return n.lease.Context() }
 
-// Err is nil while the lease lasts, then a *leasing.LostError, or an error that matches
+// Err returns nil while the lease lasts, and then a *leasing.LostError, or an error that matches
 // leasing.ErrReleased.
 func (n *Number[Tx]) Err() error { return n.lease.Err() }
 

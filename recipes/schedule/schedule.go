@@ -66,8 +66,8 @@ type runner struct {
 	refusals     recipe.Refusals
 	lastReported time.Time // the tick of the latest OddTickError
 
-	// The latest search found that Next is odd from oddFrom to oddUntil. The tick after that is in
-	// following.
+	// The latest search found that Next is odd from oddFrom to oddUntil. following is the tick
+	// after that.
 	oddFrom, oddUntil, following time.Time
 }
 

@@ -67,7 +67,7 @@ func (p *Permit) Context() context.Context { return p.ctx }
 // Done is Context().Done().
 func (p *Permit) Done() <-chan struct{} { return p.ctx.Done() }
 
-// Err is nil while the permit is held, then a *leasing.LostError, or an error
+// Err returns nil while the permit is held, and then a *leasing.LostError, or an error
 // that matches leasing.ErrReleased. Like Lease.Err it reads the clocks.
 func (p *Permit) Err() error {
 	if err := p.slotLease.Err(); err != nil {

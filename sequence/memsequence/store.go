@@ -36,7 +36,7 @@ func New() *Store {
 
 var _ seqstore.Store[Tx] = (*Store)(nil)
 
-// exclusively runs do as the only transaction at that time.
+// exclusively runs do while no other transaction runs.
 func (m *Store) exclusively(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -272,7 +272,7 @@ func (d *sqliteDatabase) change(ctx context.Context, statement string, args []an
 	waited, others := d.dequeue(p)
 	switch {
 	case !waited:
-		<-p.done // this is short: the file is already locked
+		<-p.done // returns soon, because the file is already locked
 		return p.err
 	case ctx.Err() != nil:
 		return ctx.Err()

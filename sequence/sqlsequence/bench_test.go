@@ -205,7 +205,7 @@ func median(all []float64) float64 {
 
 var operations atomic.Int64
 
-// timed lets workers make n commits in all, and returns the time in seconds.
+// timed lets workers make n commits in total, and returns the time in seconds.
 func timed(b *testing.B, workers, n int, work workload) float64 {
 	began, left := time.Now(), atomic.Int64{}
 	left.Store(int64(n))

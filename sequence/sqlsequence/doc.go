@@ -47,7 +47,7 @@
 // After that time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same
 // limit if the process is paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout,
 // statement_timeout, tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone.
-// Before version 17 these limits count from the last statement, so that a process which is paused late in its write stops
+// Before version 17 these limits count from the last statement, so that a process that is paused late in its write stops
 // the stream for up to twice the lease. Other transactions may be idle for two seconds between two statements.
 //
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until the

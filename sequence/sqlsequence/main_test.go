@@ -151,7 +151,7 @@ func (p *postgres) Insert(ctx context.Context, tx *sql.Tx, row string) error {
 	return err
 }
 
-// pool is a postgres through a pool of pgx, where transactions are serializable by default.
+// pool is a postgres that is accessed through a pgx pool, where transactions are serializable by default.
 type pool struct {
 	*postgres
 	pool *pgxpool.Pool

@@ -299,10 +299,11 @@ END $$`,
 // holds their locks no longer than this limit.
 const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
-// postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
-// ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux
-// also gives up if the client's window stays at zero), and from version 17 on the whole transaction. Shorter limits of
-// the application are kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
+// postgresBound returns the condition that bounds a transaction in which the caller's write runs. It is a part of the
+// statement that locks the rows. The server ends a session that does nothing, a statement that waits for others, a
+// result that the client does not read (Linux also gives up if the client's window stays at zero), and from version 17
+// on the whole transaction. Shorter limits of the application are kept. See
+// https://www.postgresql.org/docs/current/runtime-config-client.html.
 func postgresBound(ms string) string {
 	set := func(name, current string) string {
 		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)
