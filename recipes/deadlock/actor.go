@@ -170,9 +170,10 @@ func (w *wait) watch(ctx, watching context.Context) error {
 // check publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
 // give way, and the pause before the next check.
 //
-// A circle is reported if all other actors in it have confirmed it. An actor confirms by a renewal, sent
-// while it waits and after it has seen the waits of the others. So when the first of them confirmed the
-// circle, all waits were under way. An actor that gave up its wait while it was cut off confirms nothing.
+// A circle is reported if all its other actors have confirmed the circle. An actor confirms by a renewal,
+// sent while it waits and after it has seen the waits of the others. So when the first of them confirmed
+// the circle, all waits were under way. An actor that gave up its wait while it was cut off confirms
+// nothing.
 func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 	next = w.actor.options.Every
 	own := w.actor.leases()

@@ -50,8 +50,8 @@ func (e *Error) Error() string {
 // actors of a circle agree on the newest wait.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
-// oldest returns the wait that began first. Under the policy Break its actor breaks the lease of
-// the newest.
+// oldest returns the wait that began before all others. Under the policy Break its actor breaks the
+// lease of the newest wait.
 func (e *Error) oldest() Wait { return slices.MinFunc(e.Waits, byAge) }
 
 func byAge(a, b Wait) int {

@@ -27,8 +27,8 @@
 // chain leads back to one of its own leases, there is a circle. (Chandy, Misra and Haas,
 // "Distributed deadlock detection", 1983, describe this walk, with messages.)
 //
-// The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the circle
-// when all other actors have confirmed it, and checks four times as often until then. When the first of them
+// The actor then confirms the circle: it writes the circle's hash into its metadata. It checks four times as
+// often until all other actors have confirmed the circle, and then reports the circle. When the first of them
 // confirmed, all waits were under way: that actor had seen the others' waits, and these were confirmed later.
 // Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait while it was cut
 // off still seems to wait, but confirms nothing.
@@ -57,5 +57,5 @@
 // A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two renewals of each
 // lease that the actor holds, to write the metadata and to remove them, and a third if there is a circle. At intervals of
 // Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits for nothing. The
-// metadata take some 150 bytes plus the wanted name, out of the 4 KB that a lease may have.
+// metadata take some 150 bytes plus the wanted name, out of the 4 KB of metadata that a lease may carry.
 package deadlock

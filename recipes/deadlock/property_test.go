@@ -40,7 +40,7 @@ func drawWorld(t *rapid.T, actors, names int) world {
 }
 
 // circleOf returns the actors of the circle that an actor is in, starting with that actor, or nil
-// if it is in none.
+// if the actor is in no circle.
 func (w world) circleOf(actor int) []int {
 	path := []int{actor}
 	for at := actor; w.wants[at] >= 0; path = append(path, at) {

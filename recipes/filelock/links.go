@@ -62,7 +62,7 @@ func checkLinkCount(added int) error {
 }
 
 // walk calls the function each for every file at or below place, which need not exist. It follows
-// no symbolic links, and skips files that disappear meanwhile.
+// no symbolic links, and skips files that disappear during the walk.
 func walk(ctx context.Context, place string, each func(path string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(place, func(path string, entry fs.DirEntry, err error) error {
 		switch {

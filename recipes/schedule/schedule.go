@@ -66,8 +66,8 @@ type runner struct {
 	refusals     recipe.Refusals
 	lastReported time.Time // the tick of the latest OddTickError
 
-	// The latest search found that Next is odd from oddFrom to oddUntil. following is the tick
-	// after that.
+	// The latest search found that Next is odd from oddFrom to oddUntil. following is the first
+	// tick after oddUntil.
 	oddFrom, oddUntil, following time.Time
 }
 

@@ -195,7 +195,7 @@ func (w *world) end() {
 	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
-// comeBack checks that all permits, and no more, can be acquired again.
+// comeBack checks that all permits, and no more, are free.
 func (w *world) comeBack() {
 	last := w.processes[len(w.processes)-1]
 	var permits []*Permit

@@ -32,7 +32,7 @@ func (a *agent) edit(ctx context.Context, edit string, paths []string) error {
 }
 
 // editAcross holds a file and waits for a second file. It waits as a deadlock.Actor, so it gets an error if the holder of
-// the second file waits for the first. Then it gives way: it releases the first file, and acquires both in order.
+// the second file waits for the first file. Then it gives way: it releases the first file, and acquires both in order.
 func (a *agent) editAcross(ctx context.Context, edit, first, second string) error {
 	set, err := a.tree.Acquire(ctx, []string{first})
 	if err != nil {

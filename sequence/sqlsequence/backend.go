@@ -27,8 +27,8 @@ type session interface {
 }
 
 // backend is the access to a database. change runs one statement that changes something, in a transaction of its own. transact
-// runs do in a transaction, and commits the transaction if do returns nil. If bounded is false, transact bounds the
-// transaction with postgresStep; otherwise the first statement of do bounds it.
+// runs do in a transaction, and commits the transaction if do returns nil. If bounded is true, the first statement of do
+// bounds the transaction; otherwise transact does so with postgresStep.
 type backend[Tx any] interface {
 	session
 	change(ctx context.Context, statement string, args []any, each func(scan) error) error

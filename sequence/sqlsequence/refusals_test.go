@@ -122,7 +122,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusedWrit
 		_, err = store.Fill(ctx, sequence.FillRequest{Stream: "s", Seq: e.Seq, Op: name}, write)
 		require.ErrorIs(t, err, sequence.ErrRefused, name)
 
-		// DoAll, whose commit leases the next number, reports the refusal too.
+		// DoAll, whose commit leases the next number, also reports the refusal.
 		done, err := s.DoAll(ctx, []sequence.Operation{{ID: name + " 1", Duration: time.Hour}, {ID: name + " 2", Duration: time.Hour}}, func(ctx context.Context, n *sequence.Number[Tx]) error {
 			return n.Commit(ctx, []byte("x"), write)
 		})
