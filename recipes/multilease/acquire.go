@@ -15,8 +15,8 @@ import (
 // releases continue in the background.
 const cleanUpBound = 5 * time.Second
 
-// Acquire waits for all names as Manager.Acquire does for one, with the options
-// of Manager.With for each lease. WaitLimit is for all of them together.
+// Acquire waits for all names, as Manager.Acquire waits for one name. The options are those of
+// Manager.With, and apply to each lease. WaitLimit bounds the wait for all names together.
 // NoAutoRenew is refused.
 //
 // If it fails it holds nothing, except leases whose release got no answer. The

@@ -59,6 +59,6 @@
 //
 // Slots differ only in their numbers. While processes disagree about Permits, for example during a
 // rollout, those with the larger number use the same slots as the others, and more. The largest
-// number is the limit until the last process with it has ended. From then on the smaller number is
-// the limit.
+// number is the limit until the last process with that number has ended. From then on the smaller
+// number is the limit.
 package semaphore
