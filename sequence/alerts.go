@@ -7,7 +7,7 @@ import (
 )
 
 // Sample is a measurement of a stream at one moment. It has gauges, and counters, which may start at any
-// value and only grow.
+// value, and restart from 0.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers
@@ -25,7 +25,7 @@ const (
 	Critical Level = "critical"
 )
 
-// Alert is an alert condition that is true at present.
+// Alert describes an active alert.
 type Alert struct {
 	Level Level
 	Name  string
@@ -37,7 +37,7 @@ type Alert struct {
 // AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
 	Window           time.Duration // of the samples that count. Default 1 hour
-	Least            int64         // the minimum of leases, or recoveries, in the window for a check of their rate. Default 20
+	Least            int64         // a rate is checked only if the window has at least this many leases, or recoveries. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
 	ExpiredNow       int           // leases that have run out at the same time; the alert is critical. Default 10
 	RecoveryFailures float64       // failures / recoveries. Default 0.01
@@ -45,7 +45,7 @@ type AlertRules struct {
 	BarrierWait      time.Duration // Default 5 s
 }
 
-// Check returns the alerts of the window that ends at now. Samples are in order of time.
+// Check returns the alerts of the window that ends at now. The samples must be in chronological order.
 func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
 	r.Window, r.Least = cmp.Or(r.Window, time.Hour), cmp.Or(r.Least, 20)
 	r.ExpiryRate, r.ExpiredNow = cmp.Or(r.ExpiryRate, .05), cmp.Or(r.ExpiredNow, 10)

@@ -12,15 +12,15 @@ import (
 // package.
 
 // Store keeps streams: package sqlsequence implements it for PostgreSQL and SQLite, and memsequence for tests. Applications
-// use a Store to create streams, to fill, seal and forget, and to handle the manual queue. Stream, Cleaner and Reader do
-// the rest.
+// use a Store to create streams, to fill, seal and forget numbers, and to handle the manual queue. Stream, Cleaner and
+// Reader do the rest.
 type Store[Tx any] = seqstore.Store[Tx]
 
 // Records is the part of a Store that reads.
 type Records = seqstore.Records
 
 // Write is the caller's own part of a transaction. It gets the entry in the form that will be
-// committed. It must use only tx, and neither commit nor roll back.
+// committed. It must use only tx, and must neither commit nor roll back.
 type Write[Tx any] = seqstore.Write[Tx]
 
 // The parts of a stream, and requests to its store.
@@ -69,11 +69,11 @@ const (
 	OutcomeGap       = seqstore.OutcomeGap
 )
 
-// Reasons of a gap. A [Step] may give others.
+// Reasons of a gap. A [Step] may return others.
 const (
 	ReasonReleased       = seqstore.ReasonReleased       // its writer released it
 	ReasonExpired        = seqstore.ReasonExpired        // its lease ran out and there was nothing to recover
-	ReasonRecoveryFailed = seqstore.ReasonRecoveryFailed // recovery failed Cleaner's MaxAttempts times
+	ReasonRecoveryFailed = seqstore.ReasonRecoveryFailed // recovery failed CleanerOptions.MaxAttempts times
 )
 
 // MaxPayloadBytes bounds a payload, and saved work.
@@ -87,7 +87,7 @@ var (
 	ErrOtherPayload  = seqstore.ErrOtherPayload  // the number is committed, with another payload
 	ErrUnknownStream = seqstore.ErrUnknownStream // the stream has not been created
 	ErrOpen          = seqstore.ErrOpen          // a number that must be closed is open
-	ErrRefused       = seqstore.ErrRefused       // the database has refused what the transaction wrote, and nothing was changed
+	ErrRefused       = seqstore.ErrRefused       // the database has refused the transaction's writes, and nothing was changed
 	ErrCheckpoint    = seqstore.ErrCheckpoint    // a Reader's place does not exist in the present stream
 	ErrNotFound      = seqstore.ErrNotFound      // there is no such number, operation or item
 )

@@ -12,7 +12,7 @@ const (
 )
 
 // await returns when ready returns true or an error. It subscribes to wake-ups before the first
-// call of ready, so that no closing in between is missed.
+// call of ready, so that it misses no number that is closed in between.
 func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -38,10 +38,10 @@ type CleanerOptions[Tx any] struct {
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
 	Write Write[Tx]
-	// MaxAttempts is the number of recoveries of one number that may fail, or panic, before it becomes a gap. Default 5.
+	// MaxAttempts is the number of failed recoveries, including panics, after which a number becomes a gap. Default 5.
 	MaxAttempts int
-	// RetryAfter is the pause after the first failure. It doubles with each failure, up to 5
-	// minutes, minus up to a quarter at random. Default 1 s.
+	// RetryAfter is the pause after the first failure. The pause doubles with each failure, up to 5
+	// minutes, and is shortened by up to a quarter at random. Default 1 s.
 	RetryAfter time.Duration
 
 	// Recovery mode starts when more than Cascade numbers have expired at the same time. Default
@@ -271,8 +271,8 @@ func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Durat
 	return d, l.c.store.ExtendClaim(ctx, seqstore.RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
 }
 
-// release gives back a claim without a result, after a stop of the cleaner or a failure of the store. Other cleaners then
-// need not wait for the claim to lapse.
+// release gives back a claim that has no result because the cleaner has stopped or the store has failed. Other cleaners
+// then need not wait for the claim to lapse.
 func (l *claimLease[Tx]) release(ctx context.Context) error {
 	if l.entry == nil || l.ended.Load() {
 		return nil
@@ -369,7 +369,7 @@ func (c *Cleaner[Tx]) countOutcome(ctx context.Context, r *Report, e, closed Ent
 		"outcome", string(outcome), "step", step, "reason", req.Reason, "attempts", e.Attempts)
 }
 
-// backoff returns the pause after a failure that follows the given number of failures.
+// backoff returns the pause after a failure, given the number of earlier failures.
 func (c *Cleaner[Tx]) backoff(failures int) time.Duration {
 	pause := min(c.options.RetryAfter<<min(failures, 16), max(5*time.Minute, c.options.RetryAfter))
 	return pause - time.Duration(rand.Float64()*float64(pause)/4)
@@ -384,8 +384,8 @@ func (c *Cleaner[Tx]) dueHooks(ctx context.Context, from int64, limit int) ([]En
 	return page.Entries, err
 }
 
-// runHooks runs hooks that are due, of up to hookPage numbers. It begins after the last number of the previous sweep,
-// or at a random number in the first sweep, and wraps around to the lowest, so that hooks that always fail do not
+// runHooks runs the due hooks of up to hookPage numbers. It begins after the last number of the previous sweep, or at
+// a random number in the first sweep, and wraps around to the lowest number, so that hooks that always fail do not
 // block others.
 func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	if len(c.options.Hooks) == 0 {
@@ -420,8 +420,8 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context, last int64) error {
 	return nil
 }
 
-// runHooksOf runs the hooks of a number, and waits for them at most ClaimFor. It does not run them again until all
-// have returned.
+// runHooksOf runs the hooks of a number, and waits for them for at most ClaimFor. It does not run them again until
+// all have returned.
 func (c *Cleaner[Tx]) runHooksOf(ctx context.Context, e Entry) error {
 	if _, running := c.runningHooks.LoadOrStore(e.Seq, true); running {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Do leases a number, runs work under the number's context, and closes the number in each case:
+// Do leases a number, runs work under the number's context, and closes the number in every case:
 //
 //   - after Commit or Release in work, Do does nothing more;
 //   - an error or a panic of work releases the number, which makes a gap;

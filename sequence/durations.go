@@ -40,8 +40,8 @@ func (d Durations) validate() error {
 	return nil
 }
 
-// Next returns the duration after the given samples, for an operation of the given size; 0 counts as 1. Without
-// samples it returns Default for any size.
+// Next returns the duration after the given samples, for an operation of the given size; a size of 0 counts as
+// 1. Without samples it returns Default for any size.
 func (d Durations) Next(samples []time.Duration, size float64) time.Duration {
 	if len(samples) == 0 {
 		return d.Default

@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Three operations: one commits, one dies with its work saved, one gives up. A cleaner recovers, and a
-// reader sees an entry for every number.
+// Of three operations, one commits, one dies with its work saved, and one gives up. A cleaner recovers
+// the saved work, and a reader sees an entry for every number.
 func Example() {
 	ctx, store := context.Background(), memsequence.New() // in production: sqlsequence.OpenPostgres, OpenPool, OpenSQLite
 	if err := store.CreateStream(ctx, "ledger"); err != nil {
@@ -50,7 +50,7 @@ func Example() {
 	}
 	defer func() { _ = cleaner.Close(ctx) }()
 	<-time.After(5 * time.Millisecond)
-	if _, err := cleaner.Sweep(ctx); err != nil { // Run sweeps from time to time
+	if _, err := cleaner.Sweep(ctx); err != nil { // Run calls Sweep at intervals
 		log.Fatal(err)
 	}
 

@@ -30,7 +30,7 @@ type Journal struct {
 // journalVersion is the version of the lines that this release writes. Release 0.1.0 has version 1.
 const journalVersion = 1
 
-// journalRecord is a line: a result, or with Done a mark that a result is settled.
+// journalRecord is a line: a result or, if Done is set, a mark that a result is settled.
 type journalRecord struct {
 	Version int    `json:"v"`
 	ID      string `json:"id"`
@@ -151,7 +151,7 @@ func (j *Journal) write(r journalRecord) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		_ = j.file.Truncate(j.size) // if this fails, the next opening cuts the file
+		_ = j.file.Truncate(j.size) // if this fails, the next opening truncates the file
 		return fmt.Errorf("sequence: journal: %w", err)
 	}
 	j.size += int64(len(line))

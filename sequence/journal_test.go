@@ -243,7 +243,8 @@ func TestAlertsHoldOverAWindow(t *testing.T) {
 	require.False(t, errors.Is(sequence.ErrLate, sequence.ErrOpen))
 }
 
-// Lines of release 0.1.0: two results, one of which was settled. Later releases must read the lines.
+// Lines of release 0.1.0: two results, one of which was settled. Later releases must still read these
+// lines.
 const goldenJournal = `f0acc08c {"v":1,"id":"orders/7/0","stream":"orders","seq":7,"op":"order-7","token":12,"payload":"cGFpZA=="}
 52450793 {"v":1,"id":"orders/8/110","stream":"orders","seq":8,"op":"order-8","token":13,"payload":null}
 9ade3f56 {"v":1,"id":"orders/7/0","seq":0,"op":"","token":0,"payload":null,"done":true}

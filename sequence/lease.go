@@ -79,7 +79,7 @@ func (leaseProvider) Renew(ctx context.Context, req abstractions.RenewRequest) (
 
 // Release gives back a cleaner's claim even if the claim's request was cut off: the engine repeats the release until that request
 // can no longer arrive. A number whose grant was not received is not released, since a second request of the same operation may
-// have got the same number. Its lease runs out, and a cleaner claims the number.
+// have received the same number. Its lease runs out, and a cleaner claims the number.
 func (l leaseProvider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if handler, ok := req.State.(leaseHandler); ok {
 		return handler.release(ctx)
@@ -112,7 +112,7 @@ type numberLease struct {
 		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
 	req   seqstore.LeaseRequest
-	joint *jointLease // unless nil, the commit of another number leases this number
+	joint *jointLease // unless nil, joins this lease to the commit of another number
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
 	// givenUp is set when its holder wants a gap; otherwise no release is sent, and the lease runs
@@ -179,7 +179,7 @@ func (n *numberLease) release(ctx context.Context) error {
 }
 
 // jointLease joins the lease of a number to the commit of another number. The engine reads its clocks, and then sends its
-// request to requests. The commit sends the new number to issued, or closes issued if the store has issued no number.
+// request on requests. The commit sends the new number on issued, or closes issued if the store has issued no number.
 type jointLease struct {
 	requests chan seqstore.LeaseRequest
 	issued   chan Entry

@@ -31,7 +31,7 @@ type Number[Tx any] struct {
 }
 
 // Lease leases the next number for an operation, and renews the lease until Commit, Release, Close or
-// loss. A request whose reply was lost is retried until ctx ends, and gets the same number. A Lease
+// a loss. A request whose reply was lost is retried until ctx ends, and gets the same number. A Lease
 // of the same operation in another process also gets that number while the lease lasts; in this
 // process it waits until the first holder is done. If the number is closed the error is an
 // *EndedError.
@@ -39,7 +39,7 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 	return s.lease(ctx, op, nil, (*leasing.Manager).Acquire)
 }
 
-// lease makes a lease of a number from a request to the store, or from another number's commit.
+// lease leases a number, by a request to the store or with another number's commit.
 func (s *Stream[Tx]) lease(ctx context.Context, op Operation, joint *jointLease, acquire func(*leasing.Manager, context.Context, string) (*leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
@@ -90,7 +90,7 @@ func (n *Number[Tx]) Work() Work { return n.number.entry.Load().Clone().Work }
 // Its cause is Err. It keeps the values of the context of Lease, but not its cancellation.
 func (n *Number[Tx]) Context() context.Context { return n.lease.Context() }
 
-// Err is nil while the lease lasts, then a *leasing.LostError, or an error that matches
+// Err returns nil while the lease lasts, and then a *leasing.LostError, or an error that matches
 // leasing.ErrReleased.
 func (n *Number[Tx]) Err() error { return n.lease.Err() }
 
@@ -112,26 +112,26 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 	return err
 }
 
-// Save keeps work in the store, for a recovery. Partial work may be saved repeatedly, but only by
-// the holder. Completed work is final, and a recovery may commit it unchanged: Release then makes
-// no gap, and the claim of a cleaner that has not seen the work ends.
+// Save stores work for a recovery. Partial work may be saved repeatedly, but only by the holder.
+// Completed work is final, and a recovery may commit it unchanged: Release then makes no gap, and
+// the claim of a cleaner that has not seen the work ends.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}
 	return n.stream.store.Save(ctx, req)
 }
 
-// Commit closes the number with its payload, and runs write in the same transaction; nil means
-// Options.Write. If the reply is lost the request is retried while the lease lasts, and write then
-// runs again, in another transaction.
+// Commit closes the number with its payload, and runs write, or Options.Write if write is nil, in
+// the same transaction. If the reply is lost the request is retried while the lease lasts, and
+// write then runs again, in another transaction.
 //
-// It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same payload is no error;
-// with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the number is still held. If the database refuses
-// the rows of write, at COMMIT for instance, the error is a *RefusedError, and the number is still held. A panic of write releases the number, and
-// propagates.
+// It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same
+// payload is not an error; with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the
+// number is still held. If the database refuses the rows of write, at COMMIT for instance, the error is a *RefusedError, and the
+// number is still held. A panic of write releases the number, and propagates.
 //
-// write may take the remaining time of the lease, at least three seconds. After that its context ends, and PostgreSQL
-// ends the transaction of a process that is paused or cut off. If the connection breaks during write, the request is
-// retried.
+// write may take the remaining time of the lease, or three seconds if that is longer. After that its context ends,
+// and PostgreSQL ends the transaction of a process that is paused or cut off. If the connection breaks during write,
+// the request is retried.
 //
 // The store decides whether the lease still lasts, not this process's clock. So a Commit may
 // succeed although the number's Context has ended, if ctx has not.
@@ -225,8 +225,8 @@ func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequ
 	}
 }
 
-// takeNext returns the number that n's commit leased, at the first call. It returns nil if n is
-// nil, or leased no number.
+// takeNext returns, once, the number that n's commit leased. It returns nil if n is nil, or leased
+// no number.
 func (n *Number[Tx]) takeNext() (next *Number[Tx]) {
 	if n == nil {
 		return nil
@@ -237,9 +237,10 @@ func (n *Number[Tx]) takeNext() (next *Number[Tx]) {
 	return next
 }
 
-// retry retries a request while its outcome is unknown and the lease lasts, but no longer than the remaining lease at the
-// first failure, since it could otherwise retry forever on a faulty store. An error of the caller's own write ends the
-// retries, unless the store says that the connection broke. An error of the context is joined with the last cause.
+// retry retries a request while its outcome is unknown and the lease lasts, but only for the time that the lease had left
+// at the first failure: with renewals, it could otherwise retry forever on a faulty store. An error of the caller's own
+// write ends the retries, unless the store says that the connection broke. An error of the context is joined with the
+// last cause.
 func retry[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	observed := write
 	if write != nil {
@@ -288,8 +289,8 @@ func isContextError(err error) bool {
 }
 
 // Release gives the number up, which makes a gap. If completed work is saved, Release ends
-// the lease instead, and a cleaner commits the work. It is no error if the number is no
-// longer the caller's, or is committed.
+// the lease instead, and a cleaner commits the work. It is not an error if the number is no longer
+// the caller's, or is committed.
 func (n *Number[Tx]) Release(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closed {

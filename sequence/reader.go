@@ -18,21 +18,21 @@ type Reader struct {
 	// Sealed makes the Reader stop at the seal, so that every replay sees the same entries. Without
 	// Sealed the Reader reads up to the watermark, and a gap that it has read may be filled later.
 	Sealed bool
-	// After, unless "", is the Mark of the last entry that was read, which is the entry before the number from which Read or
-	// Follow continues. A reader that stores the Mark with its place gets an error if the stream has begun another epoch
-	// since then: see Store.NewEpoch. The Mark also reveals most restores of a backup without a new epoch.
+	// After, unless "", is the Mark of the last entry that was read: the entry before the number from which Read or Follow
+	// continues. A reader that stores the Mark with its place gets an error if the stream has begun another epoch since
+	// then: see Store.NewEpoch. The Mark also reveals most restores of a backup without a new epoch.
 	After string
 	// Page is the number of entries that are read at a time. Default 256.
 	Page int
 }
 
-// Read iterates over the entries from a number on, up to the watermark or the seal at the time when the
-// loop reads the page. If from is 1 or 0, it begins with the first kept entry. It ends at the first
-// error.
+// Read iterates over the entries from a number on, up to the watermark or the seal, which is read with
+// each page. If from is 1 or 0, it begins with the first kept entry. It ends at the first error.
 //
-// The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't continue from a number without missing results:
-// entries from that number on are forgotten, the number lies beyond the next number of the stream, or the entry before the number is
-// neither the entry of After nor the last entry of this loop. In the last case the stream differs from the stream that was read before.
+// The error is a *CheckpointError, which matches ErrCheckpoint, if the reader can't continue from a number without skipping
+// results: entries from that number on are forgotten, the number lies beyond the next number of the stream, or the entry before
+// the number is neither the entry of After nor the last entry of this loop. In the last case the stream differs from the stream
+// that was read before.
 func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, false)
 }
@@ -114,7 +114,7 @@ func epochOf(mark string) string {
 	return rest[:max(strings.LastIndex(rest, "-"), 0)]
 }
 
-// Gaps returns up to limit gaps from a number on that may still be filled.
+// Gaps returns up to limit gaps that may still be filled, from a number on.
 func (r Reader) Gaps(ctx context.Context, from int64, limit int) ([]Entry, error) {
 	page, err := r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: from, Limit: limit, States: []State{Gap}})
 	return page.Entries, err

@@ -17,9 +17,9 @@ import (
 type Step struct {
 	// Name is for metrics and logs.
 	Name string
-	// Recover looks at the number and the saved work. The zero Recovery hands the number to the next
-	// step. After an error or a panic no further step runs, and the number is retried later. ctx ends
-	// before another cleaner can claim the number.
+	// Recover decides from the number's entry and its saved work. The zero Recovery hands the number
+	// to the next step. After an error or a panic no further step runs, and the number is retried
+	// later. ctx ends before another cleaner can claim the number.
 	Recover func(ctx context.Context, e Entry) (Recovery, error)
 }
 
@@ -41,8 +41,8 @@ func CommitCompleted() Step {
 	}}
 }
 
-// FinishPartial returns the step that makes a payload from partial work. finish returns false for
-// ok if it can't make one from this work.
+// FinishPartial returns the step that makes a payload from partial work. finish returns ok as false
+// if it can't make a payload from this work.
 func FinishPartial(finish func(ctx context.Context, e Entry) (payload []byte, ok bool, err error)) Step {
 	return Step{"partial", func(ctx context.Context, e Entry) (Recovery, error) {
 		if e.Work.Phase != Partial {

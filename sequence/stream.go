@@ -13,7 +13,7 @@ import (
 type Options[Tx any] struct {
 	// Lease configures the engine of package leasing that renews the stream's leases: owner,
 	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
-	// The engine's name of a lease is sequence/STREAM/OPERATION.
+	// The engine's name for a lease is sequence/STREAM/OPERATION.
 	Lease leasing.Options
 	// Durations chooses the duration of a lease if Operation.Duration is 0.
 	Durations Durations
@@ -21,8 +21,8 @@ type Options[Tx any] struct {
 	// and of a Journal, whose results may come from an earlier run of the process. Default: no
 	// write.
 	Write Write[Tx]
-	// InOrder makes Commit refuse a number while a lower number is open, with an *OpenError.
-	// Number.Wait waits for the lower numbers to close.
+	// InOrder makes Commit return an *OpenError while a lower number is open. Number.Wait waits for
+	// the lower numbers to close.
 	InOrder bool
 	// Journal, unless nil, keeps results that Do could not settle because the store was
 	// unreachable: see Stream.Sync.
@@ -86,7 +86,7 @@ type Operation struct {
 	ID string
 	// Kind groups operations of similar length, for metrics and Durations. May be "".
 	Kind string
-	// Size is the relative duration among operations of the same kind; 0 counts as 1.
+	// Size is the relative duration among operations of the same kind; a size of 0 counts as 1.
 	Size float64
 	// Duration is the duration of the lease; if it is 0, Durations chooses.
 	Duration time.Duration

@@ -449,7 +449,7 @@ func (u *unansweredStore) Resolve(ctx context.Context, req seqstore.ResolveReque
 	return sequence.Entry{}, u.answer()
 }
 
-// A commit whose error is never understood is not retried forever, even if renewals succeed.
+// A commit that always fails with an unknown error is not retried forever, even if renewals succeed.
 func TestTrap_T205_ACommitWithoutAnAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("an error that nothing knows")

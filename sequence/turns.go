@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns limits each operation to one lease at a time in this process. The store can't do so, since it takes a second request
-// for a retry. The zero value is ready to use.
+// turns limits each operation to one lease at a time in this process. The store can't do so, since it treats a second
+// request as a retry. The zero value is ready to use.
 type turns struct {
 	mu   sync.Mutex
 	over map[string]chan struct{} // by operation: closed when its lease has ended
@@ -31,8 +31,8 @@ func (t *turns) take(ctx context.Context, op string, wait bool) (endTurn func(),
 	}
 }
 
-// begin starts a turn unless the operation has one: then taken is true, and over is closed when
-// that turn ends.
+// begin starts a turn. If the operation already has a turn, begin returns true for taken, and over
+// is closed when that turn ends.
 func (t *turns) begin(op string) (over <-chan struct{}, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -3,11 +3,12 @@ package assign
 // plan returns the worker for each partition. Partitions and workers are sorted, and there is
 // at least one worker.
 //
-// All workers make the same plan of the same list. Carrying out a part of the plan, in
-// any order, does not change the plan: otherwise workers that list at different moments
-// would move partitions that can stay. So the facts that decide must not change while
-// the plan is carried out. A worker gets one partition more than the others if it is
-// preferred for that many, or may keep that many.
+// Workers that read the same list make the same plan. Carrying out a part of the plan, in any
+// order, does not change the plan: otherwise workers that list at different moments would move
+// partitions that can stay. So a decision may depend only on facts that stay the same while a plan
+// is carried out. If the partitions do not divide evenly, one extra partition each goes to workers
+// that are preferred for more than an equal share, then to workers that can keep more, and then to
+// the first workers by name.
 func plan(partitions, workers []string, holders map[string]string, preferred func(partition string) string) map[string]string {
 	assigned, capacity, count := make(map[string]string, len(partitions)), map[string]int{}, map[string]int{}
 	assign := func(choose func(partition string) string) {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// names returns prefix and the numbers from 10 on, in order.
+// names returns n names: prefix followed by 10, 11 and so on.
 func names(prefix string, n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprint(prefix, 10+i))
@@ -50,7 +50,7 @@ func TestPlanIsEvenAndMovesNoMoreThanItMust(t *testing.T) {
 			require.GreaterOrEqual(t, preferredMet[w], min(wanted[w], share), "%s has what it is preferred for", w)
 		}
 		if !prefer {
-			must := 0 // the moves that are necessary, whichever workers have one more
+			must := 0 // the fewest possible moves, whichever workers get an extra partition
 			over := 0
 			for _, w := range workers {
 				must += max(0, held[w]-share)

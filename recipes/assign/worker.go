@@ -16,8 +16,7 @@ import (
 )
 
 var (
-	// ErrMoved is the cause with which the work on a partition ends when the partition goes to
-	// another worker.
+	// ErrMoved is the cause with which work ends when its partition goes to another worker.
 	ErrMoved = errors.New("assign: the partition goes to another worker")
 	// ErrLeft is the cause with which Leave ends the work.
 	ErrLeft = errors.New("assign: the worker leaves")
@@ -44,7 +43,7 @@ type task struct {
 	lease  *leasing.Lease // nil while it waits
 }
 
-// New returns a worker. Nothing is sent before Run.
+// New returns a worker. It sends no request before Run.
 func New(manager *leasing.Manager, options Options) (*Worker, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
@@ -72,7 +71,7 @@ func (w *Worker) ID() string { return w.options.Worker }
 //   - ctx ends. The contexts of all work end at once. Run returns the cause.
 //   - Leave was called. Run returns nil.
 //   - Retrying is pointless (the manager is closed, access is denied, the provider
-//     is no Lister, ...). Run returns that error.
+//     does not implement Lister, ...). Run returns that error.
 //
 // When it returns, all work has returned and the leases are released. Only one Run of a
 // worker may be under way at a time.
@@ -94,11 +93,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// Leave ends Run gracefully. The worker no longer counts as live, works on for
-// Options.Every so that the others make a listing, and then releases everything.
-// Leave waits until Run has returned. If ctx ends first it returns the cause, and the
-// rest continues in the background. Inside Work, call it with Work's context;
-// otherwise it waits for itself.
+// Leave ends Run gracefully. The worker stops counting as live, keeps working for Options.Every so
+// that the others can list the live workers, and then releases everything. Leave waits until Run
+// has returned. If ctx ends first it returns the cause, and the rest continues in the background.
+// Inside Work, call it with Work's context; otherwise it waits for itself.
 func (w *Worker) Leave(ctx context.Context) error {
 	w.leave()
 	select {
@@ -124,8 +122,8 @@ func (w *Worker) Partitions() (held []string) {
 	return held
 }
 
-// run holds the lease of the worker, acquires another after a loss, and calls rebalance. It returns the
-// reason when Run must end.
+// run holds the worker's own lease, acquires a new one after a loss, and calls rebalance until Run must
+// end. It returns the reason.
 func (w *Worker) run(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -202,7 +200,7 @@ func (w *Worker) rebalance(ctx context.Context) (alone bool, err error) {
 	assigned := plan(shared, workers, holders, w.options.Preferred)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range shared { // all others stay where they are
+	for _, p := range shared { // all other partitions stay where they are
 		t := w.tasks[p]
 		switch mine := assigned[p] == w.options.Worker; {
 		case mine && t == nil:
@@ -231,7 +229,7 @@ func (w *Worker) startTask(ctx context.Context, partition string) {
 	})
 }
 
-// work returns the error of the work. The end of the work's context is no error.
+// work returns the error of the work, unless that only says that the work's context has ended.
 func (w *Worker) work(ctx context.Context, partition string, t *task) (failure error) {
 	err := w.manager.With(w.options.Lease).Do(ctx, w.options.Name+partitionPart+partition, func(ctx context.Context, lease *leasing.Lease) error {
 		w.mu.Lock()
@@ -241,7 +239,7 @@ func (w *Worker) work(ctx context.Context, partition string, t *task) (failure e
 		if ended := context.Cause(ctx); ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
 			failure = err
 		}
-		return nil // so that the error of Do is that of the release
+		return nil // so that Do returns only the error of the release
 	})
 	if t.lease == nil && ctx.Err() != nil {
 		return nil

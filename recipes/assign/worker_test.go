@@ -90,7 +90,7 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 		stop.cancel()
 		synctest.Wait()
 		require.Empty(t, stop.Partitions())
-		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if its next look comes in this instant
+		require.GreaterOrEqual(t, len(stay.Partitions()), 32) // more if it rebalances at this very moment
 		delete(f.workers, "w1")
 		_, moved := f.awaitEven(ttl / 2)
 		require.Zero(t, moved)
@@ -197,8 +197,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}
 }
 
-// Whatever happens to the workers, no partition has two workers at a time (work checks that), and the shares soon
-// become even and stay even.
+// Whatever happens to the workers, no partition has two workers at the same time (work checks that), and the
+// shares soon become even and stay even.
 func TestAnyHistoryEndsEven(t *testing.T) {
 	rapid.Check(t, func(draw *rapid.T) {
 		type step struct {

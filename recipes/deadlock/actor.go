@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// unpublishTimeout bounds the time in which the end of a wait is published. Metadata not written by
+// unpublishTimeout bounds the removal of an ended wait from the metadata. Metadata not written by
 // then is sent with the next renewals.
 const unpublishTimeout = 2 * time.Second
 
@@ -82,7 +82,8 @@ func (a *Actor) leases() map[leasing.Fingerprint]*leasing.Lease {
 	return maps.Clone(a.held)
 }
 
-// TryAcquire is Manager.TryAcquire. It does not wait, so it can't be part of a circle.
+// TryAcquire is like Manager.TryAcquire, but also adds the lease to the actor. It does not wait, so it can't
+// be part of a circle.
 func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	lease, err := a.manager.TryAcquire(ctx, name)
 	if err == nil {
@@ -92,10 +93,10 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 }
 
 // Acquire is like Manager.Acquire, but also looks for circles while it waits. With the
-// policy Refuse, errors.As finds an *Error in its error if the actor had to give way.
-// While it waits it sets the metadata of the leases that the actor holds: leave that
-// metadata unchanged. When ctx ends, or AcquireOptions.WaitLimit has passed, it first removes its entry
-// from the metadata, which takes 2 s at most.
+// policy Refuse, errors.As finds an *Error in the returned error if the actor had to give way. During
+// the wait, Acquire sets the metadata of the leases that the actor holds: do not change that metadata.
+// When ctx ends, or AcquireOptions.WaitLimit has passed, Acquire first removes the wait from the
+// metadata, which takes at most 2 s.
 func (a *Actor) Acquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	if !a.acquiring.TryLock() {
 		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for concurrent work"}
@@ -139,12 +140,12 @@ type wait struct {
 	actor     *Actor
 	limit     time.Duration // 0: none
 	edge      edge
-	published []*leasing.Lease // whose metadata have the edge
+	published []*leasing.Lease // the leases whose metadata contain the edge
 	reported  map[string]bool  // the circles that were reported
 }
 
-// watch looks for circles until watching ends. It returns the reason why the wait must end, after
-// the wait is no longer published, or nil if the wait has already ended.
+// watch looks for circles until watching ends, and then removes the wait from the metadata. It
+// returns the reason why the wait must end, or nil if the wait has already ended.
 func (w *wait) watch(ctx, watching context.Context) error {
 	defer w.unpublish(ctx)
 	var limit <-chan time.Time
@@ -169,9 +170,10 @@ func (w *wait) watch(ctx, watching context.Context) error {
 // check publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
 // give way, and the pause before the next check.
 //
-// A circle is reported if all others have confirmed the circle. An actor confirms by a renewal, sent while it
-// waits and after it has seen the waits of the others. So when the first of them confirmed the circle,
-// all waits were under way. An actor that gave up its wait while it was cut off confirms nothing.
+// A circle is reported if all its other actors have confirmed the circle. An actor confirms by a renewal,
+// sent while it waits and after it has seen the waits of the others. So when the first of them confirmed
+// the circle, all waits were under way. An actor that gave up its wait while it was cut off confirms
+// nothing.
 func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 	next = w.actor.options.Every
 	own := w.actor.leases()
@@ -209,7 +211,8 @@ func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 // circle.
 const confirmSpeedup = 4
 
-// report reports a circle, once, and breaks a lease if that is the policy.
+// report reports a circle. Under the policy Break, the actor that has waited the longest also breaks the
+// lease of the newest.
 func (w *wait) report(ctx context.Context, found *Error) {
 	o := &w.actor.options
 	w.actor.circleCount.Add(ctx, 1)
@@ -255,7 +258,7 @@ func (w *wait) unpublish(ctx context.Context) {
 	all.Wait()
 }
 
-// withWait returns metadata in which the wait is text, or without a wait if text is empty.
+// withWait returns a copy of metadata with text as the wait, or without a wait if text is empty.
 func withWait(metadata map[string]string, text string) map[string]string {
 	changed := map[string]string{}
 	maps.Copy(changed, metadata)

@@ -7,11 +7,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// HeldLongerThan lists the records of the names that begin with prefix ("": all) and
-// that one holder has had for longer than age, by the backend's clock. A long hold
-// is not a deadlock: the holder still renews, and may need the lease. Use the result
-// to find out whom to ask, or with leasing.ForceRelease. Records without
-// Record.AcquiredAt are left out.
+// HeldLongerThan lists the records of names with the given prefix ("": all) that one holder has
+// held for longer than age, by the backend's clock. A long hold is not a deadlock: the holder still
+// renews, and may need the lease. Use the records to contact the holders, or pass them to
+// leasing.ForceRelease. Records without Record.AcquiredAt are left out.
 func HeldLongerThan(ctx context.Context, manager *leasing.Manager, prefix string, age time.Duration) ([]leasing.Record, error) {
 	var old []leasing.Record
 	for r, err := range manager.List(ctx, leasing.ListOptions{Prefix: prefix, HeldOnly: true}) {

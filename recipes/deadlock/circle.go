@@ -20,17 +20,17 @@ import (
 // is part of a circle, a hash of the IDs of the circle's waits ("circle").
 const Key = "leasing.waits-for"
 
-// Wait is an actor in a circle.
+// Wait is the wait of one actor in a circle.
 type Wait struct {
 	Owner       string              // of the actor's manager
-	Holds       string              // the name that the actor before it waits for
+	Holds       string              // the name that the actor holds, and the previous actor waits for
 	Fingerprint leasing.Fingerprint // of the claim to that name
 	Token       int64               // of that claim
-	For         string              // the name that it waits for, which the next one holds
+	For         string              // the name that the actor waits for, and the next actor holds
 	Since       time.Time
 
 	wait string // the ID of the wait: a later wait for the same name has another ID
-	seen string // the circle that the actor says it is in, or ""
+	seen string // the key of the circle that the actor has confirmed, or ""
 }
 
 // Error is a circle: each actor waits for a name that the next actor holds, and the
@@ -46,18 +46,19 @@ func (e *Error) Error() string {
 	return "deadlock: " + strings.Join(parts, "; ")
 }
 
-// Newest is the wait of the actor that has waited the least by its own clock: the
-// actor that gives way. All actors of a circle agree on the newest wait.
+// Newest returns the wait that began last, by the clock of its actor. That actor gives way. All
+// actors of a circle agree on the newest wait.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
-// oldest is the wait of the actor that breaks another's lease under the policy Break.
+// oldest returns the wait that began before all others. Under the policy Break its actor breaks the
+// lease of the newest wait.
 func (e *Error) oldest() Wait { return slices.MinFunc(e.Waits, byAge) }
 
 func byAge(a, b Wait) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.wait, b.wait))
 }
 
-// key identifies a circle, independently of the actor that computes the key.
+// key returns an ID of the circle, the same for all its actors.
 func (e *Error) key() string {
 	ids := make([]string, len(e.Waits))
 	for i, w := range e.Waits {
@@ -87,7 +88,7 @@ type edge struct {
 func (e edge) encode() string {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return "" // only a year beyond 9999 fails: publish no wait
+		return "" // fails only for a year beyond 9999: then no wait is published
 	}
 	return string(text)
 }
@@ -99,9 +100,9 @@ func decodeEdge(r leasing.Record) (edge, bool) {
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// findCircle follows the waits of the holders from a wait, and returns the path if it
-// leads back to one of the leases in own. It returns nil if the path does not lead
-// back, or is unknown.
+// findCircle follows the chain of holders and their waits, and returns it if it leads from the
+// given wait back to one of the leases in own. It returns nil if the chain does not lead back, or
+// if a part of it is unknown.
 func findCircle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	path := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}

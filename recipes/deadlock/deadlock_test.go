@@ -74,7 +74,7 @@ func (p *testActor) with(options *leasing.AcquireOptions) *Actor {
 	return p.With(*options)
 }
 
-// takes takes a free name.
+// takes acquires a free name.
 func (p *testActor) takes(name string, options *leasing.AcquireOptions) *leasing.Lease {
 	p.f.Helper()
 	lease, err := p.with(options).TryAcquire(p.f.Context(), name)
@@ -109,7 +109,7 @@ func (p *testActor) circles() []*Error {
 	return p.found
 }
 
-// metadata returns the metadata of a lease as another process reads the lease.
+// metadata returns the metadata of a lease, as read by another process.
 func (s *fixture) metadata(name string) map[string]string {
 	s.Helper()
 	r, err := s.actor("onlooker", Options{}).manager.Inspect(s.Context(), name)
@@ -212,9 +212,9 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
-			case published.Add(1) <= 2: // neither looks before both have published what they want
+			case published.Add(1) <= 2: // neither checks for circles before both have published their waits
 				defer time.Sleep(100 * time.Millisecond)
-			default: // nor does either take that back before both have looked
+			default: // neither removes its wait before both have checked
 				time.Sleep(100 * time.Millisecond)
 			}
 			return apply()
@@ -236,7 +236,7 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	})
 }
 
-// guess is a provider that shows unconfirmed holders.
+// guess is a provider that reports every holder as unconfirmed.
 type guess struct{ *leasingtest.Provider }
 
 func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
@@ -306,7 +306,7 @@ func TestBreakPolicyEndsTheLeaseOfTheNewest(t *testing.T) {
 	})
 }
 
-// The user's own metadata stay, and a wait leaves nothing behind, however it ends.
+// The user's own metadata stay unchanged, and a wait leaves nothing behind, however it ends.
 func TestMetadataShowTheWaitWhileItLasts(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, theirs *leasing.Lease, cancel context.CancelFunc){
 		"granted": func(t *testing.T, theirs *leasing.Lease, _ context.CancelFunc) {
@@ -355,7 +355,7 @@ func TestMetadataShowTheWaitWhileItLasts(t *testing.T) {
 	}
 }
 
-// An actor without leases blocks no other actor.
+// An actor without leases blocks no other actor, so it does not look for circles.
 func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
@@ -396,7 +396,7 @@ func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 	})
 }
 
-// A backend that is down delays a cancelled wait by two seconds, and no more.
+// A backend that hangs delays the end of a cancelled wait by about two seconds, and no more.
 func TestACancelledWaitEndsSoonAlsoIfTheBackendHangs(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
@@ -449,7 +449,7 @@ func TestWhatCanNotWorkIsRefused(t *testing.T) {
 	})
 }
 
-// Foreign texts under our key are not waits.
+// Metadata under Key that this package did not write is not a wait.
 func TestForeignMetadataAreNoWait(t *testing.T) {
 	for _, text := range []string{"", "x", "{}", `{"name":"a"}`, `{"name":"","wait":"1"}`, `{"name":"a","wait":7}`, "null", `["a"]`} {
 		_, waits := decodeEdge(leasing.Record{Metadata: map[string]string{Key: text}})

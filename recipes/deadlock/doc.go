@@ -19,20 +19,19 @@
 //
 // An [Actor] is a sequence of work: it holds leases, and waits for one name at a time. When
 // a wait has lasted for Options.After, an actor that holds leases writes the wanted name
-// into the metadata of each of them, until the wait is over: see [Key]. So every process
-// can see it with Manager.Inspect, on every provider, and no other record is kept.
-// (Manager.Waiters shows who waits, but not what they hold, and not every provider supports
-// it.) Then, and again every Options.Every, the actor follows the chain of waits: from the
-// holder of the wanted name to the name that this holder waits for, and so on, with one
-// Inspect each. If the chain leads back to one of its own leases, there is a circle.
-// (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, describe this walk, with
-// messages.)
+// into the metadata of each of them, until the wait is over: see [Key]. So every process can read
+// the wait with Manager.Inspect, on every provider, and no other record is kept. (Manager.Waiters
+// lists the waiters, but not the leases that they hold, and not every provider supports it.) Then,
+// and again every Options.Every, the actor follows the chain of waits: from the holder of the
+// wanted name to the name that this holder waits for, and so on, with one Inspect per name. If the
+// chain leads back to one of its own leases, there is a circle. (Chandy, Misra and Haas,
+// "Distributed deadlock detection", 1983, describe this walk, with messages.)
 //
-// The actor then confirms the circle: it writes the circle's hash into its metadata. It reports the
-// circle when all others have confirmed the circle, and looks four times as often until that confirmation.
-// When the first of them confirmed, all waits were under way: that actor had seen the others' waits, and these
-// were confirmed later. Every new wait has a new ID, and every grant is a new claim. An actor that gave up its
-// wait while it was cut off still seems to wait, but confirms nothing.
+// The actor then confirms the circle: it writes the circle's hash into its metadata. It checks four times as
+// often until all other actors have confirmed the circle, and then reports the circle. When the first of them
+// confirmed, all waits were under way: that actor had seen the others' waits, and these were confirmed later.
+// Every new wait has a new ID, and every grant is a new claim. An actor that gave up its wait while it was cut
+// off still seems to wait, but confirms nothing.
 //
 // All actors of a circle find it, and choose the same victim: the actor that has
 // waited the least, by its own clock. Options.Policy defines how it gives way.
@@ -41,24 +40,22 @@
 // # What it promises
 //
 // A circle is found within 1.25 times Every after the last of its actors has waited for After and has
-// written its metadata. An actor that is cut off delays the report until it is connected or its leases have run
-// out. There are no false reports: all waits of a circle were under way at one moment, at most a few checks ago. Both promises need
-// reads that show the latest write. Where reads may lag (Cosmos DB with session
-// consistency), a circle may be found later, and one that has just ended may be
-// reported.
+// written its metadata. An actor that is cut off delays the report until it is connected again or its leases have run out. There
+// are no false reports: all waits of a circle were under way at one moment, at most a few checks ago. Both promises need reads
+// that show the latest write. Where reads may lag (Cosmos DB with session consistency), a circle may be found later, and one that
+// has just ended may be reported.
 //
 // # What it does not promise
 //
-// A circle is not found if one of its holders is no actor. An actor whose renewals
-// fail can't publish what it waits for, and its leases run out soon. Other kinds of
-// waiting (for a mutex, a channel, an HTTP call) are not seen. Deadlocks are resolved,
-// not prevented: the work that gives way starts over, so it must not have done
-// anything that can't be repeated.
+// A circle is not found if one of its holders is not an actor. An actor whose renewals fail can't
+// publish its wait, and its leases run out soon. Other kinds of waiting (for a mutex, a channel, an
+// HTTP call) are not seen. Deadlocks are resolved, not prevented: the work that gives way starts
+// over, so it must not have done anything that can't be repeated.
 //
 // # What it costs
 //
-// A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two
-// renewals of each lease that the actor holds, to write the metadata and to remove them, and a third one in a
-// circle. At intervals of Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits
-// for nothing. The metadata take some 150 bytes plus the wanted name, of the 4 KB of a lease.
+// A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two renewals of each
+// lease that the actor holds, to write the metadata and to remove them, and a third if there is a circle. At intervals of
+// Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits for nothing. The
+// metadata take some 150 bytes plus the wanted name, out of the 4 KB of metadata that a lease may carry.
 package deadlock

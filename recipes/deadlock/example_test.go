@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/deadlock"
 )
 
-// An actor that waits for a name of its own gets an error instead of waiting forever.
+// An actor that waits for a name that it holds itself gets an error instead of waiting forever.
 func ExampleActor_Acquire() {
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "worker 7"})
 	if err != nil {

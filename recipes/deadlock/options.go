@@ -16,15 +16,15 @@ type Policy string
 
 // The policies.
 const (
-	// Refuse ends the wait of the actor that has waited the least with an *Error. It
-	// keeps its leases: the caller releases them, so that the others continue.
+	// Refuse ends the newest wait with an *Error. The actor keeps its leases: its caller must
+	// release them, so that the others continue.
 	Refuse Policy = "refuse"
 	// Report calls Options.Observer, and does not resolve the circle.
 	Report Policy = "report"
 	// Break makes the actor that has waited the longest break the lease of the actor
-	// that has waited the least, with Manager.Break, without Immediate. That lease
-	// can no longer be renewed, and its holder loses it when it has run out. Use it
-	// for holders that ignore errors.
+	// that has waited the least, with Manager.Break and without BreakOptions.Immediate. That lease
+	// can no longer be renewed, and its holder loses it when it has run out. Use it for holders
+	// that ignore errors.
 	Break Policy = "break"
 )
 
@@ -33,9 +33,9 @@ type Options struct {
 	// After is the length of a wait after which the actor publishes the wait and looks for circles.
 	// Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
-	// Every is the time between later looks. Default 2 s.
+	// Every is the time between later checks. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
-	// Policy is Refuse, which is the default, Report or Break.
+	// Policy is Refuse (the default), Report or Break.
 	Policy Policy
 	// Observer, unless nil, is called once for each circle that the actor is in,
 	// before the policy acts. It delays the actor's Acquire, so it should return soon.

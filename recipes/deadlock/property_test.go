@@ -14,14 +14,14 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// world is the holder of each name and the wait of each actor, as arranged by the test.
+// world has the holder of each name and the wait of each actor, as arranged by the test.
 type world struct {
 	holder []int // of each name; -1: free
 	wants  []int // of each actor, a name; -1: none
 }
 
-// drawWorld draws up to 50 actors, 200 names, and for most actors a held name that
-// they wait for. An actor may hold any number of names.
+// drawWorld draws a holder or none for each name, and for most actors a held name to wait for. An
+// actor may hold any number of names.
 func drawWorld(t *rapid.T, actors, names int) world {
 	w := world{holder: make([]int, names), wants: make([]int, actors)}
 	var held []int
@@ -39,8 +39,8 @@ func drawWorld(t *rapid.T, actors, names int) world {
 	return w
 }
 
-// circleOf returns the actors of the circle that an actor is in, itself first; nil without a
-// circle.
+// circleOf returns the actors of the circle that an actor is in, starting with that actor, or nil
+// if the actor is in no circle.
 func (w world) circleOf(actor int) []int {
 	path := []int{actor}
 	for at := actor; w.wants[at] >= 0; path = append(path, at) {
@@ -63,7 +63,7 @@ func (w world) circles() (n int) {
 	return n
 }
 
-// arrange makes the actors hold and wait for the names of the world, one after the other.
+// arrange makes the actors, one after the other, hold and wait for the names of the world.
 func arrange(t *testing.T, s *fixture, w world, options Options) ([]*testActor, []<-chan acquired, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(s.Context())
 	players := make([]*testActor, len(w.wants))
@@ -86,8 +86,7 @@ func arrange(t *testing.T, s *fixture, w world, options Options) ([]*testActor, 
 	return players, results, cancel
 }
 
-// Every circle is found by all its actors, within After, a check and a confirmation. No other actor
-// finds a circle.
+// All actors of a circle find it within After plus 1.25 times Every. No other actor finds a circle.
 func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))

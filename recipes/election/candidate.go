@@ -21,7 +21,7 @@ type Candidate struct {
 	lease     atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
-// New returns a candidate, which does nothing before Run.
+// New returns a candidate. It does nothing until Run is called.
 func New(manager *leasing.Manager, options Options) (*Candidate, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}

@@ -26,7 +26,6 @@
 // at the backend. Return soon after the context ends, and pass the lease's token
 // to the resources that the leader writes to: see package fencing.
 //
-// Current and Watch return the leader to followers. Their results may be out of
-// date by the time they arrive. Use them to find the leader, not to act in its
-// place.
+// Followers find the leader with Current and Watch. The results may be out of date by the time they
+// arrive. Do not use them to act in the leader's place.
 package election

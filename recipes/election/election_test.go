@@ -92,8 +92,8 @@ func TestALostLeaseEndsTheTermAndTheCandidateStandsAgain(t *testing.T) {
 	})
 }
 
-// Two leaders are at work at a time only if one ignores the end of its context. Its lease is then
-// not trusted, and its writes are refused.
+// Two leaders work at the same time only if one of them ignores the end of its context. The lease
+// of that leader is then not trusted, and its writes are refused.
 func TestALeaderThatIgnoresItsContextIsFenced(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		var ledger fencing.Gate
@@ -270,7 +270,7 @@ func TestStandAgainBacksOffWhileTermsFail(t *testing.T) {
 		synctest.Wait()
 		a.cancel(errStop)
 		require.Equal(t, errStop, receive(t, a.result))
-		want := []time.Duration{2, 4, 8, 8, 8, 8, 8, 60 + 2, 4} // seconds at most, half at least
+		want := []time.Duration{2, 4, 8, 8, 8, 8, 8, 60 + 2, 4} // the longest gaps in seconds; the shortest are half as long
 		for i, most := range want {
 			gap := terms[i+1].Sub(terms[i])
 			require.LessOrEqual(t, gap, most*time.Second, "after term %d", i+1)

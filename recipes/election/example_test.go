@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/election"
 )
 
-// One process of a service; each runs the same code.
+// One process of a service. Each process runs the same code.
 func Example() {
 	ctx, shutDown := context.WithCancel(context.Background())
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "node-1"})
@@ -22,7 +22,7 @@ func Example() {
 		Name:  "billing/leader",
 		Lease: leasing.AcquireOptions{Metadata: map[string]string{"url": "http://node-1:8080"}},
 		OnElected: func(ctx context.Context, lease *leasing.Lease) error {
-			leader, err := election.Current(ctx, manager, "billing/leader") // any process can ask
+			leader, err := election.Current(ctx, manager, "billing/leader") // any process can call Current
 			if err != nil {
 				return err
 			}

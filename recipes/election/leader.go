@@ -16,7 +16,7 @@ import (
 // means that there is no leader, or that the leader's identity is not confirmed yet.
 type Leader struct {
 	Owner     string            // of the leader's manager: leasing.Options.Owner
-	Token     int64             // of its lease: each term has a greater one
+	Token     int64             // of the leader's lease; rises with each term
 	Metadata  map[string]string // Options.Lease.Metadata: its address, for example
 	ElectedAt time.Time         // by the backend's clock; zero if the backend does not store the time
 }

@@ -52,7 +52,7 @@ func TestCurrentReportsWhatItCannotTell(t *testing.T) {
 	})
 }
 
-// guess is a backend that shows an unconfirmed holder.
+// guess is a provider that reports every holder as unconfirmed.
 type guess struct{ *leasingtest.Provider }
 
 func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {

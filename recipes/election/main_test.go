@@ -60,7 +60,7 @@ func (s *fixture) notes() []string {
 	return append([]string(nil), s.log...)
 }
 
-// enter and leave detect two leaders at a time.
+// enter and leave detect two leaders at the same time.
 func (s *fixture) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *fixture) start(owner string, options Options) *run {
 	return r
 }
 
-// receive waits for a value, an hour of virtual time at most.
+// receive waits for a value, for at most an hour of virtual time.
 func receive[T any](t *testing.T, from <-chan T) (value T) {
 	t.Helper()
 	select {

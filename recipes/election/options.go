@@ -11,7 +11,7 @@ import (
 
 // Options describe a candidate.
 type Options struct {
-	// Name of the lease that the candidates compete for. Required.
+	// Name is the name of the lease that the candidates compete for. Required.
 	Name string
 
 	// OnElected does the leader's work; the term ends when it returns. It is

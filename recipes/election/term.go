@@ -19,8 +19,8 @@ type term struct {
 	// workErr is the error of OnElected, unless it only says that its context
 	// had ended.
 	workErr error
-	// releaseErr is the error of the release: a *leasing.LostError in its chain if
-	// the lease was lost.
+	// releaseErr is the error of the release. Its chain has a *leasing.LostError if the lease was
+	// lost.
 	releaseErr error
 	lasted     time.Duration
 }
@@ -78,7 +78,7 @@ func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 		if served.cause == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.cause) {
 			served.workErr = err
 		}
-		return nil // so that the error of Do is that of the release
+		return nil // so that Do returns only the error of the release
 	})
 	if served == nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// queueOnly is the metadata key of a lease that covers nothing: its holder waits behind the holder of
-// the folder or the file, and releases the lease at once.
+// queueOnly is the metadata key that marks a lease that covers nothing: its holder only waits for the
+// holder of the folder or file, and then releases the lease at once.
 const queueOnly = "leasing.passing"
 
 // cleanUpBound bounds the time in which a failed acquire releases its leases.
@@ -25,7 +25,7 @@ const cleanUpBound = 5 * time.Second
 // While an attempt holds leases, it waits only for greater names: for the next target,
 // or for the leases below a folder, whose names are greater than the folder's. A
 // folder above has a smaller name, so all leases are released before a wait for that
-// folder. So filelock's own waits never form a circle.
+// folder. Therefore filelock's own waits never form a circle.
 type attempt struct {
 	*Tree
 	once       bool
@@ -46,8 +46,9 @@ func (e *blockedError) Error() string {
 }
 func (e *blockedError) Unwrap() error { return &e.HeldError }
 
-// acquire acquires targets. If a folder above has a holder, it waits until the folder is free, and
-// retries while it keeps others from taking the folder.
+// acquire acquires targets. If another process has a folder above one of them, acquire waits for a
+// queue-only lease of that folder, and retries while that lease keeps others from leasing the
+// folder.
 func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set, error) {
 	for {
 		set, err := a.acquireAll(ctx, wanted)
@@ -66,7 +67,8 @@ func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set,
 	}
 }
 
-// acquireWithin tries while this process holds a queue-only lease of a folder above, which it then releases.
+// acquireWithin tries once to acquire targets while this process holds queued, a queue-only lease of a folder
+// above. Then it releases queued.
 func (a attempt) acquireWithin(ctx context.Context, queued *leasing.Lease, wanted []target) (set *multilease.Set, err error) {
 	defer func() { // also after a panic of the application's code
 		if released := queued.Release(ctx); released != nil && set != nil {
@@ -77,14 +79,15 @@ func (a attempt) acquireWithin(ctx context.Context, queued *leasing.Lease, wante
 	return a.acquireAll(ctx, wanted)
 }
 
-// queueOnlyManager returns a manager of leases that cover nothing.
+// queueOnlyManager returns a manager that acquires queue-only leases.
 func queueOnlyManager(manager *leasing.Manager) *leasing.Manager {
 	metadata := map[string]string{queueOnly: "true"}
 	maps.Copy(metadata, manager.AcquireOptions().Metadata)
 	return manager.With(leasing.AcquireOptions{Metadata: metadata})
 }
 
-// acquireAll acquires the targets in their order. On a failure it releases them and returns the error.
+// acquireAll acquires the targets in order. If one fails, it releases all that it holds and returns the
+// error.
 func (a attempt) acquireAll(ctx context.Context, wanted []target) (_ *multilease.Set, err error) {
 	complete := false
 	defer func() {

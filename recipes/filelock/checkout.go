@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// checkoutFolder returns the folder for the state of a root in a git checkout: below
-// the folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves
-// alone. It returns "" if the root is in no checkout. See gitrepository-layout(5).
+// checkoutFolder returns the folder for the state of a root in a git checkout. It is below the
+// folder that `git rev-parse --git-common-dir` prints, which `git clean` leaves alone. It returns
+// "" if the root is not in a checkout. See gitrepository-layout(5).
 //
-// Each worktree has files of its own, and so has a folder of its own there, named after
-// the worktree. A root below the top of a worktree has a further folder.
+// Each worktree has its own files, and so its own folder there, named after the worktree. A root
+// below the top of a worktree has a separate folder.
 func checkoutFolder(root string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err == nil {
@@ -39,8 +39,9 @@ func checkoutFolder(root string) (string, error) {
 }
 
 // gitFolders returns the folder that all worktrees of a repository share, and the name of
-// this worktree; "" if dotGit is no repository. A .git file names the repository's
-// folder; that of a linked worktree names the common one in the file commondir.
+// this worktree. Both are "" if dotGit is not a repository. If .git is a file, it names the
+// repository's folder. The folder of a linked worktree names the shared folder in its file
+// commondir.
 func gitFolders(dotGit string) (common, name string, err error) {
 	info, err := os.Stat(dotGit)
 	switch {
@@ -70,13 +71,14 @@ func gitFolders(dotGit string) (common, name string, err error) {
 		return "", "", err
 	}
 	_, err = os.Lstat(filepath.Join(common, "HEAD"))
-	if errors.Is(err, fs.ErrNotExist) && info.IsDir() { // git, too, goes on to the folder above
+	if errors.Is(err, fs.ErrNotExist) && info.IsDir() { // git also goes on to the folder above
 		return "", "", nil
 	}
 	return common, name, err
 }
 
-// resolveRelative returns the place that a line in a file names, which may be relative to the file.
+// resolveRelative returns the path that a line of a file contains. The path may be relative to the
+// file's folder.
 func resolveRelative(file, line string) string {
 	path := strings.TrimRight(line, "\r\n")
 	if !filepath.IsAbs(path) {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// An edit of two files, of which one does not exist yet.
+// An edit of two files, one of which does not exist yet.
 func ExampleTree_Do() {
 	root, err := os.MkdirTemp("", "tree-")
 	if err != nil {

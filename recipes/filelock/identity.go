@@ -8,9 +8,9 @@ import (
 // file identifies a file on this machine.
 type file struct{ device, inode uint64 }
 
-// identity returns the identity of a file, and the number of its names. It reads
-// fields of syscall.Stat_t, whose types differ between systems. Systems that lack the
-// fields give zeros.
+// identity returns the identity of a file, and the number of its hard links. It reads fields of
+// syscall.Stat_t, whose types differ between systems. On systems without these fields it returns
+// zeros.
 func identity(info fs.FileInfo) (one file, links uint64) {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	field := func(name string) uint64 {

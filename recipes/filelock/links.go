@@ -17,8 +17,8 @@ const maxLinked = 256
 // file at or below the places, if the file has another name or is a place itself, and
 // one for each other name of these files below the root.
 //
-// A lease of the inode alone would miss files that are created, replaced or linked in a
-// folder while it is held. The next Acquire of another name finds such files when it walks the tree.
+// A lease of the inode alone would miss files that are created, replaced or linked in a folder while
+// the folder is held. The next Acquire of another name finds such files when it walks the tree.
 func (t *Tree) withLinks(ctx context.Context, places []string, byName map[string]target) error {
 	files, linked := map[file]bool{}, false
 	for _, place := range places {
@@ -61,8 +61,8 @@ func checkLinkCount(added int) error {
 	return nil
 }
 
-// walk calls each for the files at and below a place, which need not exist. It follows
-// no symbolic links. A file that disappears meanwhile is left out.
+// walk calls the function each for every file at or below place, which need not exist. It follows
+// no symbolic links, and skips files that disappear during the walk.
 func walk(ctx context.Context, place string, each func(path string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(place, func(path string, entry fs.DirEntry, err error) error {
 		switch {

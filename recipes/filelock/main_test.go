@@ -25,8 +25,8 @@ type checkout struct {
 	provider *leasingtest.Provider
 }
 
-// withCheckout runs a test in virtual time, in a folder with these files; a name that
-// ends in a slash is a folder.
+// withCheckout runs a test in virtual time, in a folder with the given files. A name that ends in a
+// slash is a folder.
 func withCheckout(t *testing.T, files []string, test func(t *testing.T, c *checkout)) {
 	t.Helper()
 	root := folderWith(t, files...)
@@ -76,7 +76,7 @@ func (c *checkout) refused(tree *Tree, paths ...string) {
 	require.ErrorIs(c, err, leasing.ErrHeld)
 }
 
-// waits acquires in the background.
+// waits acquires paths in the background.
 func (c *checkout) waits(tree *Tree, paths ...string) <-chan *multilease.Set {
 	result := make(chan *multilease.Set, 1)
 	go func() {

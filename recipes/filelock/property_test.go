@@ -19,11 +19,10 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// An existing path resolves to the path that the system reports, and to the file that the system
-// opens.
+// resolve leads to the file that the system opens, and to no file where the system finds no file.
 func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		root := t.TempDir() + "/1/2/3/4/5" // no path below gets out of the temporary folder
+		root := t.TempDir() + "/1/2/3/4/5" // deep enough that no path leaves the temporary folder
 		require.NoError(r, os.MkdirAll(root, 0o755))
 		part := rapid.SampledFrom([]string{"a", "b", "c", "..", ".", ""})
 		paths := rapid.SliceOfN(rapid.SliceOfN(part, 1, 5), 1, 12).Draw(r, "paths")
@@ -59,7 +58,7 @@ func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	})
 }
 
-// Hostile names become valid names of leases, and different names stay different.
+// Hostile names become valid lease names, and different names stay different.
 func FuzzEscape(f *testing.F) {
 	for _, text := range []string{"a", "%", "%25", "\xff", "a\x01", "ä", "\u0085", "日本", "a%20b", "\xe4"} {
 		f.Add(text, text+"x")
@@ -76,8 +75,8 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// Random agents at work on random paths: no two of them ever hold overlapping paths, and all of
-// them make progress.
+// Agents acquire random paths. No two of them ever hold overlapping paths, and all of them make
+// progress.
 func TestNoTwoHoldWhatOverlaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		agents := rapid.IntRange(2, 8).Draw(r, "agents")

@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxLinks bounds the symbolic links of a path, as on Linux (path_resolution(7)).
+// maxLinks bounds the number of symbolic links that resolve follows, as on Linux
+// (path_resolution(7)).
 const maxLinks = 40
 
 // resolve follows the symbolic links and dots of an absolute path like the operating
@@ -95,8 +96,8 @@ func split(path string) (parts []string) {
 	return parts
 }
 
-// foldsCase reports whether the file system of a folder ignores case, as far as the case of the
-// folder's own path can be tested.
+// foldsCase reports whether the file system of a folder ignores case. It looks up the folder's own
+// name with upper and lower case swapped, and returns false if the name has no letters.
 func foldsCase(folder string) bool {
 	swapped := strings.Map(func(r rune) rune {
 		if unicode.IsUpper(r) {
@@ -123,8 +124,8 @@ func fold(text string) string {
 	}, text)
 }
 
-// escape makes a path a part of a lease's name: control characters, bytes that are no
-// UTF-8, and % are written as %XX, so different paths stay different.
+// escape makes a path a part of a lease's name: control characters, bytes that are not UTF-8, and %
+// are written as %XX, so different paths stay different.
 func escape(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); {

@@ -25,8 +25,8 @@ import (
 //
 // A checkout that has a .leasing of an earlier version is refused: a process may still
 // use that folder. Delete the folder when no process uses it any more. The error matches
-// leasing.ErrNotSetUp, as it does on a network file system, or one that a program serves
-// (FUSE): file locks do not work across hosts there, so the leases must be kept on a server.
+// leasing.ErrNotSetUp, as it does on a network file system, or on a file system that a program
+// serves (FUSE): file locks do not work across hosts there, so the leases must be kept on a server.
 // If this host alone uses the tree, make a folder yourself, and open the file with
 // sqlitelease.Options.OneHost.
 func StateFolder(root string) (string, error) {

@@ -25,12 +25,11 @@ type Options struct {
 	// Set it on all machines if the file system of one is case-insensitive.
 	FoldCase bool
 	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases
-	// each file by its inode too, and also the other names of a file that has several.
-	// A folder's lease does the same for each file below that has several names. The
-	// processes of one machine must all set it; an inode number means another file on
-	// another machine. At most 256 leases are added; more are refused with an error that
-	// matches leasing.ErrInvalid. New refuses it on systems that show no inodes, such as
-	// Windows.
+	// each file by its inode too, and also the other names of a file that has several names. A
+	// folder's lease does the same for each file below that has several names. The processes of one
+	// machine must all set it; an inode number means a different file on another machine. At most
+	// 256 leases are added; more are refused with an error that matches leasing.ErrInvalid. New
+	// refuses it on systems that show no inodes, such as Windows.
 	HardLinks bool
 }
 
@@ -127,7 +126,7 @@ func (t *Tree) target(path string) (found target, place string, err error) {
 	}
 	resolved := path
 	if !filepath.IsAbs(resolved) {
-		resolved = t.root + string(filepath.Separator) + resolved // Join would take .. away before links are followed
+		resolved = t.root + string(filepath.Separator) + resolved // Join would remove .. before links are followed
 	}
 	resolved, info, err := resolve(resolved)
 	if err != nil {

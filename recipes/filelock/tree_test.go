@@ -144,12 +144,12 @@ func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Several waiters behind a folder do not wait for each other.
+// Waiters for different files in a held folder do not wait for each other.
 func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	withCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
 		ann := c.agent("ann", Options{})
 		busy := c.takes(c.agent("eve", Options{}), "src/busy")
-		set := func() *multilease.Set { // it does not wait for the leases below
+		set := func() *multilease.Set { // acquired directly, without a wait for the leases below
 			l, err := ann.manager.TryAcquire(t.Context(), "app:/src")
 			require.NoError(t, err)
 			return multilease.Of(t.Context(), l)
@@ -169,7 +169,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	})
 }
 
-// A lease that only passes covers nothing, above or below.
+// A queue-only lease excludes no lease of a folder above or of a file below.
 func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	withCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
@@ -317,7 +317,7 @@ func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 		c.refused(bob, "e/")
 		release(folder)
 
-		set := c.takes(ann, "d/", "e/") // all names are below what the set covers
+		set := c.takes(ann, "d/", "e/") // the set covers all names of the file
 		require.Subset(t, names(set), []string{"app:/d", "app:/e"})
 		release(set)
 
@@ -326,7 +326,7 @@ func TestTrap_T131_AFolderCoversALinkToAFileInIt(t *testing.T) {
 	})
 }
 
-// Two checkouts of one tree on one machine share files by hard links, like those of package managers.
+// Two checkouts on one machine may share files by hard links, such as those that package managers make.
 func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 	withCheckout(t, []string{"one/d/x", "two/e/", "two/y"}, func(t *testing.T, c *checkout) {
 		at := func(name string) string { return filepath.Join(c.root, name) }
@@ -340,7 +340,7 @@ func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 	})
 }
 
-// Links in a folder cost leases, so there is a bound.
+// Hard links in a folder cost leases, so their number is bounded.
 func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 	withCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
 		for i := range maxLinked/2 + 1 {
@@ -362,7 +362,7 @@ func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 	})
 }
 
-// A link that is changed during the wait for its lease leads to another file.
+// If a symbolic link changes while Acquire waits, Acquire leases the file to which the link then leads.
 func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
 	withCheckout(t, []string{"v1", "v2"}, func(t *testing.T, c *checkout) {
 		link := filepath.Join(c.root, "current")
@@ -472,7 +472,8 @@ func TestStateFolder(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrNotSetUp)
 }
 
-// The application's code runs in an acquire, and may panic: with the first path held, and while behind the holder of a folder.
+// The application's TTLPolicy runs inside an acquire, and may panic. Here it panics while the first path is held: once
+// without a wait, and once after a wait for the holder of the folder.
 func TestTrap_T98_AnAcquireOfPathsThatPanicsKeepsWhatItHad(t *testing.T) {
 	withCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
 		m := leasingtest.NewManagerOn(t, c.provider, leasing.Options{TTL: 10 * time.Second, TTLPolicy: func(r leasing.TTLRequest) time.Duration {

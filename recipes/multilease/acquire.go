@@ -15,8 +15,8 @@ import (
 // releases continue in the background.
 const cleanUpBound = 5 * time.Second
 
-// Acquire waits for all names as Manager.Acquire does for one, with the options
-// of Manager.With for each lease. WaitLimit is for all of them together.
+// Acquire waits for all names, as Manager.Acquire waits for one name. The options are those of
+// Manager.With, and apply to each lease. WaitLimit bounds the wait for all names together.
 // NoAutoRenew is refused.
 //
 // If it fails it holds nothing, except leases whose release got no answer. The
@@ -27,7 +27,7 @@ func Acquire(ctx context.Context, manager *leasing.Manager, names []string) (*Se
 	return acquire(ctx, manager, names, false)
 }
 
-// TryAcquire is like Acquire, but asks for each name once and does not wait. The error matches leasing.ErrHeld if another holder
+// TryAcquire is like Acquire, but tries each name once and does not wait. The error matches leasing.ErrHeld if another holder
 // has one of the names.
 func TryAcquire(ctx context.Context, manager *leasing.Manager, names []string) (*Set, error) {
 	return acquire(ctx, manager, names, true)
@@ -71,7 +71,7 @@ func Do(ctx context.Context, manager *leasing.Manager, names []string, fn func(c
 	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names) })
 }
 
-// TryDo is like Do, but asks for each name once and does not wait: see TryAcquire.
+// TryDo is like Do, but tries each name once and does not wait: see TryAcquire.
 func TryDo(ctx context.Context, manager *leasing.Manager, names []string, fn func(ctx context.Context, set *Set) error) error {
 	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names) })
 }
@@ -120,7 +120,7 @@ func (s *Set) acquireAll(ctx context.Context, manager *leasing.Manager, names []
 	limit, began := manager.AcquireOptions().WaitLimit, time.Now()
 	for _, name := range names {
 		acquireNext := manager.Acquire
-		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // the limit has passed, and a free name can still be acquired
+		if left := limit - time.Since(began); once || limit > 0 && left <= 0 { // after the limit a free name can still be acquired
 			acquireNext = manager.TryAcquire
 		} else if limit > 0 {
 			acquireNext = manager.With(leasing.AcquireOptions{WaitLimit: left}).Acquire

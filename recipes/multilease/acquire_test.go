@@ -30,7 +30,7 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 	})
 }
 
-// A failed acquire releases its leases in reverse order, for any cause.
+// A failed acquire releases its leases in reverse order, whatever the cause.
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.acquireOther("c")
@@ -44,7 +44,7 @@ func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	})
 }
 
-// The context that ended the wait must not keep the releases from the backend.
+// The releases must be sent although the context of the acquire has ended.
 func TestTrap_T41_ACancelledAcquireKeepsNothing(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.acquireOther("b")
@@ -92,8 +92,8 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 	})
 }
 
-// The application's code runs in an acquire, and may panic. A caller that recovers has no set to
-// release.
+// The application's TTLPolicy runs inside an acquire, and may panic. A caller that recovers from
+// the panic has no set to release.
 func TestTrap_T98_AnAcquireThatPanicsKeepsWhatItHad(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl, TTLPolicy: func(r leasing.TTLRequest) time.Duration {
@@ -240,7 +240,7 @@ func (s *fixture) try(names ...string) error {
 	return err
 }
 
-// In any order of the names, no waits form a circle, and no name has two holders.
+// Whatever the order of the names, no waits form a circle, and no name has two holders.
 func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}

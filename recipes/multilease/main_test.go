@@ -51,7 +51,7 @@ func (s *fixture) acquire(names ...string) *Set {
 	return set
 }
 
-// acquireAsync acquires in the background.
+// acquireAsync acquires and releases the names in the background.
 func (s *fixture) acquireAsync(ctx context.Context, options *leasing.AcquireOptions, names ...string) <-chan error {
 	result := make(chan error, 1)
 	manager := s.ours
@@ -83,7 +83,7 @@ func (s *fixture) holders(names ...string) (holders []string) {
 	return holders
 }
 
-// calls returns the names of the calls of an op, in order.
+// calls returns the names in the calls of an op, in order.
 func (s *fixture) calls(op leasingtest.Op) (names []string) {
 	for _, call := range s.provider.Calls() {
 		if call.Op == op {
@@ -93,7 +93,7 @@ func (s *fixture) calls(op leasingtest.Op) (names []string) {
 	return names
 }
 
-// receive waits for a result, an hour of virtual time at most.
+// receive waits for a result, for at most an hour of virtual time.
 func receive(t *testing.T, from <-chan error) error {
 	t.Helper()
 	select {

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Set is several leases held together. It is safe for concurrent use.
+// Set is a set of leases that are held together. It is safe for concurrent use.
 type Set struct {
 	leases []*leasing.Lease // in canonical order
 	ctx    context.Context
@@ -74,8 +74,8 @@ func (s *Set) Context() context.Context { return s.ctx }
 // Done is Context().Done().
 func (s *Set) Done() <-chan struct{} { return s.ctx.Done() }
 
-// Err is nil while all leases are held; then a *MemberError that names the
-// first to end, or leasing.ErrReleased. Like Lease.Err it reads the clocks.
+// Err returns nil while all leases are held, and then a *MemberError that names the first lease to
+// end, or leasing.ErrReleased. Like Lease.Err it reads the clocks.
 func (s *Set) Err() error {
 	for _, lease := range s.leases {
 		if lease.Err() != nil {
@@ -86,10 +86,9 @@ func (s *Set) Err() error {
 	return context.Cause(s.ctx)
 }
 
-// Release gives all leases up, in reverse order, and returns their errors,
-// joined: see Lease.Release, also about the end of ctx. A second Release
-// returns the same errors. Inside Do it only cancels the context; Do releases
-// when the function has returned.
+// Release releases all leases, in reverse order, and returns their joined errors. See
+// Lease.Release, also for the end of ctx. A second Release returns the same errors. Inside Do it
+// only cancels the context; Do releases when the function has returned.
 func (s *Set) Release(ctx context.Context) error {
 	if s.inDo {
 		s.cancel(leasing.ErrReleased)
@@ -109,7 +108,7 @@ func (s *Set) release(ctx context.Context) []error {
 			release()
 			continue
 		}
-		// Each release now waits for a second. In parallel all of them take no longer.
+		// Each release now takes up to a second. In parallel, all of them together take no longer.
 		rest.Go(release)
 	}
 	rest.Wait()

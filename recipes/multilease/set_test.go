@@ -76,7 +76,7 @@ func TestReleaseErrorsAreJoined(t *testing.T) {
 	})
 }
 
-// Each lease's release waits a second for a hanging backend, in parallel.
+// The releases wait for a hanging backend in parallel, for a second each.
 func TestReleaseWithAnEndedContextIsShort(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		set := s.acquire("a", "b", "c", "d", "e", "f", "g", "h")

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	_ "time/tzdata" // time zones, wherever the test runs
+	_ "time/tzdata" // for machines without time zones
 
 	"github.com/stretchr/testify/require"
 )
@@ -46,7 +46,7 @@ func TestAClockThatIsStepped(t *testing.T) {
 		set(-10 * time.Minute) // 00:51: the tick comes again
 		s.sleepUntil(85 * time.Minute)
 		require.Equal(t, []string{"01:00:00"}, s.ticks())
-		set(100 * 24 * time.Hour) // far off, across a tick
+		set(100 * 24 * time.Hour) // 100 days ahead, past a tick
 		s.sleepUntil(125 * time.Minute)
 		require.Len(t, s.ticks(), 3, "two of that day")
 		set(0)

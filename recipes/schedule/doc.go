@@ -28,7 +28,7 @@
 //     skipped as in 2, or the process that takes it dies or loses the backend in
 //     the few requests before it starts the job.
 //
-// Options.AtLeastOnce replaces 1 and 3 by:
+// Options.AtLeastOnce replaces 1 and 3 with:
 //
 //   - At least once: while a tick is current and no run for it has returned of its
 //     own accord, each running process tries to repeat the job. After a crash this
@@ -39,20 +39,20 @@
 // # What is not promised
 //
 // Exactly once is not promised. No lease can promise that, since a process may die
-// between the end of its work and the report of that end. The resource that the
-// job writes to can promise that, if it stores the tick in the same transaction as
-// the work: with AtLeastOnce the job is repeated until that has happened, and a
-// second run finds the tick stored. See the example AtLeastOnce.
+// between the end of its work and the report of that end. The resource that the job writes to can
+// promise it, if it stores the tick in the same transaction as the work: with AtLeastOnce the job
+// is repeated until the tick is stored, and a second run finds the tick. See the example
+// AtLeastOnce.
 //
 // A paused process is not stopped. It may resume in the middle of a run, during
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
 // to: tokens rise from run to run. See package fencing.
 //
-// On the day of a change of clocks a time of day may come never, or twice. If clocks go from 02:00 to 03:00, 02:30
-// does not come; if they go back, it comes twice. A cron library decides whether the job runs never,
-// once or twice on that day, and two libraries differ. Around such changes some libraries also
-// contradict themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the
-// schedule goes on. A timetable in UTC has no such day.
+// On the day of a clock change, a time of day may not come at all, or come twice. If clocks go from 02:00 to
+// 03:00, 02:30 does not come; if they go back, it comes twice. The cron library decides how often the job runs
+// on that day: never, once or twice. Libraries differ. Around such changes some libraries also contradict
+// themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A
+// timetable in UTC has no such day.
 //
 // Missed ticks are not made up for. While no process runs the schedule, ticks
 // are lost. Only with Options.CatchUp does a starting process take the tick that
@@ -63,15 +63,14 @@
 // Each process waits for a tick by its own clock, so the process whose clock is ahead
 // begins. It looks for the tick's mark, a lease named
 // jobs/daily-maintenance/tick/2026-03-29T00:00:00Z. If that name has no token, there is
-// no mark yet. The process then takes the schedule's lease, looks again, sets the mark
-// by acquiring the lease of that name, and starts the job if it can still trust the
-// schedule's lease. All later processes find the mark. With AtLeastOnce the mark is set
-// when the job has returned.
+// no mark yet. The process then acquires the schedule's lease, looks again, sets the mark by
+// acquiring the lease of that name, and starts the job if it can still trust the schedule's lease.
+// All later processes find the mark. With AtLeastOnce the mark is set when the job has returned.
 //
-// The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of Options.StartWithin, and
-// an hour for the difference of the clocks. So the mark lasts also if its process ends, and does
-// not depend on how long the provider remembers a released name. In lists and in the console
-// marks are held leases without renewals.
+// The name of the mark stays taken (AcquireOptions.AtLeast) for the rest of Options.StartWithin plus
+// an hour, to allow for differences between clocks. So the mark outlasts its process, and does not
+// depend on how long the provider remembers a released name. In lists and in the console, marks
+// appear as held leases without renewals.
 //
 // The lease must keep the promises of package leasing. Where reads may lag
 // (Capabilities.ReadsMayLag) the second look is a Break of the mark, which returns the

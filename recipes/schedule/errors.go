@@ -60,7 +60,7 @@ func (e *OddTickError) Unwrap() error { return e.Err }
 type PanicError struct {
 	Value    any    // of the panic
 	Stack    []byte // of the goroutine, as debug.Stack returns it
-	function string // that panicked
+	function string // the function that panicked
 }
 
 func (e *PanicError) Error() string {

@@ -20,7 +20,7 @@ func open() *leasing.Manager {
 	return manager
 }
 
-// One process of a service; each runs the same code.
+// One process of a service. Each process runs the same code.
 func Example() {
 	ctx, shutDown := context.WithCancel(context.Background())
 	manager := open()
@@ -44,9 +44,8 @@ func Example() {
 	// stopped: context canceled
 }
 
-// The resource makes the effect of a job happen exactly once: it stores the
-// tick together with the work, here behind a fencing.Gate, in SQL in one
-// transaction of sqlfence.Table.Do:
+// The resource makes the effect of a job happen exactly once: it stores the tick together with the
+// work, here behind a fencing.Gate. With SQL, both go into one transaction of sqlfence.Table.Do:
 //
 //	UPDATE interest SET paid = paid + 1, tick = $1 WHERE tick < $1
 func Example_atLeastOnce() {
@@ -83,7 +82,7 @@ func Example_atLeastOnce() {
 
 	process(func(ctx context.Context, tick schedule.Tick, stop func()) error {
 		err := pay(ctx, tick)
-		stop() // in the moment between the end of the work and that of the job
+		stop() // a shutdown between the end of the work and the return of the job
 		<-ctx.Done()
 		return errors.Join(err, ctx.Err())
 	})

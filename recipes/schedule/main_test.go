@@ -35,13 +35,13 @@ var (
 type fixture struct {
 	t         *testing.T
 	provider  *leasingtest.Provider
-	decorated abstractions.Provider // the decorated provider
+	decorated abstractions.Provider // the provider that the managers use
 	began     time.Time
 
 	mu        sync.Mutex
 	starts    []start
 	inside    int
-	maxInside int // the most jobs that ran at a time
+	maxInside int // the most jobs that ran at the same time
 }
 
 // start is one start of the job.
@@ -82,8 +82,8 @@ type process struct {
 	raw    []error
 }
 
-// run starts a process. Its job takes no time, or is the given job, which is called after the start
-// was recorded.
+// run starts a process. The process records each start of the job, and then calls job unless job is
+// nil.
 func (s *fixture) run(owner string, options Options, job Job) *process {
 	s.t.Helper()
 	p := &process{s: s, owner: owner, manager: s.manager(owner), done: make(chan struct{})}
@@ -119,7 +119,7 @@ func (p *process) onError(tick time.Time, err error) {
 	p.raw = append(p.raw, err)
 }
 
-// errorTexts returns the calls of OnError so far.
+// errorTexts returns the texts of the errors passed to OnError so far.
 func (p *process) errorTexts() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func (p *process) lastError() error {
 	return p.raw[len(p.raw)-1]
 }
 
-// awaitEnd waits for Run to return, an hour of virtual time at most.
+// awaitEnd waits for Run to return, for at most an hour of virtual time.
 func (p *process) awaitEnd() error {
 	p.s.t.Helper()
 	select {
@@ -180,7 +180,7 @@ func (s *fixture) ticks() []string {
 	return texts
 }
 
-// sleepUntil sleeps until a time after the beginning of the test.
+// sleepUntil sleeps until d after the beginning of the test.
 func (s *fixture) sleepUntil(d time.Duration) {
 	time.Sleep(time.Until(s.began.Add(d)))
 	synctest.Wait()
@@ -193,7 +193,7 @@ func (s *fixture) record(lease string) leasing.Record {
 	return record
 }
 
-// acquireForCrashed takes a lease for a process that has crashed: the lease is not renewed.
+// acquireForCrashed acquires a lease for a process that has crashed: the lease is not renewed.
 func (s *fixture) acquireForCrashed(lease string) {
 	s.t.Helper()
 	_, err := s.provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: lease, ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})
@@ -204,7 +204,7 @@ func (s *fixture) markOf(tick time.Duration) string {
 	return Options{Name: name}.markName(s.began.Add(tick))
 }
 
-// partition cuts a process off: none of its requests gets through.
+// partition fails the requests for which owner returns true, as if a process were cut off.
 func (s *fixture) partition(owner func(call leasingtest.Call) bool) (heal func()) {
 	return s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 		if owner(call) {

@@ -14,7 +14,7 @@ const (
 	markWaitLimit = 10 * time.Second
 	// markReleaseTimeout bounds the request that may shorten a mark's lease.
 	markReleaseTimeout = time.Second
-	// markSlack is the time for which a mark outlasts its tick, for the difference of
+	// markSlack is the time for which a mark outlasts its tick, to allow for differences between
 	// the processes' clocks.
 	markSlack = time.Hour
 )
@@ -27,8 +27,8 @@ func slack(c leasing.Capabilities) time.Duration {
 	return markSlack
 }
 
-// markName is the name of a tick's mark. "tick" is a part of its own so that
-// a name without parts has only one scope of metrics.
+// markName returns the name of a tick's mark. "tick" is a part of its own so that a name without
+// parts has only one scope of metrics.
 func (o Options) markName(tick time.Time) string {
 	return o.Name + "/tick/" + tick.Format(tickFormat)
 }
@@ -40,8 +40,8 @@ func (r *runner) isMarked(ctx context.Context, tick time.Time) (bool, error) {
 	return record.Token != 0, err
 }
 
-// isMarkedNow is isMarked without lagging reads: where reads may lag, a Break returns the latest
-// token.
+// isMarkedNow is like isMarked, but does not depend on reads that may lag: where they may, a Break
+// returns the latest token.
 func (r *runner) isMarkedNow(ctx context.Context, tick time.Time) (bool, error) {
 	if !r.manager.Capabilities().ReadsMayLag {
 		return r.isMarked(ctx, tick)
@@ -67,8 +67,8 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 }
 
 // markDuration returns how long a tick's mark has to last from now. It counts the whole of
-// StartWithin, since another process may see an earlier end of the tick or none: the
-// ticks that follow can depend on when Next is asked.
+// StartWithin, even if the next tick comes earlier: another process may see a later next tick, or
+// none, since the answers of Next can depend on its argument.
 func (r *runner) markDuration(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()
 	left := tick.Add(r.StartWithin).Sub(r.now())

@@ -83,7 +83,7 @@ func TestAnOddTickErrorNamesTheQuestionAndTheAnswer(t *testing.T) {
 	}
 }
 
-// A timetable that is never right is refused, and the end of a timetable ends Run.
+// Run refuses a timetable that is never right.
 func TestWhatIsNoTimetableIsRefused(t *testing.T) {
 	for what, next := range map[string]func(t time.Time) time.Time{
 		"a delay":      func(t time.Time) time.Time { return t.Add(time.Hour) },
@@ -122,8 +122,8 @@ func TestATimetableThatIsChangedIsFollowed(t *testing.T) {
 	})
 }
 
-// T231: processes that ask at different times may get different next ticks. The mark of a tick has to
-// last for the process that got no next tick.
+// T231: processes that call Next at different times may get different next ticks. The mark of a tick
+// has to last for the process whose next tick is later.
 func TestTrap_T231_ATickThatEndsEarlierElsewhereRunsOnce(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.decorated = forgetful{s.provider}

@@ -181,7 +181,7 @@ func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
 				return leasing.ErrUnavailable
 			case call.Op == leasingtest.Acquire && call.Name != name && slow:
 				slow = false
-				time.Sleep(5 * time.Second) // on its way, longer than the lease lives
+				time.Sleep(5 * time.Second) // in flight for longer than the lease lives
 				time.Sleep(2 * ttl)
 			}
 			return apply()
@@ -196,7 +196,7 @@ func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
 	})
 }
 
-// bounded is a backend with a longest TTL.
+// bounded is a backend that limits the TTL.
 type bounded struct {
 	abstractions.Provider
 	most time.Duration
@@ -220,7 +220,7 @@ func (f forgetful) Inspect(ctx context.Context, req abstractions.InspectRequest)
 }
 
 // A backend remembers a released name only for its retention. The mark of a tick lasts for
-// StartWithin and the difference of the clocks, also when its process has ended.
+// StartWithin plus the allowance for clock differences, even after its process has ended.
 func TestTrap_T132_AMarkOutlivesTheRetention(t *testing.T) {
 	within := 6 * time.Hour
 	daily := func(change Options) Options {

@@ -13,9 +13,9 @@ import (
 // are identified only by their time, so processes with different timetables run
 // the ticks of all timetables.
 type Options struct {
-	// Name of the schedule, and of the lease under which the job runs.
-	// Required. Ticks are marked by leases called Name/tick/ and the time. Use
-	// these names for nothing else.
+	// Name is the name of the schedule, and of the lease under which the job runs. Required. Ticks
+	// are marked by leases whose names are Name, /tick/ and the time. Use these names for nothing
+	// else.
 	Name string
 
 	// Every is the time from one tick to the next, a second or more. Ticks are
@@ -27,15 +27,15 @@ type Options struct {
 	// agree; convert it first for local time. The ticks must not depend on t: "an hour after t" is
 	// not a timetable. If Next contradicts itself, as cron libraries do around changes of clocks,
 	// OnError is called with an *OddTickError, and the schedule follows the first later time that
-	// Next returns. Run asks Next at least every 30 s, and twice while no tick comes: if the two answers
-	// differ, it follows both.
+	// Next returns. Run calls Next at least every 30 s, with two times before the same tick: if the two
+	// answers differ, it follows both.
 	Next func(t time.Time) time.Time
 
 	// StartWithin bounds the delay after which the job may still start for a tick, for
-	// example after the backend could not be reached. It never extends past the next
-	// tick. At most the backend's MaxTTL less an hour; if the MaxTTL is less than 2 h,
-	// at most half of it: the mark of a tick has to last longer (30 s on Azure Blob,
-	// 11 h on S3). Default 30 min, or that bound if it is less.
+	// example because the backend could not be reached. It never extends past the next tick. It can
+	// be at most the backend's MaxTTL less an hour, or half of a MaxTTL below 2 h, since the mark
+	// of a tick has to last longer (30 s on Azure Blob, 11 h on S3). Default 30 min, or that bound
+	// if it is less.
 	StartWithin time.Duration `option:"default=30m"`
 	// CatchUp makes a process that calls Run take the current tick, if no process has taken that
 	// tick. Otherwise the process waits for the next tick.
@@ -71,7 +71,7 @@ type Options struct {
 }
 
 func (o Options) complete(c leasing.Capabilities) (Options, error) {
-	longest := c.MaxTTL - slack(c) // for which the backend can keep a mark
+	longest := c.MaxTTL - slack(c) // the bound of StartWithin, if there is a MaxTTL
 	if c.MaxTTL > 0 && o.StartWithin == 0 {
 		o.StartWithin = min(30*time.Minute, longest)
 	}

@@ -26,7 +26,7 @@ type step struct {
 	Op      leasingtest.Op
 }
 
-// behaviour is the behaviour of a process.
+// behaviour describes a process and its job.
 type behaviour struct {
 	Skew            time.Duration // of its clock
 	Duration        time.Duration // the duration of the job
@@ -67,7 +67,7 @@ type world struct {
 	runs        sync.WaitGroup
 
 	mu         sync.Mutex
-	broken     map[string]bool // immediately: exempt, see leasing.BreakRequest
+	broken     map[string]bool // immediately, so the next run may overlap: see abstractions.BreakRequest
 	running    map[string]Tick
 	starts     map[time.Time]int
 	done       map[time.Time]bool
@@ -81,7 +81,7 @@ func (w *world) violation(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// job checks the promises when it starts: only a start can break a promise.
+// job returns a job that checks the promises when it starts: only a start can break a promise.
 func (w *world) job(h behaviour) Job {
 	return func(ctx context.Context, tick Tick) error {
 		w.mu.Lock()
@@ -170,7 +170,7 @@ func (w *world) do(s step) {
 	}
 }
 
-// after checks that without faults each tick is run, and winds everything up.
+// after checks that each tick is run once all faults have ended, and then ends everything.
 func (w *world) after() {
 	w.provider.Clear()
 	time.Sleep(time.Hour) // for runs under way
@@ -201,11 +201,10 @@ func (w *world) after() {
 	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
-// In every history of a backend that fails, hangs, is slow and loses replies, of
-// processes that come and go, of clocks that disagree, of jobs that are slow,
-// fail, and ignore their context: no tick is started twice (except with
-// AtLeastOnce), no two runs hold their lease at a time, tokens rise, and after all
-// faults have ended each tick is run once.
+// The backend fails, hangs, is slow and loses replies; processes come and go; clocks disagree; jobs
+// are slow, fail, and ignore their context. Still no tick is started twice (except with
+// AtLeastOnce), no two runs hold the lease at the same time, tokens rise, and after all faults have
+// ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{

@@ -206,7 +206,7 @@ func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 		require.Len(t, p.errorTexts(), 1)
 		remove()
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 4, leasing.ErrDenied))
-		// A missing answer of the backend may be temporary.
+		// An outage of the backend may be temporary.
 		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, leasing.ErrUnavailable))
 		s.run("b", Options{}, nil)
 		s.sleepUntil(61 * time.Minute)

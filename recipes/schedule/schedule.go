@@ -66,14 +66,15 @@ type runner struct {
 	refusals     recipe.Refusals
 	lastReported time.Time // the tick of the latest OddTickError
 
-	// The latest search found that Next is odd between two times, and which tick follows.
+	// The latest search found that Next is odd from oddFrom to oddUntil. following is the first
+	// tick after oddUntil.
 	oddFrom, oddUntil, following time.Time
 }
 
 // preflight checks, before the first tick, whether the timetable is valid, whether
 // the manager accepts the options (it validates them before it sends a request,
 // and sends none if its context has ended), and whether the backend refuses
-// access. A backend that does not answer may answer later.
+// access. A backend that does not answer is not an error here: it may answer later.
 func (r *runner) preflight(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -117,9 +118,9 @@ func (r *runner) preflight(ctx context.Context) error {
 // Go's timers notice neither.
 const maxSleep = 30 * time.Second
 
-// runTicks goes from tick to tick.
+// runTicks waits for each tick, and ensures that it is run.
 func (r *runner) runTicks(ctx context.Context) error {
-	asked := r.now() // before the latest sleep
+	asked := r.now() // the time before the latest sleep
 	after := asked
 	if r.CatchUp {
 		after = after.Add(-r.StartWithin)
@@ -138,7 +139,7 @@ func (r *runner) runTicks(ctx context.Context) error {
 		case tick.After(now):
 			recipe.Sleep(ctx, min(tick.Sub(now), maxSleep))
 			asked = now
-		case !tick.After(now.Add(-r.StartWithin)): // a suspend, or the clock was stepped
+		case !tick.After(now.Add(-r.StartWithin)): // the machine was suspended, or the clock was stepped
 			after = now.Add(-r.StartWithin)
 		default:
 			var end time.Time
@@ -156,8 +157,8 @@ func (r *runner) runTicks(ctx context.Context) error {
 }
 
 const (
-	// firstPause is the time after which a tick that another process seems to
-	// be taking is retried; it doubles up to lastPause.
+	// firstPause is the pause before a tick that another process seems to be taking is retried. The
+	// pause doubles up to lastPause.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 15 * time.Second
 )
@@ -169,7 +170,7 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var uncertain, last error // uncertain: the tick may have been marked by us
+	var uncertain, last error // uncertain: this process may have marked the tick
 	for n := 0; ; n++ {
 		left := end.Sub(r.now())
 		if left <= 0 {

@@ -183,7 +183,7 @@ func TestATickThatCameWhileARunWasCutShortIsLeftToOthers(t *testing.T) {
 func TestTheCostOfATick(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.provider.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
-			time.Sleep(time.Millisecond) // no answer comes in the instant of its request
+			time.Sleep(time.Millisecond) // no reply arrives at the same instant as its request
 			return apply()
 		})
 		s.run("a", Options{}, nil)

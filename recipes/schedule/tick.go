@@ -14,13 +14,13 @@ import (
 
 // result is the outcome of tryTick.
 type result struct {
-	done  bool // nothing more is to be done for the tick
+	done  bool // the tick needs no further work
 	taken bool // some process has taken the tick
 	// obstacle is the error that kept this process from reading the mark, or from starting the job.
 	obstacle error
 	// marking says that the obstacle occurred while setting the mark, so that the mark may exist.
 	marking bool
-	// failure is the error after this process took the tick.
+	// failure is an error that occurred after this process took the tick.
 	failure error
 	// skipped, unless nil, is a *SkippedError about ticks up to last.
 	skipped error
@@ -38,7 +38,7 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	err := r.manager.With(options).TryDo(ctx, r.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		began = true
 		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
-		return nil // so that TryDo's error is that of the lease
+		return nil // so that TryDo returns only the error of the lease
 	})
 	switch {
 	case !began:
@@ -109,9 +109,8 @@ func (r *runner) markSkipped(ctx context.Context, ran time.Time) (last time.Time
 }
 
 // work calls the job. Its failure is the job's error, unless that only says
-// that the context had ended. It is finished if it has returned of its own
-// accord: without an error, or while its context had not ended (an end by the
-// run's own timeout does not count).
+// that the context had ended. The job is finished if it has returned of its own accord: without an
+// error, or while its context had not ended (an end by the run's own timeout does not count).
 func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure error) {
 	limited := ctx
 	if r.Timeout > 0 {
@@ -133,7 +132,7 @@ func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure er
 }
 
 // call turns a panic of the job into an error: otherwise the same tick would crash one process
-// after the other.
+// after another.
 func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -15,8 +15,8 @@ func (r *runner) next(t time.Time) (time.Time, error) {
 	return tick, err
 }
 
-// resolve returns the first tick after t, or the zero time after the last tick. Where Next answers with
-// something else, resolve looks for the first tick after the oddness.
+// resolve returns the first tick after t, or the zero time after the last tick. If Next returns
+// something else, resolve searches for the first tick after the odd period.
 func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err error) {
 	answer, err := r.callNext(t)
 	if err == nil && answer.After(t) {
@@ -31,7 +31,7 @@ func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err er
 	return time.Time{}, nil, err
 }
 
-// callNext returns what Next answers, in UTC and without a monotonic part. The error is a panic of Next.
+// callNext returns the answer of Next, in UTC and without a monotonic part. The error is a panic of Next.
 func (r *runner) callNext(t time.Time) (answer time.Time, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -49,12 +49,12 @@ func notAfter(t, answer time.Time) error {
 }
 
 // maxOddDuration bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
-// clocks, so for a timetable with one tick a year the oddness begins with the tick before.
+// clocks, so for a timetable with one tick a year the odd period begins at the previous tick.
 const maxOddDuration = 400 * 24 * time.Hour
 
-// searchAfterOdd returns the first tick after the oddness. The oddness ends, to the second, when Next again returns
-// times after its argument. It returns the zero time if it finds no such tick. It remembers the latest result, since
-// Run asks every 30 s.
+// searchAfterOdd returns the first tick after the odd period that contains t, or the zero time if it finds no such
+// tick. It searches, to the second, for the time from which Next again returns times after its argument. It
+// remembers the latest result, since Run asks every 30 s.
 func (r *runner) searchAfterOdd(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
 		return r.following
@@ -84,8 +84,8 @@ func (r *runner) searchAfterOdd(t time.Time) (tick time.Time) {
 	return tick
 }
 
-// upcoming returns the first tick after t. It asks Next also for a later time before that tick. If the
-// answers differ, both are ticks, and upcoming returns the earlier.
+// upcoming returns the first tick after t. It also calls Next with a later time before that tick. If
+// the answers differ, both are ticks, and upcoming returns the earlier.
 func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
 	tick, odd, err := r.resolve(t)
 	if err == nil && later.After(t) && later.Before(tick) {
@@ -104,7 +104,7 @@ func (r *runner) upcoming(t, later time.Time) (time.Time, error) {
 	return tick, err
 }
 
-// reportOdd reports an odd answer unless odd is nil, once for each tick that follows.
+// reportOdd passes odd to OnError, once for each next tick, unless odd is nil.
 func (r *runner) reportOdd(odd *OddTickError, tick time.Time) {
 	if odd != nil && !tick.Equal(r.lastReported) {
 		r.lastReported, odd.Tick = tick, tick
@@ -112,8 +112,8 @@ func (r *runner) reportOdd(odd *OddTickError, tick time.Time) {
 	}
 }
 
-// checkNext refuses a function that is no timetable at all. A timetable may be odd around a change of
-// clocks, so a right answer at one of four times in a hundred days is enough.
+// checkNext refuses a function that is not a timetable at all. A timetable may be odd around a change
+// of clocks, so a correct answer at one of four times in a hundred days is enough.
 func (r *runner) checkNext(now time.Time) (err error) {
 	for _, days := range [...]int{0, 10, 50, 100} {
 		if err = r.checkAt(now.AddDate(0, 0, days)); err == nil {
@@ -123,8 +123,8 @@ func (r *runner) checkNext(now time.Time) (err error) {
 	return err
 }
 
-// checkAt asks Next twice before a tick. The answers have to be the same, or each process would have
-// ticks of its own.
+// checkAt calls Next with two times before the same tick. The answers have to be the same, or each
+// process would have ticks of its own.
 func (r *runner) checkAt(t time.Time) error {
 	tick, err := r.callNext(t)
 	if err != nil || tick.IsZero() {
@@ -142,8 +142,8 @@ func (r *runner) checkAt(t time.Time) error {
 
 func midpoint(t, tick time.Time) time.Time { return t.Add(tick.Sub(t) / 2) }
 
-// latest returns the last of the ticks that have come by now, the number of ticks after
-// the given tick up to that one, and when it will no longer be current.
+// latest returns the latest tick that has come by now, the number of ticks after the given tick up
+// to the latest, and the end of the time in which the latest is current.
 func (r *runner) latest(tick, now time.Time) (latest time.Time, after int, end time.Time, err error) {
 	for latest = tick; ; after++ {
 		following, err := r.next(latest)

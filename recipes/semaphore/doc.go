@@ -15,9 +15,9 @@
 // permit of a holder that crashes becomes free when the lease's TTL has
 // passed.
 //
-// At most N permits are trusted at any moment, as the backend decides. A permit
-// promises no more than a lease does: a paused process is not stopped, and may
-// work beside N others when it wakes up.
+// At most N permits are trusted at any moment, since each slot has one holder. A permit promises no
+// more than a lease does: a paused process is not stopped, and may work beside N others when it
+// wakes up.
 //
 // # Fencing
 //
@@ -25,15 +25,14 @@
 // slot to the next. The tokens of two slots are unrelated. So a resource can't
 // compare the tokens of all holders, but it can refuse the former holders of each
 // slot. Pass it Permit.Name, the slot's name, and Permit.Token. It remembers the
-// highest token for each name, as sqlfence.Table does, and admits the latest
-// holder of each slot that it knows of: N at most.
+// highest token for each name, as sqlfence.Table does, and admits only the latest holder that it
+// has seen of each slot: at most N.
 //
 // # Waiting
 //
-// The waiters of one Semaphore are served in the order in which they came.
-// They share one search for a free slot, so a hundred waiters cost the backend
-// no more than a single waiter. Make one Semaphore per name and process, and
-// share the instance.
+// The waiters of one Semaphore are served in order of arrival. They share one search for a free
+// slot, so a hundred waiters cost the backend no more than a single waiter. Make one Semaphore per
+// name and process, and share the instance.
 //
 // Acquire tries the slots that this process does not hold, in an order specific
 // to the process, until it acquires one of these. If a fraction f of the slots
@@ -58,8 +57,8 @@
 //
 // # Changing the number of permits
 //
-// Slots are only numbered. While processes disagree about Permits, during a rollout,
-// processes with the larger number use the slots of the others, and more. The
-// largest number is the limit until the last process with it has ended. From then on
-// the smaller number is the limit.
+// Slots differ only in their numbers. While processes disagree about Permits, for example during a
+// rollout, those with the larger number use the same slots as the others, and more. The largest
+// number is the limit until the last process with that number has ended. From then on the smaller
+// number is the limit.
 package semaphore

@@ -18,7 +18,7 @@ func open() *leasing.Manager {
 	return manager
 }
 
-// At most ten calls to the payment service at a time, from all processes.
+// All processes together make at most ten calls to the payment service at a time.
 func Example() {
 	ctx, manager := context.Background(), open()
 	defer func() { _ = manager.Close(ctx) }()

@@ -38,7 +38,7 @@ func withFixture(t *testing.T, test func(t *testing.T, s *fixture)) {
 	})
 }
 
-// process is the semaphore of another process.
+// process returns the semaphore of a new process.
 func (s *fixture) process(owner string, options Options) *Semaphore {
 	s.t.Helper()
 	if options.Name == "" {
@@ -49,7 +49,7 @@ func (s *fixture) process(owner string, options Options) *Semaphore {
 	return semaphore
 }
 
-// take takes a permit that is free.
+// take acquires a free permit.
 func (s *fixture) take(from *Semaphore) *Permit {
 	s.t.Helper()
 	permit, err := from.TryAcquire(s.t.Context())
@@ -74,7 +74,7 @@ type wait struct {
 	done   chan struct{}
 }
 
-// acquireAsync acquires in the background.
+// acquireAsync calls Acquire in the background.
 func (s *fixture) acquireAsync(ctx context.Context, from *Semaphore) *wait {
 	w := &wait{done: make(chan struct{})}
 	go func() {
@@ -102,7 +102,7 @@ func (w *wait) isOver() bool {
 	}
 }
 
-// receive waits for the permit, an hour of virtual time at most.
+// receive waits for the permit, for at most an hour of virtual time.
 func (s *fixture) receive(w *wait) *Permit {
 	s.t.Helper()
 	select {

@@ -15,9 +15,9 @@ const MaxPermits = 10_000
 
 // Options describe a semaphore.
 type Options struct {
-	// Name of the semaphore. Required. Its slots are leases called
-	// Name/slot/0, Name/slot/1 and so on; metrics, and Manager.List with that
-	// prefix, show the slots. Use these names for nothing else.
+	// Name is the name of the semaphore. Required. Its slots are leases named Name/slot/0,
+	// Name/slot/1 and so on; metrics, and Manager.List with that prefix, show the slots. Use these
+	// names for nothing else.
 	Name string
 	// Permits is the number of permits that all processes together may hold at
 	// a time: 1 to MaxPermits. Required. See the package's documentation for
@@ -40,8 +40,8 @@ func (o Options) validate(c leasing.Capabilities) error {
 	return recipe.ValidateName(o.Name, len(o.slotName(o.Permits-1))-len(o.Name), c)
 }
 
-// slotName is the name of a slot's lease. "slot" is a part of its own so that
-// a name without parts has only one scope of metrics.
+// slotName returns the name of a slot's lease. "slot" is a part of its own so that a name without
+// parts has only one scope of metrics.
 func (o Options) slotName(slot int) string {
 	return o.Name + "/slot/" + strconv.Itoa(slot)
 }
@@ -60,10 +60,9 @@ const (
 	maxThrottle = time.Minute
 )
 
-// pauseAfter returns the pause before the n-th probe (from 0) of another slot. The
-// pause grows from shortestPause to a length with which all the given slots are
-// probed once in a sweep. Up to half of it is subtracted as jitter: random is from
-// 0 up to 1.
+// pauseAfter returns the pause before the n-th probe (from 0) of another slot. The pause grows from
+// shortestPause to the length at which all the given slots are probed once per sweepPeriod. Up to
+// half of it is subtracted as jitter: random is from 0 up to 1.
 func pauseAfter(n, slots int, random float64) time.Duration {
 	pause := min(longestPause, sweepPeriod/time.Duration(max(1, slots)))
 	if n < 16 {

@@ -8,8 +8,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Permit is a held permit of a semaphore. It is the leasing.Lease of a slot, with all methods of a
-// lease, and safe for concurrent use.
+// Permit is a held permit of a semaphore. It is the leasing.Lease of a slot, has all methods of a
+// lease, and is safe for concurrent use.
 //
 // Name is the name of the slot's lease, and Token is the slot's fencing token: it
 // is greater than those of the slot's earlier holders, and unrelated to those of
@@ -24,12 +24,12 @@ type Permit struct {
 	inDo       bool   // Do releases the permit
 }
 
-// slotLease hides the embedded field, but not the methods: a lease that is released without
-// the semaphore's knowledge would still count as held.
+// slotLease hides the embedded lease, but not its methods. If a caller could release the lease
+// itself, the semaphore would still count the slot as held.
 type slotLease = *leasing.Lease
 
-// newPermit makes a permit of the lease of a slot. Its context keeps the values of
-// ctx, the caller's context.
+// newPermit makes a permit from the lease of a slot. Its context keeps the values of ctx, the
+// caller's context.
 func (s *Semaphore) newPermit(ctx context.Context, slot int, lease *leasing.Lease) *Permit {
 	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returnSlot: sync.OnceFunc(func() { s.returnSlot(slot) })}
 	p.ctx, p.cancel = context.WithCancelCause(contextWithValues{lease.Context(), context.WithoutCancel(ctx)})
@@ -67,7 +67,7 @@ func (p *Permit) Context() context.Context { return p.ctx }
 // Done is Context().Done().
 func (p *Permit) Done() <-chan struct{} { return p.ctx.Done() }
 
-// Err is nil while the permit is held, then a *leasing.LostError, or an error
+// Err returns nil while the permit is held, and then a *leasing.LostError, or an error
 // that matches leasing.ErrReleased. Like Lease.Err it reads the clocks.
 func (p *Permit) Err() error {
 	if err := p.slotLease.Err(); err != nil {

@@ -39,12 +39,12 @@ func drawStep(t *rapid.T) step {
 type world struct {
 	backend   *leasingtest.Provider
 	processes []*Semaphore
-	most      int // the largest number of permits that a process was given
+	most      int // the largest Options.Permits of the processes
 
 	mu         sync.Mutex
 	permits    []*Permit
 	tokens     map[int]int64   // the latest, by slot
-	broken     map[string]bool // immediately: exempt, see leasing.BreakRequest
+	broken     map[string]bool // immediately, so the next holder may overlap: see abstractions.BreakRequest
 	violations []string
 	calls      sync.WaitGroup
 }
@@ -55,8 +55,8 @@ func (w *world) violation(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// onGrant checks the promise at the moments that can break it: when the backend
-// grants a slot, fewer permits than the limit may be trusted.
+// onGrant checks the promise at the moments that can break it: when the backend grants a slot, the
+// trusted permits, with the new one, must not exceed the limit.
 func (w *world) onGrant(_ context.Context, call leasingtest.Call, apply func() error) error {
 	err := apply()
 	if call.Op != leasingtest.Acquire || err != nil {
@@ -195,7 +195,7 @@ func (w *world) end() {
 	time.Sleep(time.Hour) // for requests that ignored their context
 }
 
-// comeBack checks that all permits, and no more, can be acquired once more.
+// comeBack checks that all permits, and no more, are free.
 func (w *world) comeBack() {
 	last := w.processes[len(w.processes)-1]
 	var permits []*Permit
@@ -215,10 +215,9 @@ func (w *world) comeBack() {
 	}
 }
 
-// In every history of acquires, losses and releases over a backend that fails,
-// hangs, is slow and loses replies, by processes that may disagree about the
-// number of permits: no more permits are trusted than the largest number, the
-// tokens of a slot rise, and all permits come back.
+// Processes with different values of Options.Permits acquire, lose and release permits over a
+// backend that fails, hangs, is slow and loses replies. Still no more permits are trusted than the
+// largest number, the tokens of a slot rise, and all permits come back.
 func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		numbers := rapid.SliceOfN(rapid.IntRange(1, 6), 3, 3).Draw(rt, "permits")

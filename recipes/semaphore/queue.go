@@ -10,7 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// limitGrace is the time beyond a short wait limit that a caller waits for a first answer.
+// limitGrace is the time for which a caller waits for a first answer after its wait limit has
+// passed.
 const limitGrace = time.Second
 
 // waiter is one call of Acquire in the queue.
@@ -98,7 +99,7 @@ func (s *Semaphore) failAll(err error) {
 	}
 }
 
-// failIfClosed ends all waits if the manager is closed. While this process holds the permits, no
+// failIfClosed ends all waits if the manager is closed. While this process holds all permits, no
 // request in flight would report the end of the manager. Locks mu.
 func (s *Semaphore) failIfClosed() {
 	if !recipe.Closed(s.manager) {

@@ -17,8 +17,8 @@ const (
 	maxProbes = 8
 	// maxHandOverTime is the time for which a slot may be handed over from one waiter of
 	// this process to the next. After that the process does not request the
-	// slot for yieldFor, so that other processes get a turn. yieldFor is the
-	// longest pause of a leasing.Manager that polls, by default.
+	// slot for yieldFor, so that other processes get a turn. yieldFor equals the default longest
+	// pause of a leasing.Manager that polls.
 	maxHandOverTime = 15 * time.Second
 	yieldFor        = time.Second
 )
@@ -30,9 +30,8 @@ var errOtherSlot = errors.New("semaphore: waits for another slot now")
 // first waiter and ends with the last. Each permit goes to the waiter at the
 // head of the queue, whichever request acquired the permit.
 //
-// First it probes: it asks for one slot for each waiter. After firstProbes
-// failures it watches: it waits for a few slots, and probes another slot from
-// time to time.
+// First it probes: it requests one slot for each waiter. After firstProbes failures it watches: it
+// waits for a few slots, and probes another slot from time to time.
 type search struct {
 	ctx       context.Context
 	end       context.CancelFunc
@@ -40,7 +39,7 @@ type search struct {
 	last      error         // the last answer without a lease; nil before the first
 	probes    int           // the number of slots still to probe
 	probing   int           // probes in flight
-	handOvers int           // probes in flight of slots that were released in this process
+	handOvers int           // probes in flight for slots that were released in this process
 	waiting   int           // requests in flight that wait for a slot
 }
 
@@ -77,8 +76,8 @@ func (s *Semaphore) dispatch() {
 		r.probes--
 		r.probing++
 	}
-	// Requests of TryAcquire or of an earlier search may be about to end, and then leave their
-	// slots to this search.
+	// Requests of TryAcquire or of an earlier search may be about to end, which makes their slots
+	// available to this search.
 	others := s.options.Permits - len(s.free) - s.held - r.probing - r.handOvers - r.waiting
 	if !r.isWatching() && r.probing == 0 && (r.probes == 0 || others == 0) {
 		close(r.watching)
@@ -110,7 +109,7 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 	default:
 		r.probing--
 		if !errors.Is(err, leasing.ErrHeld) {
-			r.probes = 0 // the next one would fail as well
+			r.probes = 0 // the next probe would fail as well
 		}
 	}
 	s.handleAnswer(r, answer{slot, lease, err})
@@ -167,22 +166,22 @@ func (s *Semaphore) returnSlot(slot int) {
 	s.dispatch()
 }
 
-// watchSlots runs a search that watches.
+// watchSlots runs the watching part of a search.
 func (s *Semaphore) watchSlots(r *search) {
 	for n := 0; r.ctx.Err() == nil; n++ {
 		recipe.Sleep(r.ctx, s.watchOnce(r, n))
 	}
 }
 
-// watchOnce watches enough slots, probes another one, and returns the pause before the next
-// call. Locks mu.
+// watchOnce starts waits until watchedSlots slots are watched, probes another slot, and returns the
+// pause before the next call. Locks mu.
 func (s *Semaphore) watchOnce(r *search, n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.search != r {
 		return 0
 	}
-	for r.waiting < s.watchedSlots { // before the probe, which may want the same slot
+	for r.waiting < s.watchedSlots { // before the probe, which could take the same slot
 		slot, ok := s.takeSlot()
 		if !ok {
 			break

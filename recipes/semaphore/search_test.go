@@ -128,7 +128,7 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 	})
 }
 
-// Many permits that come free together are all found soon, not one per pause.
+// If many permits become free together, all of them are found soon, not one per pause.
 func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 200
@@ -202,7 +202,8 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 	}
 }
 
-// A process waits for several slots at a time, and may get all of them at once.
+// A process waits for several slots at a time, and may get all of them at once. It releases those
+// that it does not need.
 func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 4
@@ -296,7 +297,7 @@ func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
 	})
 }
 
-// A lease arrives after the last waiter has gone.
+// A lease that arrives after the last waiter has gone is released.
 func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})

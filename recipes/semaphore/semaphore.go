@@ -21,12 +21,11 @@ type Semaphore struct {
 	watchedSlots int                    // the constant watchedSlots, unless a test sets it
 
 	mu sync.Mutex
-	// free are the slots that this process neither holds nor requests. The slot
-	// that was requested least recently is at the front. The initial order
-	// differs from process to process.
+	// free lists the slots that this process neither holds nor requests. The slot that was
+	// requested least recently is at the front. The initial order differs from process to process.
 	free []int
 	held int // slots that this process holds, or does not request for a while
-	// handOverSince is the time of the first of a slot's consecutive hand-overs.
+	// handOverSince has, by slot, the time of the first of its consecutive hand-overs.
 	handOverSince map[int]time.Time
 	queue         []*waiter // the waiters, first come, first served
 	search        *search   // on behalf of the waiters; nil without waiters
@@ -67,7 +66,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-	case <-limit: // but it may wait for one answer, even if that takes longer
+	case <-limit: // but the call waits for a first answer, for up to limitGrace more
 		select {
 		case <-t.done:
 		case <-ctx.Done():
@@ -144,7 +143,7 @@ func (s *Semaphore) endTry(slot int, err error) {
 	s.dispatch()
 }
 
-// takeSlot takes a slot to request. Caller holds mu.
+// takeSlot removes a slot from free, so that the caller can request the slot. Caller holds mu.
 func (s *Semaphore) takeSlot() (slot int, ok bool) {
 	if len(s.free) == 0 {
 		return 0, false
@@ -216,8 +215,7 @@ func (e *FullError) Error() string {
 func (e *FullError) Is(target error) bool { return target == leasing.ErrHeld }
 func (e *FullError) Unwrap() error        { return e.Err }
 
-// obstacle returns the error for a permit that could not be acquired, where last is the last
-// answer.
+// obstacle returns the error for a permit that could not be acquired. last is the last answer.
 func (s *Semaphore) obstacle(last error) error {
 	if last == nil || errors.Is(last, leasing.ErrHeld) {
 		return &FullError{Name: s.options.Name, Permits: s.options.Permits, Err: last}

@@ -45,7 +45,7 @@ func TestThereAreAsManyPermitsAsSaid(t *testing.T) {
 	})
 }
 
-// The application's code runs in a request, and may panic. The requested slot is not lost.
+// The application's TTLPolicy runs in a request, and may panic. The requested slot is not lost.
 func TestTrap_T98_ATryThatPanicsLosesNoSlot(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		panics := true
@@ -205,7 +205,7 @@ func TestDoReportsALossAlthoughTheWorkSucceeded(t *testing.T) {
 	})
 }
 
-// The release goes out although the context of the work has ended.
+// The release is sent although the context of the work has ended.
 func TestTrap_T34_DoReleasesOnAnEndedContext(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
@@ -215,8 +215,7 @@ func TestTrap_T34_DoReleasesOnAnEndedContext(t *testing.T) {
 	})
 }
 
-// A resource that compares tokens slot by slot admits the latest holder of
-// each slot only.
+// A resource that compares tokens slot by slot admits only the latest holder of each slot.
 func TestFencingBySlotRefusesAFormerHolder(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		gates := map[string]*fencing.Gate{}
@@ -250,7 +249,7 @@ func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrHeld, "never 8 at a time")
 		require.Equal(t, 5, s.held())
 
-		// Whichever slots the old process gives back, the two together stay at 5.
+		// Whichever slots the old process releases, the two together hold at most 5.
 		release(t, theirs[:3]...)
 		ours := 0
 		for range 3 {
@@ -387,7 +386,7 @@ func TestAClosedManagerEndsEverything(t *testing.T) {
 	})
 }
 
-// If this process holds all permits, the manager has no request of a waiter to end.
+// If this process holds all permits, no waiter has a request in flight that the manager could end.
 func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})

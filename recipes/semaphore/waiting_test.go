@@ -100,7 +100,7 @@ func TestTrap_T60_ACancelledWaiterLeaksNoPermit(t *testing.T) {
 	})
 }
 
-// A request succeeds after its waiter has given up.
+// If a request succeeds after its waiter has given up, the permit is released.
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.process("a", Options{Permits: 1})
@@ -227,7 +227,7 @@ func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 	})
 }
 
-// Failures that may pass do not end a wait.
+// Temporary failures do not end a wait.
 func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		for _, fault := range []leasingtest.Handler{
@@ -293,7 +293,7 @@ func TestTryAcquireAndWaiters(t *testing.T) {
 	})
 }
 
-// A slot for which TryAcquire was refused goes to a waiter.
+// A slot that TryAcquire could not get goes to a waiter when it becomes free.
 func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		theirs := s.take(s.process("theirs", Options{Permits: 1}))

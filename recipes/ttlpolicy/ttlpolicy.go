@@ -10,8 +10,8 @@ import (
 
 // UnderLoad returns a policy that gives a lease at most ttl while load returns more than
 // threshold, and leaves the TTL as it is otherwise. load is the application's own
-// measure: the length of a queue, the machine's load, the rate of requests. It is called
-// for each acquire, on the caller's goroutine, from several goroutines at a time.
+// measure: the length of a queue, the machine's load, the rate of requests. load is called for each
+// acquire, on the caller's goroutine, so it must be safe for concurrent use.
 func UnderLoad(load func() float64, threshold float64, ttl time.Duration) func(leasing.TTLRequest) time.Duration {
 	return func(r leasing.TTLRequest) time.Duration {
 		if load() > threshold {
@@ -76,7 +76,7 @@ func (p *Past) Observe(e leasing.Event) {
 		p.acquiredAt[e.Fingerprint] = e.Time
 	case leasing.EventLost, leasing.EventHandedOver:
 		delete(p.acquiredAt, e.Fingerprint)
-	case leasing.EventDropped: // ends of leases may be among them
+	case leasing.EventDropped: // the dropped events may include ends of leases
 		clear(p.acquiredAt)
 	case leasing.EventReleased:
 		acquired, known := p.acquiredAt[e.Fingerprint]

@@ -61,7 +61,7 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// The memory is bounded, and a claim whose end was dropped does not stay in it forever.
+// A Past remembers a bounded number of kinds, and forgets a claim whose end was dropped.
 func TestPastForgets(t *testing.T) {
 	past := NewPast(PastOptions{})
 	observe := func(kind leasing.EventKind, n int) {

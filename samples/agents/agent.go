@@ -19,7 +19,7 @@ type agent struct {
 	tree *filelock.Tree
 }
 
-// edit edits files and folders under their leases. An edit whose lease was lost is thrown away, and repeated.
+// edit edits files and folders under their leases. An edit whose lease was lost is discarded and repeated.
 func (a *agent) edit(ctx context.Context, edit string, paths []string) error {
 	for {
 		err := a.tree.Do(ctx, paths, func(ctx context.Context, _ *multilease.Set) error { return change(ctx, edit, paths) })
@@ -31,8 +31,8 @@ func (a *agent) edit(ctx context.Context, edit string, paths []string) error {
 	}
 }
 
-// editAcross holds a file and asks for a second file. It waits as an actor, so it gets an error if the holder of the second
-// waits for it in turn. Then it gives way: it releases the first, and acquires both in order.
+// editAcross holds a file and waits for a second file. It waits as a deadlock.Actor, so it gets an error if the holder of
+// the second file waits for the first file. Then it gives way: it releases the first file, and acquires both in order.
 func (a *agent) editAcross(ctx context.Context, edit, first, second string) error {
 	set, err := a.tree.Acquire(ctx, []string{first})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // change adds a line to each file of some paths: the edit, and a checksum of the file up to that line. It writes new files beside
-// them, in steps that take time, and renames all of them unless ctx has ended.
+// the old ones, in steps that take time, and renames all of them unless ctx has ended.
 //
 // A process that is paused between the check of ctx and the renaming still writes late. No lease helps against that, and a file
 // system checks no token: see package fencing.
@@ -50,7 +50,7 @@ func change(ctx context.Context, edit string, paths []string) error {
 	return nil
 }
 
-// expand puts the files of a folder in place of the folder.
+// expand replaces each folder with its files.
 func expand(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		inside, err := filepath.Glob(filepath.Join(*root, path, "*[^~]"))

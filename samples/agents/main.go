@@ -51,7 +51,7 @@ func work(ctx context.Context, a *app.App) (err error) {
 	return err
 }
 
-// record writes the manager's events to a history. finish ends the manager, so that all that it did is in the history.
+// record writes the manager's events to a history. finish closes the manager, so that the history has all events.
 func record(ctx context.Context, m *leasing.Manager) (finish func() error, err error) {
 	table, err := sqlitelease.Open(ctx, sqlitelease.Options{Path: *audit, Create: true, History: true})
 	if err != nil {

@@ -86,7 +86,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeHTTP answers whether this process leads.
+// ServeHTTP reports whether this process leads.
 func (s *Service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if !s.leading.Load() {
 		http.Error(w, "another process leads", http.StatusServiceUnavailable)

@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// faults are plans of one rule each.
+// faults has, by name, the rules to test. Each one is a plan of its own.
 var faults = map[string]chaos.Rule{
 	"delay":        {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 200 * time.Millisecond, Jitter: time.Second}},
 	"exception":    {Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Probability: 0.5}},
@@ -29,8 +29,8 @@ var faults = map[string]chaos.Rule{
 	"outage":       {Fault: chaos.Fault{Kind: chaos.FaultError}},
 }
 
-// TestTheServiceSurvives runs two processes of the service over memory in virtual time. LEASING_URL names another backend,
-// which takes real time.
+// TestTheServiceSurvives runs two processes of the service over memory in virtual time. With another backend, named by
+// LEASING_URL, it takes real time.
 func TestTheServiceSurvives(t *testing.T) {
 	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestTheServiceSurvives(t *testing.T) {
 	}
 }
 
-// checkSurvives checks that no two processes lead at a time, that no entry comes from an earlier leader, and that the service works
-// again after the faults.
+// checkSurvives checks that no two processes lead at the same time, that no entry comes from an earlier leader, and that the
+// service works again after the faults.
 func checkSurvives(t *testing.T, provider leasing.Provider, rule chaos.Rule) {
 	ttl := max(2*time.Second, provider.Capabilities().MinTTL)
 	rule.Name, rule.When.From, rule.When.To = "fault", ttl, 4*ttl

@@ -13,12 +13,12 @@ import (
 // day is the length of a day in this sample.
 const day = 4 * time.Second
 
-// daily is a job that runs once for each of its times, although several processes follow its timetable.
+// daily runs a job once for each scheduled time, although several processes follow the timetable.
 //
-// The first process that comes runs the job, and the others find the tick taken. Since the schedule is to run AtLeastOnce,
-// another process starts the job again if the first dies in the middle. No schedule can promise that the work is done exactly
-// once, since a process may die between the end of its work and its report. The table that the job writes to can promise it:
-// it takes each tick once, and checks the token.
+// The first process to arrive runs the job, and the others find the tick taken. Since AtLeastOnce is set, another process
+// starts the job again if the first dies in the middle. No schedule can promise that the work is done exactly once, since a
+// process may die between the end of its work and its report. The table that the job writes to can promise that: it accepts
+// each tick once, and checks the token.
 func daily(ctx context.Context, a *app.App) error {
 	if err := a.Create(ctx, "CREATE TABLE IF NOT EXISTS daily (tick text PRIMARY KEY, worker text NOT NULL)"); err != nil {
 		return err

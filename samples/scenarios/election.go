@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
-// election is a service of which one process leads, and writes rows into a ledger. The ledger refuses the rows of a former
-// leader by their token.
+// election runs a service in which one process leads, and writes rows into a ledger. The ledger refuses the rows of a
+// former leader by their token.
 func election(ctx context.Context, a *app.App) error {
 	if err := a.Create(ctx, "CREATE TABLE IF NOT EXISTS ledger (number bigint PRIMARY KEY, token bigint NOT NULL, writer text NOT NULL)"); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command scenarios is one process of a classic use of a lease. Each use has a file of its own. Start the command several times,
-// and stop, kill or pause a process:
+// Command scenarios runs one process of a classic use of leases. Each use has a file of its own. Start the command several
+// times, and stop, kill or pause a process:
 //
 //	go run ./scenarios daily                             # leases and data in SQLite files of this folder
 //	go run ./scenarios -url redis://127.0.0.1 daily      # leases elsewhere

@@ -16,7 +16,7 @@ import (
 //
 // The holder of the message's lease composes the reply. Other processes don't wait for the lease: they abandon their delivery,
 // get it again a little later, and find that the message is answered. The lease saves the work of a second reply. The
-// table of replies makes the reply unique: it takes one per message, and checks the token.
+// table of replies makes the reply unique: it accepts one per message, and checks the token.
 func reply(ctx context.Context, a *app.App) error {
 	if err := a.Create(ctx, "CREATE TABLE IF NOT EXISTS replies (message text PRIMARY KEY, writer text NOT NULL)"); err != nil {
 		return err

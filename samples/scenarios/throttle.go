@@ -23,7 +23,7 @@ var (
 // than a call, so that no call outlives the permit of a process that died in the middle.
 //
 // No semaphore stops the call of a process that is paused, and wakes up after its permit was given to another process. A gateway
-// that checks fencing tokens refuses it: see package semaphore.
+// that checks fencing tokens refuses that call: see package semaphore.
 func throttle(ctx context.Context, a *app.App) error {
 	throttled, err := semaphore.New(a.Manager, semaphore.Options{Name: a.Name, Permits: max(*permits, 1)})
 	if err != nil {

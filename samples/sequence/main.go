@@ -1,5 +1,6 @@
 // Command sequence is a writer of a ledger: it writes transfers, each under the next number of one stream. Start it several
-// times, each with a journal of its own, and kill a process. "make sequence" does, and checks the outcome: integration/scenarios.
+// times, each with a journal of its own, and kill a process. "make sequence" does that, and checks the outcome:
+// integration/scenarios.
 //
 //	go run ./sequence                                     # leases and data in SQLite files of this folder
 //	go run ./sequence -url postgres://... -data postgres://...
@@ -25,7 +26,8 @@ var (
 	schema  = flag.String("schema", "", "schema of the numbers, on PostgreSQL")
 )
 
-// stream is the name of the sequence, leaseFor the first duration of a number's lease, transfers how many a process writes.
+// stream is the name of the sequence, leaseFor the first duration of a number's lease, and transfers the number of
+// transfers that each process writes.
 const (
 	stream    = "ledger"
 	leaseFor  = 3 * time.Second
@@ -61,7 +63,7 @@ func write(ctx context.Context, a *app.App) (err error) {
 	return err
 }
 
-// openStore opens the numbers beside the ledger, so that a transaction has both.
+// openStore opens the store of the numbers in the ledger's database, so that one transaction can write both.
 func openStore(ctx context.Context, a *app.App) (store *sqlsequence.Store[*sql.Tx], err error) {
 	if a.OnPostgres() {
 		store, err = sqlsequence.OpenPostgres(a.DB, sqlsequence.Options{Schema: *schema})

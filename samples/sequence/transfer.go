@@ -30,7 +30,7 @@ func transfer(ctx context.Context, s *sequence.Stream[*sql.Tx], op string, funde
 		save(ctx, n, sequence.Partial, work)
 		work += " 10 coins"
 		save(ctx, n, sequence.Completed, work)
-		// The store decides whether the number is still ours, so the commit is not under the lease's context.
+		// The store decides whether the number is still ours, so the commit does not use the lease's context.
 		err := n.Commit(ctx, []byte(work), nil)
 		if errors.Is(err, sequence.ErrLate) {
 			refused = n.Seq()
@@ -52,7 +52,7 @@ func transfer(ctx context.Context, s *sequence.Stream[*sql.Tx], op string, funde
 	return err
 }
 
-// save keeps work for a recovery. The transfer goes on if the save fails.
+// save stores work for a possible recovery. The transfer goes on if the save fails.
 func save(ctx context.Context, n *sequence.Number[*sql.Tx], phase sequence.Phase, work string) {
 	if err := n.Save(ctx, phase, []byte(work)); err != nil {
 		slog.Warn("could not save its work", "number", n.Seq(), "err", err)

@@ -28,9 +28,8 @@ import (
 // config is the configuration file that an application reads at its start. To move to another
 // backend change "provider"; the options of other backends may stay.
 //
-// In "provider", and in the options of that provider, ${NAME} stands for the environment
-// variable NAME, and ${NAME:-text} for text where that is not set, so that a file
-// need not hold secrets.
+// In "provider", and in the options of that provider, ${NAME} stands for the environment variable
+// NAME, and ${NAME:-text} for text if NAME is unset or empty, so that a file need not hold secrets.
 type config struct {
 	Provider string                     `json:"provider"` // one of backends
 	Backends map[string]json.RawMessage `json:"backends"` // options, by provider
@@ -82,10 +81,10 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// lookup looks an environment variable up.
+// lookup looks up an environment variable.
 type lookup func(name string) (value string, found bool)
 
-// read reads a file into c, over the present values. A member that it does not know is an error.
+// read reads a file into c, overwriting the present values. An unknown member is an error.
 func (c *config) read(file string, env lookup) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -108,8 +107,8 @@ func (c *config) read(file string, env lookup) error {
 	return err
 }
 
-// expand replaces references to environment variables in JSON. Errors name what is
-// missing; values are never shown.
+// expand replaces references to environment variables in JSON. Errors name missing variables, and
+// never contain values.
 func expand(text string, env lookup) (expanded string, err error) {
 	expanded = os.Expand(text, func(reference string) string {
 		name, fallback, hasDefault := strings.Cut(reference, ":-")

@@ -95,7 +95,7 @@ func TestPagesOfProviders(t *testing.T) {
 			checkOpened(t, provider, err, section)
 			if err == nil {
 				named := strings.Replace(provider.Capabilities().Provider, "mysql", "mariadb", 1) // its dialect
-				require.Contains(t, named, name)                                                  // "redis-cluster" is one of redis
+				require.Contains(t, named, name)                                                  // "redis-cluster" contains "redis"
 			}
 		}
 		urls := openedURL.FindAllStringSubmatch(text, -1)

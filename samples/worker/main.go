@@ -7,10 +7,9 @@
 //	go run ./worker -config worker/configs/blob.json
 //
 // Start it several times, on one machine or on many. One of them works, item by
-// item, and renews its lease; the others show who holds it: owner, fencing token,
-// metadata, and how long the lease has to run where the backend knows. Stop the
-// holder with Ctrl-C, and it gives the lease up: another takes over at once. Kill
-// it, and another takes over when the lease has run out.
+// item, and renews its lease; the others print its holder: owner, fencing token, metadata, and, if
+// the backend knows, how long the lease still lasts. Stop the holder with Ctrl-C, and it gives the
+// lease up: another takes over at once. Kill it, and another takes over when the lease has run out.
 //
 // With -measure it prints how long requests take from here. With -metrics Prometheus can
 // read its metrics.
@@ -32,8 +31,8 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/app"
 )
 
-// urlVariable is read where no flag says which backend: a command line can be
-// read by everyone on the machine, and the URL may hold a password.
+// urlVariable is read if no flag names the backend: a command line can be read by everyone on the
+// machine, and the URL may hold a password.
 const urlVariable = "LEASING_PROVIDER"
 
 func main() {
@@ -99,7 +98,7 @@ func parse(args []string, env lookup) (s settings, err error) {
 	return s, nil
 }
 
-// run does what the command line says, until ctx ends.
+// run runs the worker as the command line configures it, until ctx ends.
 func run(ctx context.Context, args []string, env lookup, out io.Writer) (err error) {
 	s, err := parse(args, env)
 	if err != nil {

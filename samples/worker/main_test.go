@@ -28,8 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // An application moves from one backend to another by its configuration alone:
-// these tests run the same program with the same file, and only the variable
-// that stands at "provider" differs.
+// these tests run the same program with the same file, and only the variable in "provider" differs.
 
 func TestWorkersOnSQLite(t *testing.T)   { onBackend(t, "sqlite", "") }
 func TestWorkersOnPostgres(t *testing.T) { onBackend(t, "postgres", "LEASING_TEST_POSTGRES") }
@@ -115,7 +114,7 @@ func start(t *testing.T, env lookup, args ...string) *process {
 	return p
 }
 
-// Write takes a line.
+// Write stores a line of the output.
 func (p *process) Write(line []byte) (int, error) {
 	p.t.Log(strings.TrimSpace(string(line)))
 	p.mu.Lock()
@@ -125,7 +124,7 @@ func (p *process) Write(line []byte) (int, error) {
 	return p.out.Write(line)
 }
 
-// await waits for a line, and returns its first group.
+// await waits until the output matches pattern, and returns the last group of the match.
 func (p *process) await(pattern string) string {
 	p.t.Helper()
 	for {

@@ -13,9 +13,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// measure acquires, renews and releases, in a loop, a lease that no other client wants, and
-// prints how long each request takes from this host. So the times are those of your backend,
-// your network and your tier.
+// measure acquires, renews and releases a lease that no other client wants, in a loop, and prints
+// how long each request takes from this host. So the times are those of your backend, your network
+// and your tier.
 func measure(ctx context.Context, manager *leasing.Manager, name string, cycles int, out io.Writer) error {
 	name += "-" + strings.ToLower(rand.Text()[:8])
 	var lease *leasing.Lease

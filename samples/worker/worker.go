@@ -24,8 +24,7 @@ type worker struct {
 	out io.Writer
 }
 
-// compete runs one term after the other, until ctx ends or an error occurs that
-// a retry can't fix.
+// compete runs one term after another, until ctx ends or an error occurs that a retry can't fix.
 func (w *worker) compete(ctx context.Context) error {
 	w.manager.Subscribe(w.observe)
 	w.printf("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
@@ -55,9 +54,9 @@ func (w *worker) term(ctx context.Context) error {
 		})
 }
 
-// workItems is the work: one item after the other until ctx ends. ctx ends
-// before another client can have the lease. The writes of an item belong behind a
-// fence: see package fencing, and the samples in ../scenarios.
+// workItems is the work: one item after another until ctx ends. ctx ends before another client can
+// have the lease. The writes of an item belong behind a fence: see package fencing, and the samples
+// in ../scenarios.
 func (w *worker) workItems(ctx context.Context, lease *leasing.Lease) error {
 	w.printf("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
 	pace := time.NewTicker(w.pace)
@@ -73,9 +72,9 @@ func (w *worker) workItems(ctx context.Context, lease *leasing.Lease) error {
 	}
 }
 
-// watch shows who holds the lease while this worker waits for the lease.
+// watch prints the lease's holder while this worker waits for the lease.
 func (w *worker) watch(ctx context.Context) {
-	next := time.NewTimer(w.pace / 4) // a free lease is acquired before the first look
+	next := time.NewTimer(w.pace / 4) // a free lease is acquired before the first Inspect
 	defer next.Stop()
 	for {
 		select {

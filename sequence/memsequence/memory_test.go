@@ -20,7 +20,7 @@ func TestConformance_memory(t *testing.T) {
 	})
 }
 
-// memory is a database in memory, with a table of the application's own.
+// memory is a database in memory, with a table of the application.
 type memory struct {
 	store *memsequence.Store
 	mu    sync.Mutex

@@ -28,7 +28,7 @@ type ledger struct {
 
 // change is the effect of a transaction on a ledger.
 type change struct {
-	put    []seqstore.Entry // the first is the request's own
+	put    []seqstore.Entry // the first is the entry of the request
 	next   int64            // unless 0
 	again  bool             // the change was made before: do nothing, and do not call write
 	result seqstore.Entry
@@ -110,12 +110,12 @@ func (l *ledger) lease(now time.Time, req seqstore.LeaseRequest) (change, error)
 	return change{put: []seqstore.Entry{e}, next: l.next + 1, result: e}, nil
 }
 
-// isHeld reports whether a lease lasts.
+// isHeld reports whether the lease of a number still lasts.
 func isHeld(e *seqstore.Entry, now time.Time) bool {
 	return e.State == seqstore.Leased && e.ExpiresAt.After(now)
 }
 
-// isClaimed reports whether a claim lasts.
+// isClaimed reports whether the claim of a number still lasts.
 func isClaimed(e *seqstore.Entry, now time.Time) bool {
 	return e.State == seqstore.Recovering && e.ClaimUntil.After(now)
 }
@@ -217,7 +217,7 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 		e := l.entries[seq]
 		switch {
 		case isClaimed(&e, now):
-			return change{}, false // in order: no claim passes a live claim
+			return change{}, false // numbers are claimed in order, so none above a live claim
 		case !isClaimable(&e, now):
 			continue
 		}

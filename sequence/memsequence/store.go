@@ -36,7 +36,7 @@ func New() *Store {
 
 var _ seqstore.Store[Tx] = (*Store)(nil)
 
-// exclusively runs do exclusively.
+// exclusively runs do while no other transaction runs.
 func (m *Store) exclusively(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func query[T any](ctx context.Context, m *Store, stream string, do func(l *ledge
 	return answer, err
 }
 
-// request is a request that can be checked.
+// request is a request that can be validated.
 type request interface{ Validate() error }
 
 // applyRule validates a request unless it is nil, runs a rule and the caller's write, and applies the
@@ -149,7 +149,7 @@ func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted t
 	return granted, err
 }
 
-// Save keeps work.
+// Save stores work.
 func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	_, err := m.applyRule(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
 	return err
@@ -175,7 +175,7 @@ func (m *Store) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, 
 	return done, leased, err
 }
 
-// Release makes a gap of a number.
+// Release turns a number into a gap.
 func (m *Store) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	_, err := m.applyAndWake(ctx, req.Stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
 	return err
@@ -392,7 +392,7 @@ func (m *Store) Status(ctx context.Context, stream string) (seqstore.Status, err
 	return query(ctx, m, stream, func(l *ledger, now time.Time) (seqstore.Status, error) { return l.status(now), nil })
 }
 
-// LowestOpen is the lowest open number.
+// LowestOpen returns the lowest open number.
 func (m *Store) LowestOpen(ctx context.Context, stream string) (int64, error) {
 	return query(ctx, m, stream, func(l *ledger, _ time.Time) (int64, error) { return l.lowestOpen(), nil })
 }

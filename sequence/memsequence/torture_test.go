@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The run of 10 seconds is in virtual time, so it takes less.
+// The run takes 10 seconds of virtual time, and less of real time.
 func TestTorture_memory(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The functions below make the answer of a Store whose guard has failed, from the entry at that
+// The functions below make the answer of a Store whose guard has failed, based on the entry at that
 // time.
 
-// Late is the error of a request that came too late.
+// Late returns the error of a request that came too late.
 func Late(op string, e Entry, now time.Time) error {
 	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !e.ExpiresAt.After(now)}
 }

@@ -24,7 +24,7 @@ var (
 	ErrUnknownStream = errors.New("unknown stream")
 	// ErrOpen: a number that must be closed is open. The error is an *OpenError.
 	ErrOpen = errors.New("a number is still open")
-	// ErrRefused: the database has refused what the transaction wrote, and nothing was changed. The
+	// ErrRefused: the database has refused the transaction's writes, and nothing was changed. The
 	// error is a *RefusedError.
 	ErrRefused = errors.New("refused by the database")
 	// ErrCheckpoint: a reader's place does not exist in the present stream. The error is a
@@ -45,7 +45,7 @@ type LateCommitError struct {
 	// Expired says that the state is still Leased: the lease has run out, and no cleaner has
 	// claimed the number yet.
 	Expired bool
-	// Settled, in an error that Stream.Do returns, is the place of the result.
+	// Settled says, in an error that Stream.Do returns, where the result is now.
 	Settled Settlement
 }
 
@@ -114,8 +114,8 @@ func (e *RefusedError) NotApplied() bool { return true }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// CheckpointError says that a reader can't continue from its place without missing results. It matches ErrCheckpoint,
-// and ErrNotFound.
+// CheckpointError says that a reader can't continue from its place without skipping results. It matches
+// ErrCheckpoint, and ErrNotFound.
 type CheckpointError struct {
 	Stream string
 	From   int64  // the number from which the reader wants to continue

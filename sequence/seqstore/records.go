@@ -31,7 +31,7 @@ func (s State) Open() bool { return s == Leased || s == Recovering }
 const (
 	ReasonReleased       = "released"        // its writer released it
 	ReasonExpired        = "expired"         // its lease ran out and there was nothing to recover
-	ReasonRecoveryFailed = "recovery_failed" // recovery failed Cleaner's MaxAttempts times
+	ReasonRecoveryFailed = "recovery_failed" // recovery failed ResolveRequest.MaxAttempts times
 )
 
 // Entry is the record of one number. Its times are the store's: compare them with each

@@ -37,8 +37,8 @@ type Store[Tx any] interface {
 	CreateStream(ctx context.Context, stream string) error
 
 	// NewEpoch begins an epoch of a stream, and returns its name, which is unique. Call it when a backup has been
-	// restored, before writers start: readers whose place is of an earlier epoch then get a *CheckpointError. The first
-	// epoch's name is "".
+	// restored, before writers start: readers whose place belongs to an earlier epoch then get a *CheckpointError. The
+	// first epoch's name is "".
 	NewEpoch(ctx context.Context, stream string) (string, error)
 
 	// Lease issues the next number to an operation. The same operation gets the same number: while
@@ -46,53 +46,56 @@ type Store[Tx any] interface {
 	// *EndedError. In recovery mode durations are doubled: see Granted.
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
 	// Renew makes a lease last for the duration from now on, and never shortens it: the holder may
-	// trust a longer duration that recovery mode has granted. Guard: leased, the token, not run
-	// out. It returns the granted duration. A failed guard is a *LateCommitError.
+	// trust a longer duration that recovery mode has granted. Guard: the number is leased with this
+	// token, and the lease has not run out. Renew returns the granted duration. A failed guard is a
+	// *LateCommitError.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
-	// Save keeps work of a number. Guard for partial work: leased and the token, even if the lease
-	// has run out. Completed work is accepted as long as the number is open, and is never replaced:
-	// saving it twice is no error if the data is the same. Completed work ends a claim of the
-	// number at once, since its cleaner has not seen the work: the guard of Resolve then fails, and
-	// the next claim returns the work.
+	// Save stores work for a number. Guard for partial work: the number is leased with this token,
+	// even if the lease has run out. Completed work is accepted as long as the number is open, and
+	// is never replaced: saving it twice is not an error if the data is the same. Completed work
+	// ends a claim of the number at once, since its cleaner has not seen the work: the guard of
+	// Resolve then fails, and the next claim returns the work.
 	Save(ctx context.Context, req SaveRequest) error
-	// Commit closes a number with its payload. Guard: leased, the token, not run out, and with
-	// InOrder no lower number open (else an *OpenError). If the number is committed already, Commit
-	// writes nothing, and returns nil for the same token and payload, else ErrOtherPayload.
+	// Commit closes a number with its payload. Guard: the number is leased with this token, the
+	// lease has not run out, and with InOrder no lower number is open (else an *OpenError). If the
+	// number is committed already, Commit writes nothing, and returns nil for the same token and
+	// payload, else ErrOtherPayload.
 	Commit(ctx context.Context, req CommitRequest, write Write[Tx]) (Entry, error)
 	// CommitAndLease commits a number and leases the next one, for another operation of the same stream, in one
 	// transaction. The guard is that of Commit. Nothing is leased, and the second entry is zero, if the commit
-	// was made before, if the operation has a number already, if the counter is locked (a transaction that
+	// was made before, if the next operation already has a number, if the counter is locked (a transaction that
 	// has an entry locked never waits for the counter), or if one transaction is no cheaper than two for the
 	// store. A Lease must then request the next number.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
-	// Release makes a gap of a number. Guard: leased and the token. A failed guard is
-	// no error: the number is no longer the caller's. A number with completed work does not become
-	// a gap: its lease ends at once, and a cleaner commits the work.
+	// Release turns a number into a gap. Guard: the number is leased with this token. A failed
+	// guard is not an error: the number is no longer the caller's. A number with completed work
+	// does not become a gap: its lease ends at once, and a cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives a cleaner the lowest number whose lease has run out, or whose claim has lapsed,
 	// and raises its token. It returns false if no number can be claimed. Guard: no lower number
 	// has a live claim, and NotBefore has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
-	// ReleaseClaim makes the claim with the ID lapse at once. It is no error if no such claim
+	// ReleaseClaim makes the claim with the ID lapse at once. It is not an error if no such claim
 	// exists.
 	ReleaseClaim(ctx context.Context, stream, id string) error
-	// ExtendClaim makes a claim last for the duration from now on. Guard: recovering, the token,
-	// the claim not lapsed.
+	// ExtendClaim makes a claim last for the duration from now on. Guard: the number is recovering
+	// with this token, and the claim has not lapsed.
 	ExtendClaim(ctx context.Context, req RenewRequest) error
-	// Resolve ends a claim. The guard is that of ExtendClaim, and comes before a new number is
+	// Resolve ends a claim. The guard is that of ExtendClaim, and is checked before a new number is
 	// issued. See Outcome.
 	Resolve(ctx context.Context, req ResolveRequest, write Write[Tx]) (Entry, error)
 
-	// Fill gives a gap its result. Guard: a gap above the seal, of this operation. If the
-	// number was filled or committed with the same payload, Fill writes nothing and returns nil.
+	// Fill gives a gap its result. Guard: the number is a gap of this operation above the seal. If
+	// the number was filled or committed with the same payload, Fill writes nothing and returns
+	// nil.
 	Fill(ctx context.Context, req FillRequest, write Write[Tx]) (Entry, error)
 	// Seal makes the gaps up to a number final, and returns the seal. The seal never goes
 	// back. upTo 0 means the watermark. Guard: no number up to upTo is open (else an *OpenError),
 	// and all of them were issued.
 	Seal(ctx context.Context, stream string, upTo int64) (int64, error)
-	// Forget deletes the lowest entries that are cleaned, and at or below both upTo and the seal,
-	// but at most limit entries. It returns the number of deleted entries.
+	// Forget deletes up to limit of the lowest entries that are cleaned, and at or below both upTo
+	// and the seal. It returns the number of deleted entries.
 	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
 
 	// EnterRecovery puts a stream into recovery mode for the given time from now, and reports
@@ -110,7 +113,7 @@ type Store[Tx any] interface {
 	Enqueue(ctx context.Context, item ManualItem) error
 	// Expire ends an open number's lease, claim, and pause after a failure at once, so that a cleaner can claim the number.
 	// It is for operators, for example after the store's clock was ahead. The holder's next request then fails as too late.
-	// It is no error if the number is closed.
+	// It is not an error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
 	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
@@ -124,7 +127,7 @@ type Records interface {
 	// Find returns the entry of an operation's own number, or ErrNotFound if the operation has no
 	// number.
 	Find(ctx context.Context, stream, op string) (Entry, error)
-	// Events returns the audit of some numbers, with each number's events in order of time, or a
+	// Events returns the audit of some numbers, with each number's events in chronological order, or a
 	// leasing.ErrUnsupported if the store keeps no audit. Each event was written by the transaction that made
 	// the change.
 	Events(ctx context.Context, stream string, from, to int64) ([]Event, error)
@@ -143,7 +146,7 @@ type Records interface {
 }
 
 // Write is the caller's own part of a transaction. It gets the entry in the form that will be
-// committed. It must use only tx, and neither commit nor roll back.
+// committed. It must use only tx, and must neither commit nor roll back.
 type Write[Tx any] func(ctx context.Context, tx Tx, e Entry) error
 
 // LeaseRequest asks for a number.
@@ -160,7 +163,7 @@ type RenewRequest struct {
 	Duration time.Duration
 }
 
-// SaveRequest keeps work.
+// SaveRequest stores work.
 type SaveRequest struct {
 	Stream string
 	Seq    int64
@@ -216,8 +219,8 @@ type ResolveRequest struct {
 	Owner   string
 	// Reason is the reason of a gap, or the error of a failure.
 	Reason string
-	// RetryAfter is the pause after a failure. At MaxAttempts failures, unless 0, the number becomes a
-	// gap with ReasonRecoveryFailed instead.
+	// RetryAfter is the pause after a failure. After MaxAttempts failures, unless that is 0, the
+	// number becomes a gap with ReasonRecoveryFailed instead.
 	RetryAfter  time.Duration
 	MaxAttempts int
 	// Uncleaned marks the closed number for the cleaner's hooks.
@@ -233,14 +236,14 @@ type FillRequest struct {
 }
 
 // ReadRequest selects up to Limit entries from From on, in order, up to the watermark or the seal. States, unless
-// empty, selects entries in these states, also above that bound, for operators.
+// empty, selects entries in these states, even above that bound, for operators.
 type ReadRequest struct {
 	Stream string
 	From   int64
 	Limit  int
 	Sealed bool // stop at the seal
 	States []State
-	// Uncleaned selects, instead, entries whose hooks are due, also above the bound.
+	// Uncleaned selects entries whose hooks are due instead, even above the bound.
 	Uncleaned bool
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A callback that panics, or ends its goroutine, is a failed attempt: the cleaner and its process
-// continue.
+// A callback that panics, or ends its goroutine, counts as a failed attempt: the cleaner and its
+// process continue.
 func trapT198[Tx any](f *fixture[Tx]) {
 	for kind, fails := range map[string]func(){"panic": func() { panic("bad code") }, "end": runtime.Goexit} {
 		options := map[string]sequence.CleanerOptions[Tx]{
@@ -189,7 +189,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	for _, r := range []sequence.Reader{reader, {Records: f.store, Stream: stream, Sealed: true}} {
 		r.After = marks[4]
 		sees(r, 6, 6, 7, 8)
-		outside(r, 7) // its mark is of another number
+		outside(r, 7) // its mark belongs to another number
 	}
 	other := reader
 	again := f.find("4")
@@ -261,7 +261,7 @@ func trapT204[Tx any](f *fixture[Tx]) {
 	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
 }
 
-// An operator ends a lease, a claim, or a pause, and a cleaner closes the number.
+// After an operator has ended a lease, a claim, or a pause, a cleaner can close the number.
 func anOperatorExpiresALease[Tx any](f *fixture[Tx]) {
 	expire := func(seq int64) {
 		f.Helper()

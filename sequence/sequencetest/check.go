@@ -23,7 +23,7 @@ func (h *History) Check() (wrong []string) {
 	return wrong
 }
 
-// holes: every issued number has a record, and is closed.
+// holes checks that every issued number has a record, and is closed.
 func (h *History) holes(report func(string, ...any)) {
 	next := int64(1)
 	for _, e := range h.Entries {
@@ -43,8 +43,8 @@ func isResult(e *sequence.Entry) bool {
 	return e.State == sequence.Committed || e.State == sequence.Filled
 }
 
-// outcomes: the application's table has one row for each result, an operation has one result at most, and each
-// reported commit is in the table.
+// outcomes checks that the application's table has one row for each result, that an operation has at most one
+// result, and that each reported commit is in the table.
 func (h *History) outcomes(report func(string, ...any)) {
 	rows, ops, entries := map[string]int{}, map[string][]int64{}, map[int64]sequence.Entry{}
 	for _, row := range h.Rows {
@@ -82,7 +82,8 @@ func (h *History) outcomes(report func(string, ...any)) {
 	}
 }
 
-// orphans: a recovered number names its successor, and the successor names the recovered number.
+// orphans checks that a recovered number names its successor, and that the successor names the recovered
+// number.
 func (h *History) orphans(report func(string, ...any)) {
 	by := map[int64]sequence.Entry{}
 	for _, e := range h.Entries {
@@ -98,12 +99,12 @@ func (h *History) orphans(report func(string, ...any)) {
 	}
 }
 
-// claimOrder: when a number was claimed, no lower number had run out and was still unclaimed.
+// claimOrder checks that no number was claimed while a lower number had run out and was still unclaimed.
 func (h *History) claimOrder(report func(string, ...any)) {
 	if h.Stepped {
 		return
 	}
-	first := map[int64]time.Time{} // from the audit: a cleaner may not have got the reply
+	first := map[int64]time.Time{} // from the audit, since a cleaner may not have received the reply
 	for _, e := range slices.Backward(h.Events) {
 		if e.Event == string(sequence.Recovering) {
 			first[e.Seq] = e.At
@@ -140,7 +141,7 @@ var follows = map[string][]sequence.State{
 	string(sequence.Gap):        {sequence.Filled, sequence.Sealed},
 }
 
-// audit: a number's events form a valid sequence, and end with its present state.
+// audit checks that a number's events form a valid sequence, and end with its present state.
 func (h *History) audit(report func(string, ...any)) {
 	last := map[int64]sequence.Event{}
 	for _, e := range h.Events {
@@ -161,8 +162,8 @@ func (h *History) audit(report func(string, ...any)) {
 	}
 }
 
-// readers: all readers up to the seal have seen every number once, in order, with the content that is still
-// in the store.
+// readers checks that each reader has seen every number up to the seal once, in order, with the content
+// that is in the store at the end.
 func (h *History) readers(report func(string, ...any)) {
 	var end []string
 	for _, e := range h.Entries {
@@ -185,7 +186,7 @@ func (h *History) readers(report func(string, ...any)) {
 	}
 }
 
-// stalls: the stream advances when the longest lease has run out.
+// stalls checks that the watermark did not stand still for longer than the limit.
 func (h *History) stalls(report func(string, ...any)) {
 	if h.Limit > 0 && h.Stood > h.Limit {
 		report("standing: the watermark stood still for %v: %s", h.Stood, h.StoodBy)

@@ -74,7 +74,7 @@ func theRecoveryChainEndsEveryNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{}, f.sweep(c))
 }
 
-// No number is lost by errors or panics of steps, or of the caller's own write.
+// Errors or panics of steps, or of the caller's own write, lose no number.
 func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 	failing, panicking, writing := f.leaseExpired("failing"), f.leaseExpired("panicking"), f.leaseExpired("writing")
 	for _, e := range []sequence.Entry{failing, panicking, writing} {
@@ -99,7 +99,7 @@ func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 			return sequence.Recovery{}, nil
 		}}, sequence.CommitCompleted()},
 	}
-	// The steps fail until each number has failed once, in any order.
+	// The cleaner runs until each number has failed at least once, in any order.
 	ctx, stop := context.WithCancel(f.ctx)
 	c := f.cleaner(options)
 	ended := make(chan error, 1)
@@ -181,7 +181,7 @@ func hooksThatFailRunAgain[Tx any](f *fixture[Tx]) {
 }
 
 // Two processes find a cascade at the same time: one of them reports the mode, durations are
-// doubled once, and recovery mode ends when the backlog has gone.
+// doubled once, and recovery mode ends when the backlog is gone.
 func aCascadeIsHandledOnce[Tx any](f *fixture[Tx]) {
 	const numbers = 24
 	for i := range numbers {
@@ -303,7 +303,7 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 }
 
 // A cleaner that is stopped while a claim request is under way doesn't know whether it has the
-// claim.
+// claim, so it releases the claim.
 func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
 	f.leaseExpired("op")
 	ctx, stop := context.WithCancel(f.ctx)
@@ -320,7 +320,8 @@ func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Gap, f.find("op").State)
 }
 
-// cancelingStore is a store whose answer to a claim is lost, because the caller has left.
+// cancelingStore is a store whose answer to a claim is lost, because the caller's context has
+// ended.
 type cancelingStore[Tx any] struct {
 	sequence.Store[Tx]
 	leave func()

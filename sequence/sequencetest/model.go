@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rules of package memsequence are the executable form of the contract. The check draws random requests, sends each to the
-// store and to a store in memory, and compares answers, entries, audits, queues and rows. No lease runs out by itself: an
-// operator's Expire ends it, so that the results do not depend on clocks.
+// The rules of package memsequence are the executable form of the contract. This test draws random requests, sends each to the
+// store and to a store in memory, and compares answers, entries, audits, queues and rows. Leases do not run out during the
+// test, but are ended by Expire, so that the results do not depend on clocks.
 func randomRequestsMeetTheRules[Tx any](f *fixture[Tx]) {
 	steps := 600
 	if testing.Short() {
@@ -58,7 +58,7 @@ type model[Tx any] struct {
 // errOwn is an error of the caller's own write.
 var errOwn = errors.New("the write's own")
 
-// send is like both, for requests whose answer is not needed.
+// send is like compareAnswers, for requests whose answer is not needed afterwards.
 func (m *model[Tx]) send(what string, request func(store sequence.Store[Tx]) (any, error), rules func() (any, error)) {
 	m.Helper()
 	_, _ = m.compareAnswers(what, request, rules)
@@ -78,7 +78,7 @@ func (m *model[Tx]) compareAnswers(what string, request func(store sequence.Stor
 	return got, err
 }
 
-// answer is the part of an error that the rules decide.
+// answer returns the part of an error that the rules determine.
 func answer(err error) string {
 	late, open, ended := (*sequence.LateCommitError)(nil), (*sequence.OpenError)(nil), (*sequence.EndedError)(nil)
 	switch {
@@ -191,8 +191,7 @@ func (m *model[Tx]) leaseRequest() seqstore.LeaseRequest {
 	}
 }
 
-// writes draws a write of the caller's own, for the store and for the rules: a row, an error, or no
-// write.
+// writes draws the caller's write, for the store and for the rules: a row, an error, or no write.
 func (m *model[Tx]) writes() (write sequence.Write[Tx], rules sequence.Write[memsequence.Tx]) {
 	row := fmt.Sprint("row ", len(m.story))
 	switch m.random.IntN(4) {
@@ -346,7 +345,7 @@ func (m *model[Tx]) maintain(e sequence.Entry) {
 	}
 }
 
-// queues puts work into the manual queue, or decides about an item, sometimes a second time.
+// queues puts work into the manual queue, or decides on an item, sometimes a second time.
 func (m *model[Tx]) queues(e sequence.Entry) {
 	if len(m.items) == 0 || m.random.IntN(2) == 0 {
 		item := sequence.ManualItem{Stream: stream, Seq: e.Seq, Op: e.Op, Payload: m.payload(e.Op), Reason: "why"}

@@ -33,8 +33,8 @@ func (f *fixture[Tx]) manualPayloads() []string {
 	return payloads
 }
 
-// A result that was reported as saved is committed, or is in the manual queue, regardless of when
-// it came during a claim.
+// A result that was reported as saved is committed, or is in the manual queue, regardless of the
+// moment at which it came during a claim.
 func trapT134[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	var want []string
@@ -79,7 +79,8 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{Closed: 2, Recovered: 2}, f.sweep(c))
 	want = append(want, "nothing", "partial")
 
-	// The number is released: this makes no gap, and the cleaner need not wait for the lease's end.
+	// The release of a number with completed work makes no gap, and ends the lease, so that the
+	// cleaner need not wait.
 	given := f.lease("given up", time.Hour)
 	f.save(given, sequence.Completed, "given up")
 	f.release(given)
@@ -106,7 +107,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	require.ElementsMatch(f, append(queued, "unwanted", "refused"), f.manualPayloads())
 }
 
-// Late writers settle, save and release at random moments of the claims of cleaners in other
+// Late writers settle, save and release at random moments during the claims of cleaners in other
 // processes. In the end each result is in the place that was reported to its writer.
 func lateWritersAgainstCleaners[Tx any](f *fixture[Tx]) {
 	const cleaners, numbers = 3, 30

@@ -139,7 +139,7 @@ func aCommitInOrderWaitsForLowerNumbers[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 }
 
-// The commit and the lease of the next number both succeed, or only the commit, or neither.
+// Either the commit and the lease of the next number both succeed, or only the commit, or neither.
 func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 	var rows []string
 	own := errors.New("the caller's own")
@@ -241,8 +241,8 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	f.requireLate(err, sequence.Committed)
 }
 
-// The holder trusts the duration that recovery mode has granted, and does not see a renewal whose reply is
-// lost.
+// The holder may trust the longer duration that recovery mode granted, even after a later renewal whose
+// reply was lost.
 func aRenewalNeverShortensALease[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	renew := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}

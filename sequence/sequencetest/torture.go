@@ -30,12 +30,12 @@ type TortureOptions struct {
 	// Pause is the longest time for which some writes stop and ignore their context, like those of a paused process. 0
 	// means no pauses.
 	Pause time.Duration
-	// Rounds divide the run, if the database is a Restorer: it is backed up after a round, and restored after the next. 0 means
-	// 1.
+	// Rounds is the number of rounds into which the run is divided. A Restorer is backed up after one round, and restored after
+	// the next. 0 means 1.
 	Rounds int
 	Seed   uint64
-	// Beside, unless nil, runs beside the writers until ctx ends. For example, it runs writers in other processes, and
-	// restarts the server. It calls acknowledge for each commit that was reported to these writers.
+	// Beside, unless nil, runs beside the writers until ctx ends. For example, it may run writers in other processes,
+	// and restart the server. It calls acknowledge for each commit that was reported to these writers.
 	Beside func(ctx context.Context, acknowledge Acknowledge)
 }
 
@@ -49,7 +49,7 @@ type Stepper interface {
 	Step(ahead time.Duration) error
 }
 
-// Restorer is a Database that can be restored to its present content, while no writer runs.
+// Restorer is a Database that can be backed up and restored while no writer runs.
 type Restorer interface {
 	Backup() (restore func() error, err error)
 }
@@ -66,7 +66,7 @@ type History struct {
 	Saved        map[string]bool  // operations whose completed work was reported as saved
 	Claims       []Claimed
 	Events       []sequence.Event // the store's audit
-	Readers      [][]string       // the entries that each has read, up to the seal
+	Readers      [][]string       // the entries that each reader has read, up to the seal
 
 	Late, Stale int64         // requests that were refused
 	Refused     int64         // by the database, at COMMIT
@@ -74,7 +74,7 @@ type History struct {
 	Stood       time.Duration // the longest time for which the watermark stood still while a number was open
 	StoodBy     string        // the number that was open during that time, and its states
 	Limit       time.Duration // of Stood; 0: none
-	Stepped     bool          // the store's clock was stepped, and says nothing about the order
+	Stepped     bool          // the store's clock was stepped, so its times say nothing about the order
 }
 
 // Claimed is a claim that was granted and reported to a cleaner. At is the store's time.
@@ -83,7 +83,7 @@ type Claimed struct {
 	At         time.Time
 }
 
-// torture is a run.
+// torture is one run of Torture, Write or Clean.
 type torture[Tx any] struct {
 	insert      func(ctx context.Context, tx Tx, row string) error
 	store       sequence.Store[Tx]
@@ -103,9 +103,10 @@ type torture[Tx any] struct {
 	refused      atomic.Int64
 }
 
-// Torture runs writers, cleaners and readers on one stream: writers that crash, pause, and commit at the moment
-// of their expiry, and cleaners that stall and fail. Then it lets a cleaner finish, seals the stream, and returns the
-// history, for Check. Stores are opened on db, unless open is given, which may return broken stores.
+// Torture runs writers, cleaners and readers on one stream. The writers crash, pause, and commit at the moment at
+// which their leases run out. The cleaners stall and fail. Then Torture lets a cleaner finish, seals the stream, and
+// returns the history, for Check. It opens stores on db, or with open unless that is nil: open may return broken
+// stores.
 func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func() sequence.Store[Tx]) *History {
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
@@ -186,7 +187,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	watermark := int64(-1)
 	for deadline := time.Now().Add(2 * time.Minute); ; sleep(10 * time.Millisecond) {
 		sweeping, cancel := context.WithTimeout(setup, 10*time.Second)
-		_, _ = last.Sweep(sweeping) // a broken store may fail for ever
+		_, _ = last.Sweep(sweeping) // on a broken store it may always fail
 		cancel()
 		status, err := x.store.Status(setup, stream)
 		if err == nil && status.Watermark > watermark {
@@ -220,7 +221,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 }
 
 // Write runs one writer of a torture run until ctx ends, in a process other than Torture's. The name
-// is unique to the writer, and begins the IDs of its operations.
+// must be unique to the writer: the IDs of its operations begin with that name.
 func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, acknowledge Acknowledge) {
 	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, acknowledge: acknowledge, saved: map[string]bool{}}
 	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
@@ -241,7 +242,7 @@ func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return err
 }
 
-// step steps the store's clock, and corrects the clock at the end.
+// step steps the store's clock at random, and corrects the clock at the end.
 func step(ctx context.Context, s Stepper, lease time.Duration, random *rand.Rand) {
 	defer func() { _ = s.Step(0) }()
 	for ctx.Err() == nil {
@@ -319,7 +320,7 @@ func Clean[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(co
 	x.runCleaner(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
-// follow runs a reader. After a CheckpointError the reader begins at number 1.
+// follow runs a reader. After a CheckpointError the reader begins again at number 1.
 func follow(ctx context.Context, records sequence.Records, i int, read, misplaced *atomic.Int64) (seen []string) {
 	r := sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}
 	for next := int64(1); ctx.Err() == nil; sleep(10 * time.Millisecond) {
@@ -362,7 +363,7 @@ func (x *torture[Tx]) recordSaved(op string) {
 	x.saved[op] = true
 }
 
-// backlog is the number of open numbers at which the writers of this process wait.
+// backlog is the number of open numbers above which the writers of this process wait.
 const backlog = 100
 
 // write runs a writer.
@@ -376,7 +377,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		defer cancel()
 		_ = s.Close(closing)
 	}()
-	var unsettled []sequence.Unsettled // late results, which are settled later
+	var unsettled []sequence.Unsettled // late results that are still to be settled
 	defer func() {
 		for _, late := range unsettled {
 			x.settle(s, late)
@@ -423,7 +424,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			continue
 		case 3, 4: // is paused, far past its lease
 			sleep(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
-		case 5, 6, 7: // commits at the moment of its expiry
+		case 5, 6, 7: // commits when its lease is about to run out, or just has
 			sleep(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))
 		default:
 			sleep(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
@@ -489,7 +490,7 @@ func (x *torture[Tx]) work(ctx context.Context, n *sequence.Number[Tx], random *
 	return n.Commit(ctx, []byte(n.Op()), nil)
 }
 
-// runStallingCleaner runs a cleaner that is slow, and stalls past its claim.
+// runStallingCleaner runs a cleaner that is slow, and sometimes stalls past the end of its claim.
 func (x *torture[Tx]) runStallingCleaner(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		sleep(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
@@ -515,7 +516,7 @@ func (x *torture[Tx]) runStallingCleaner(ctx context.Context, random *rand.Rand)
 			}
 		case e.Work.Phase == sequence.Completed:
 			req.Outcome, req.Payload = sequence.OutcomeRecovered, e.Work.Data
-		case random.IntN(2) == 0: // its own way to recover
+		case random.IntN(2) == 0: // recovers in its own way
 			req.Outcome, req.Payload = sequence.OutcomeRecovered, []byte(e.Op)
 		}
 		if _, err := x.store.Resolve(context.Background(), req, x.row); errors.Is(err, sequence.ErrLate) {
@@ -524,7 +525,7 @@ func (x *torture[Tx]) runStallingCleaner(ctx context.Context, random *rand.Rand)
 	}
 }
 
-// seal seals from time to time, so that some fills of gaps succeed and others are refused.
+// seal seals the stream at intervals, so that some fills of gaps succeed and others are refused.
 func (x *torture[Tx]) seal(ctx context.Context) {
 	for ctx.Err() == nil {
 		sleep(4 * x.o.Lease)

@@ -18,7 +18,7 @@ import (
 // to claim.
 func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 
-// The same, but another process claims: a lock in this process's memory does not help.
+// trapS9 is like trapS1, but another process claims: a lock in this process's memory does not help.
 func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
 
 func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
@@ -74,7 +74,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(3), f.claim(time.Minute).Seq)
 }
 
-// A cleaner whose claim has lapsed is refused before it takes a number.
+// A cleaner whose claim has lapsed is refused before it uses up a number.
 func trapS3[Tx any](f *fixture[Tx]) {
 	f.leaseExpired("op")
 	stale := f.claim(f.unit)
@@ -166,7 +166,7 @@ func (f *fixture[Tx]) awaitWakeup(wakeups <-chan struct{}, what string) {
 	}
 }
 
-// A number that waits for a lower one for longer than its lease is still held.
+// A number that waits longer than its lease for a lower number is still held.
 func trapS6[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	slow := f.lease("slow", time.Minute)
@@ -187,7 +187,7 @@ func trapS6[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(2), f.status().Watermark)
 }
 
-// Two processes that enter recovery mode double durations once.
+// Durations are doubled only once, even if several processes enter recovery mode.
 func trapS7[Tx any](f *fixture[Tx]) {
 	var group sync.WaitGroup
 	entered := make(chan bool, 8)

@@ -27,8 +27,8 @@ type session interface {
 }
 
 // backend is the access to a database. change runs one statement that changes something, in a transaction of its own. transact
-// runs do in a transaction, and commits the transaction if do returns nil. Unless the first statement of do bounds the
-// transaction itself, transact sets the bound of postgresStep.
+// runs do in a transaction, and commits the transaction if do returns nil. If bounded is true, the first statement of do
+// bounds the transaction; otherwise transact does so with postgresStep.
 type backend[Tx any] interface {
 	session
 	change(ctx context.Context, statement string, args []any, each func(scan) error) error
@@ -128,8 +128,8 @@ type postgresPool struct {
 	drop       func(context.Context)
 }
 
-// args returns the arguments of a statement, after the choice of a mode without preparation if the
-// server loses prepared statements.
+// args returns the arguments of a statement. If the server loses prepared statements, the arguments
+// begin with pgx's mode without preparation.
 func (p postgresPool) args(args []any) []any {
 	if p.unprepared == nil || !p.unprepared.Load() {
 		return args
@@ -272,7 +272,7 @@ func (d *sqliteDatabase) change(ctx context.Context, statement string, args []an
 	waited, others := d.dequeue(p)
 	switch {
 	case !waited:
-		<-p.done // soon: the file is locked already
+		<-p.done // returns soon, because the file is already locked
 		return p.err
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -323,7 +323,7 @@ func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *s
 	}
 	defer conn.Close()
 	defer func() {
-		if ending := (*commitError)(nil); errors.As(err, &ending) { // SQLite leaves the transaction open, and so may a driver
+		if ending := (*commitError)(nil); errors.As(err, &ending) { // SQLite leaves the transaction open, and a driver may too
 			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		}
 	}()
@@ -346,7 +346,7 @@ func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *s
 		}
 		return nil
 	}, tx.Commit, func() error {
-		_ = tx.Rollback() // some errors have rolled back already
+		_ = tx.Rollback() // some errors have already rolled back the transaction
 		return nil
 	})
 }

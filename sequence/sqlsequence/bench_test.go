@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks run lease and commit, and a floor, in turns. The floor is an update of a counter's row and an insert, in one
-// transaction. If the commit has a row of the caller's own, the floor also has that row. "share" is the speed relative to the
-// floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next number, and
-// "Do" and "DoAll" are the same through a Stream.
+// The benchmarks alternate between the store (leases and commits) and a floor. The floor is an update of a counter's row and an
+// insert, in one transaction. If the commit also writes a row of the caller, so does the floor. "share" is the speed relative to
+// the floor's, as the median of the rounds. "alone" is a Lease and a Commit, "loop" a writer whose commit leases the next
+// number, and "Do" and "DoAll" are the same through a Stream.
 
 func BenchmarkCommit_postgres(b *testing.B) {
 	p := newPool(b)
@@ -205,7 +205,7 @@ func median(all []float64) float64 {
 
 var operations atomic.Int64
 
-// timed lets workers make n commits in all, and returns the time in seconds.
+// timed lets workers make n commits in total, and returns the time in seconds.
 func timed(b *testing.B, workers, n int, work workload) float64 {
 	began, left := time.Now(), atomic.Int64{}
 	left.Store(int64(n))

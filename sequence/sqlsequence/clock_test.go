@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stepped returns the dialect with a clock that is ahead by the time in a table of the test's own.
+// stepped returns the dialect with a clock that is ahead by the time in a table of the test.
 func stepped(d dialect, table string) dialect {
 	d.now = "(" + d.now + " + (SELECT us FROM " + table + "))"
 	return d

@@ -11,18 +11,17 @@
 //
 // # What it promises
 //
-// The promises of package sequence, as long as the database loses no acknowledged commit. If it loses one (synchronous_commit
-// off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the latest numbers and all
-// that was committed under them are lost, and those numbers may be issued a second time. The same is true after the restore of a
-// backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers and cleaners. Readers of
-// the earlier epoch then get a sequence.CheckpointError.
+// It keeps the promises of package sequence, as long as the database loses no acknowledged commit. If it loses one
+// (synchronous_commit off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the
+// latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The same is true
+// after the restore of a backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers
+// and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
 //
-// Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
-// SQLite it is the host's clock in milliseconds, so a file belongs to the processes of one host.
-// A step of the clock can make a lease run out early or late. It can't change the order or admit a
-// late commit, since state and token decide these. When the clock goes back, the next claim moves each end that was set
-// while the clock was ahead: the lease then lasts for its whole duration from that claim on. Store.Expire ends the lease at
-// once.
+// All times come from the database's clock, read inside the statement. On PostgreSQL that is clock_timestamp(). On SQLite
+// it is the host's clock in milliseconds, so a file belongs to the processes of one host. A step of the clock can make a
+// lease run out early or late. It can't change the order or admit a late commit, since state and token decide these. When
+// the clock goes back, the next claim moves each end that was set while the clock was ahead: the lease then lasts for its
+// whole duration from that claim on. Store.Expire ends the lease at once.
 //
 // # How it works
 //
@@ -33,7 +32,7 @@
 //	sequence_entry    a row for each number, with times in microseconds since 1970
 //	sequence_manual   the manual queue
 //	sequence_version  the version of the tables
-//	sequence_event    the audit, with Options.Audit, which triggers write
+//	sequence_event    the audit, written by triggers, with Options.Audit
 //
 // The partial indexes hold open numbers, gaps, and numbers whose hooks are due. So finding the
 // watermark, claiming and sealing cost the same, however many numbers are closed.
@@ -44,13 +43,12 @@
 // takes the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own
 // write runs, so keep the write short.
 //
-// A caller's write has the time that is left of its lease or claim, and at least three seconds; a fill has ten. After that
-// time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same limit if the
-// process is paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout,
+// A caller's write has the time that its lease or claim has left, but at least three seconds; a fill has ten seconds.
+// After that time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same
+// limit if the process is paused or cut off: the statement that locks the rows sets idle_in_transaction_session_timeout,
 // statement_timeout, tcp_user_timeout (on Linux), and transaction_timeout (from version 17), for its transaction alone.
-// Before version 17 these limits count from the last statement, so that a process which is paused late in its write stops
-// the stream for up to twice the lease. Other transactions may be idle for two seconds between two
-// statements.
+// Before version 17 these limits count from the last statement, so that a process that is paused late in its write stops
+// the stream for up to twice the lease. Other transactions may be idle for two seconds between two statements.
 //
 // On SQLite a process that is stopped (SIGSTOP, a frozen container) within its transaction keeps the lock of the file until the
 // process continues or ends: the lock is the operating system's, and no other process can break the lock. Requests of other

@@ -67,8 +67,8 @@ func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 	return s
 }
 
-// sqlite is a file with a table of the application's own. Every store opens the file by itself,
-// like another process.
+// sqlite is a file with a table of the application. Every store opens the file separately, like
+// another process.
 type sqlite struct {
 	path string
 	sync string // PRAGMA synchronous; default normal
@@ -121,7 +121,7 @@ func ownRows(t testing.TB, db *sql.DB, table string) (all []string) {
 	return all
 }
 
-// postgres is a schema with a table of the application's own.
+// postgres is a schema with a table of the application.
 type postgres struct {
 	schema string
 	db     *sql.DB
@@ -151,7 +151,7 @@ func (p *postgres) Insert(ctx context.Context, tx *sql.Tx, row string) error {
 	return err
 }
 
-// pool is a postgres through a pool of pgx, where transactions are serializable by default.
+// pool is a postgres that is accessed through a pgx pool, where transactions are serializable by default.
 type pool struct {
 	*postgres
 	pool *pgxpool.Pool

@@ -128,8 +128,8 @@ func planOf[Tx any](t *testing.T, s *Store[Tx], statement string, args []any, co
 	return plan.String()
 }
 
-// The benchmarks run each request in turns on a stream of a thousand closed numbers and on one of a million, and report
-// the ratio of the medians: 1.1 means that a request on the million takes a tenth longer.
+// The benchmarks run each request alternately on a stream with a thousand closed numbers and on one with a million, and
+// report the ratio of the medians: 1.1 means that a request on the million takes a tenth longer.
 
 func BenchmarkAMillionClosed_postgres(b *testing.B) {
 	open := func(numbers int) sequence.Store[pgx.Tx] {

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Schema is PostgreSQL's schema. Default "leasing", as in package postgreslease. SQLite has no schemas.
 	Schema string
-	// Prefix begins the names of the tables. Default "sequence_".
+	// Prefix is the beginning of the names of the tables. Default "sequence_".
 	Prefix string
 	// Audit keeps an event for each change of a number, written by triggers in the same transaction, until the
 	// number is forgotten: see Store.Events. Migrate creates its table and triggers. The audit costs a row for

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server can't tell a write that does nothing from a process that is paused, or cut off.
+// To the server, a write that does nothing looks like a process that is paused or cut off, so the
+// tests below use such writes.
 
 // standstillLimit is the time for which a stream may stand still after its longest lease.
 const standstillLimit = 10 * time.Second
@@ -109,13 +110,13 @@ func TestTrap_T196_APausedWriteStopsNoStream_postgres(t *testing.T) {
 	}
 }
 
-// A process that is paused between two statements of the store's own keeps their locks only until
-// the server's limit.
+// A process that is paused between two statements of the store keeps the locks only until the
+// server's limit.
 func TestTrap_T196_APauseBetweenStatementsStopsNoStream_postgres(t *testing.T) {
 	t.Parallel()
 	p, q := newPostgres(t), newPool(t)
 	pausedBetween(t, p.Open(t).(*Store[*sql.Tx]))
-	pausedBetween(t, q.Open(t).(*Store[pgx.Tx])) // where each statement has a transaction
+	pausedBetween(t, q.Open(t).(*Store[pgx.Tx])) // here single statements also run in a transaction
 }
 
 func pausedBetween[Tx any](t *testing.T, store *Store[Tx]) {
@@ -154,7 +155,7 @@ func TestLimitsOfTheApplicationAreKept_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The server's limits have a range, which a lease may exceed.
+// A lease may last longer than the largest value that the server allows for its limits.
 func TestALongLeaseIsCommitted_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)

@@ -21,7 +21,7 @@ import (
 // refusedWrites are writes that the database refuses at COMMIT.
 type refusedWrites[Tx any] map[string]sequence.Write[Tx]
 
-// executor runs a statement of the application's own.
+// executor runs a statement of the application.
 type executor[Tx any] func(ctx context.Context, tx Tx, statement string) error
 
 func sqlExec(ctx context.Context, tx *sql.Tx, statement string) error {
@@ -34,8 +34,8 @@ func pgxExec(ctx context.Context, tx pgx.Tx, statement string) error {
 	return err
 }
 
-// createRefusingTables creates tables of the application's own, with a deferred constraint, and on PostgreSQL with triggers that
-// raise codes of their own.
+// createRefusingTables creates two tables of the application, one with a deferred constraint, and one with a trigger that
+// raises the inserted error code.
 func (p *postgres) createRefusingTables(t *testing.T) {
 	execPostgres(t,
 		"CREATE TABLE "+p.schema+".child (parent TEXT REFERENCES "+p.schema+".own DEFERRABLE INITIALLY DEFERRED)",
@@ -122,7 +122,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusedWrit
 		_, err = store.Fill(ctx, sequence.FillRequest{Stream: "s", Seq: e.Seq, Op: name}, write)
 		require.ErrorIs(t, err, sequence.ErrRefused, name)
 
-		// The same in DoAll, whose commit leases the next number.
+		// DoAll, whose commit leases the next number, also reports the refusal.
 		done, err := s.DoAll(ctx, []sequence.Operation{{ID: name + " 1", Duration: time.Hour}, {ID: name + " 2", Duration: time.Hour}}, func(ctx context.Context, n *sequence.Number[Tx]) error {
 			return n.Commit(ctx, []byte("x"), write)
 		})
@@ -157,7 +157,7 @@ func refusals[Tx any](t *testing.T, store sequence.Store[Tx], writes refusedWrit
 	require.Zero(t, status.Open)
 }
 
-// The store notices that a write has committed by itself.
+// The store notices that the write itself has committed the transaction.
 func TestAWriteThatCommitsByItselfIsFound_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
@@ -168,7 +168,7 @@ func TestAWriteThatCommitsByItselfIsFound_postgres(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A write that rolls back by a statement of its own is not reported as committed.
+// A write that itself sends ROLLBACK is not reported as committed.
 func TestTrap_T197_AWriteThatRollsBackIsNotCommitted(t *testing.T) {
 	s, p := newSqlite(t), newPool(t)
 	rollsBack(t, s.Open(t), sqlExec)

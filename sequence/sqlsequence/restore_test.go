@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backedUp are the tables of a backup, with the application's own. Triggers write the audit while the other tables are restored,
-// so its table comes last.
+// backedUp are the tables of a backup, including the application's table. Triggers write the audit while the other tables
+// are restored, so the audit's table comes last.
 var backedUp = []string{"sequence_stream", "sequence_entry", "sequence_manual", "own", "sequence_event"}
 
 // The databases below have a clock that can be stepped, a deferred constraint, and a backup.
 
-// torturedSqlite is such a database on SQLite.
+// torturedSqlite is the database on SQLite.
 type torturedSqlite struct{ steppedSqlite }
 
 func newTorturedSqlite(t testing.TB) torturedSqlite {
@@ -61,7 +61,7 @@ func (s torturedSqlite) Backup() (restore func() error, err error) {
 	return func() error { return run(restores) }, run(saves)
 }
 
-// torturedPostgres is such a database on PostgreSQL, through a pool of its own.
+// torturedPostgres is the database on PostgreSQL, with a pool of its own.
 type torturedPostgres struct {
 	*pool
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and matches
-// leasing.ErrNotSetUp. A role with the right must run Statements once.
+// leasing.ErrNotSetUp. A role that has this right must run Statements once.
 type SetupError struct {
 	Role       string // the database role that lacks the right
 	Statements []string
@@ -46,13 +46,13 @@ func (s *Store[Tx]) Statements() []string {
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
 // release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
 // needs no right to create. Several processes may call it at the same time. Tables of another application, of a later release,
-// and of before release 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
 		return s.explain(err)
 	}
-	var there bool // the schema: CREATE SCHEMA needs a right even if the schema exists
+	var there bool // whether the schema exists: CREATE SCHEMA needs a right even then
 	var role string
 	if !s.lite {
 		const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = CAST($1 AS TEXT)), CAST(current_user AS TEXT)`
@@ -117,7 +117,7 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 			return nil, err
 		}
 	}
-	// One statement reads all names, since another process may just be committing the tables.
+	// One statement reads all names, since another process may be committing the tables at that moment.
 	there := map[string]bool{}
 	args := []any{s.prefix, len(s.prefix)}
 	if !s.lite {
@@ -159,7 +159,7 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 	return statements, nil
 }
 
-// check verifies once that the tables exist and have our version.
+// check verifies once that the tables exist and have the version of this release.
 func (s *Store[Tx]) check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil

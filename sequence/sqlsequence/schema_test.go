@@ -149,7 +149,7 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 			assert.NoError(t, err)
 			claimed <- ok
 		}()
-		<-time.After(500 * time.Millisecond) // the cleaner waits by now
+		<-time.After(500 * time.Millisecond) // by now the cleaner waits
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		_, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "other", Duration: time.Minute})
@@ -159,8 +159,8 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
-// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits for a row
-// of the caller's own.
+// A commit whose transaction holds the lock of its entry doesn't wait for the counter, which a cleaner may hold while it waits
+// for a row of the caller.
 func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
@@ -205,7 +205,7 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 			case <-left:
 				return
 			default:
-				all[0].entry.Seq++ // as an answer that comes while the caller leaves
+				all[0].entry.Seq++ // like an answer that comes while the caller leaves
 			}
 		}
 	}, 0)
@@ -216,8 +216,8 @@ func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	<-done
 }
 
-// leasesWithCommit makes a commit without a write of the caller's own, and returns the number that it
-// has leased.
+// leasesWithCommit commits a number without a write of the caller, and returns the next number, which
+// the commit has leased.
 func leasesWithCommit(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "last", Duration: time.Minute})
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// dialect holds the differences between PostgreSQL and SQLite. All other text is shared.
+// dialect holds the differences between PostgreSQL and SQLite. All other SQL is shared.
 type dialect struct {
 	now      string // the database's clock in microseconds, read where the statement uses it
 	max, min string // of two values
@@ -29,8 +29,8 @@ type dialect struct {
 	// needed.
 	andLease func(commit string) string
 	leases   string            // issues many numbers in one statement; "" where single statements share a transaction
-	tables   string            // names of tables after a prefix
-	types    *strings.Replacer // of the words in CREATE TABLE
+	tables   string            // returns the names of the tables, without their prefix
+	types    *strings.Replacer // replaces the words for column types in CREATE TABLE
 	create   []string
 	audit    []string
 	// steps bring tables up to date: the first step from version 1 to version 2, and so on. Release 0.1.0 has version 1. A step
@@ -41,8 +41,8 @@ type dialect struct {
 // version returns the version of the tables that this code reads and writes.
 func (d dialect) version() int { return 1 + len(d.steps) }
 
-// A caller's write may take the remaining time of its lease or claim, and at least shortestWrite. A fill may take
-// longestFill.
+// A caller's write may take the remaining time of its lease or claim, or shortestWrite if that is longer. A fill
+// may take longestFill.
 const (
 	shortestWrite = 3 * time.Second
 	longestFill   = 10 * time.Second
@@ -55,8 +55,8 @@ const (
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // the columns of a committed number that are not in its request; a number committed in time has no claim
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
 	holds     = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
-	// grant is the latest time at which one of an open number's ends was set. If it is ahead of the clock, the clock has gone
-	// back.
+	// grant is the latest time at which the end of an open number's lease, claim or pause was set. If it is ahead of the
+	// clock, the clock has gone back.
 	grant  = `{{max}}(leased_us, granted_us)`
 	claims = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
 )
@@ -126,8 +126,8 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	locking := func(us string) string {
 		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
 	}
-	// The clock has gone back. An end that was set while the clock was ahead is moved to its whole duration
-	// from now.
+	// rebased is for a clock that has gone back: an end that was set while the clock was ahead moves, so
+	// that its whole duration begins now.
 	rebased := func(us string) string {
 		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
 	}
@@ -156,7 +156,7 @@ WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND to
 	expires_us = CASE WHEN work_phase = 'completed' THEN {{min}}(expires_us, {{now}}) ELSE expires_us END
 WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: after a wait for the row PostgreSQL
-		// checks only that predicate.
+		// checks only the outer predicate.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5, granted_us = {{now}}
 WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
@@ -241,8 +241,8 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	return s
 }
 
-// inStates is the condition of entries in some states. Literals let the planner use a partial index; for
-// one state SQLite needs exactly the text of the index.
+// inStates returns the condition for entries in some states. Literals let the planner use a partial
+// index; for one state SQLite needs exactly the text of the index.
 func inStates(states []seqstore.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
@@ -299,10 +299,11 @@ END $$`,
 // holds their locks no longer than this limit.
 const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
-// postgresBound bounds a transaction in which the caller's write runs, in the statement that locks its rows. The server
-// ends a session that does nothing, a statement that waits for others, a result that the client does not read (Linux
-// also gives up at a window of zero), and from version 17 on the whole transaction. Shorter limits of the application
-// are kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
+// postgresBound returns the condition that bounds a transaction in which the caller's write runs. It is a part of the
+// statement that locks the rows. The server ends a session that does nothing, a statement that waits for others, a
+// result that the client does not read (Linux also gives up if the client's window stays at zero), and from version 17
+// on the whole transaction. Shorter limits of the application are kept. See
+// https://www.postgresql.org/docs/current/runtime-config-client.html.
 func postgresBound(ms string) string {
 	set := func(name, current string) string {
 		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)

@@ -48,7 +48,7 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 	return s.explain(s.change(ctx, statement, args, each))
 }
 
-// change runs one statement that changes something, as READ COMMITTED. At a stricter level the server would refuse one of
+// change runs one statement that changes something, at READ COMMITTED. At a stricter level the server would refuse one of
 // two concurrent changes of a row.
 func (s *Store[Tx]) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	if s.strict.Load() {
@@ -65,8 +65,8 @@ func (s *Store[Tx]) read(ctx context.Context, statement string, args []any, each
 	return s.explain(s.on.query(ctx, statement, args, each))
 }
 
-// within runs do in a transaction, which do bounds by itself if bounded is set. An error of the caller's write, or of package
-// sequence, is returned unchanged, unless the connection is dead.
+// within runs do in a transaction. If bounded is set, do itself bounds the transaction. An error of the caller's write, or of
+// package sequence, is returned unchanged, unless the connection is dead.
 func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error {
 	if err := s.check(ctx); err != nil {
 		return err

@@ -68,7 +68,7 @@ func TestTorture_postgres(t *testing.T) {
 	require.Positive(t, killed, "no writer was killed")
 }
 
-// terminate ends sessions that work on a schema, one after the other.
+// terminate ends sessions that work on a schema, one after another.
 func terminate(ctx context.Context, t *testing.T, schema string) {
 	conn, err := pgx.Connect(context.Background(), postgresURL(t))
 	if !assert.NoError(t, err) {

@@ -46,7 +46,7 @@ func testDatabases(t *testing.T) map[string]testDatabase {
 	}
 }
 
-// Two later releases: version 2 adds a column, and version 3 renames the column.
+// The steps of two later releases: version 2 adds a column, and version 3 renames the column.
 var (
 	toVersion2 = []string{`ALTER TABLE {{entry}} ADD COLUMN note TEXT NOT NULL DEFAULT ''`, `UPDATE {{entry}} SET note = 'of version 1'`}
 	toVersion3 = []string{`ALTER TABLE {{entry}} RENAME COLUMN note TO remark`}
@@ -105,7 +105,7 @@ func versions(t *testing.T, at testDatabase) (all []string) {
 	return all
 }
 
-// New tables have the version to which the steps lead.
+// New tables have the version of the last step.
 func TestNewTablesAreOfTheLatestVersion(t *testing.T) {
 	for name, at := range testDatabases(t) {
 		newer := at.open(t, toVersion2, toVersion3)
@@ -141,7 +141,7 @@ func TestTablesOfBeforeTheFirstReleaseAreRefused(t *testing.T) {
 	}
 }
 
-// A database of release 0.1.0: this release makes the same tables, and reads their rows.
+// This release makes the same tables as release 0.1.0, and reads the rows of that release.
 func TestGoldenDatabases(t *testing.T) {
 	for name, at := range testDatabases(t) {
 		t.Run(name, func(t *testing.T) {

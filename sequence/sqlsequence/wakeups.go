@@ -23,7 +23,7 @@ type wakeups struct {
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	pooled  atomic.Bool                              // a pooler gives each transaction another session: listening is impossible
+	pooled  atomic.Bool                              // a pooler gives each transaction another session, so listening is impossible
 
 	listener wakeup.Listener
 
@@ -38,7 +38,7 @@ type wakeups struct {
 
 const (
 	notifyTimeout = 5 * time.Second
-	notifyPause   = 5 * time.Millisecond // closings during the pause share the next notification, whose transaction waits for no sync
+	notifyPause   = 5 * time.Millisecond // closings during the pause share the next notification, which does not wait for a sync to disk
 )
 
 func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
@@ -124,7 +124,7 @@ func (w *wakeups) open(ctx context.Context) (wakeup.Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	w.hub.WakeAll() // numbers closed before the LISTEN were not notified
+	w.hub.WakeAll() // numbers closed before the LISTEN caused no notification here
 	return c, nil
 }
 

@@ -61,8 +61,8 @@ func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (grant
 	return granted, err
 }
 
-// runGuarded runs one statement that returns a row if its guard holds. Otherwise it reads the entry, and
-// repeated decides whether the request was made before.
+// runGuarded runs one statement that returns a row if its guard holds. If there is no row, runGuarded
+// reads the entry, and repeated decides whether the request was made before.
 func (s *Store[Tx]) runGuarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
@@ -84,7 +84,7 @@ func (s *Store[Tx]) runGuarded(ctx context.Context, op, stream string, seq int64
 	})
 }
 
-// Save keeps work.
+// Save stores work.
 func (s *Store[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		return err
 	})
 	var ending *commitError
-	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // the write may have committed by itself
+	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // the write itself may have committed
 		if s.within(ctx, false, func(on session, _ Tx) error { return look(on) }) == nil {
 			err = nil
 		}
@@ -246,7 +246,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 	return r.Entry, nil
 }
 
-// Release makes a gap of a number.
+// Release turns a number into a gap.
 func (s *Store[Tx]) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	err := s.once(ctx, s.sql.release, []any{req.Stream, req.Seq, req.Token}, func(scan) error { return nil })
 	if err == nil {

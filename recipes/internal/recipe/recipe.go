@@ -66,7 +66,7 @@ type Refusals struct{ since time.Time }
 const refusalTimeout = time.Minute
 
 // Last reports whether the backend has answered nothing but refusals for a minute, with err as its latest
-// answer. An outage is no answer.
+// answer. An outage does not count as an answer.
 func (r *Refusals) Last(err error) bool {
 	switch {
 	case errors.Is(err, leasing.ErrDenied):

@@ -1,4 +1,5 @@
-// Package app has what the samples share with most applications: flags, a manager of leases, and a database behind a fence.
+// Package app has the parts that the samples share with most applications: flags, a manager of leases, and a database
+// behind a fence.
 package app
 
 import (
@@ -23,10 +24,10 @@ import (
 
 // App is this process. URLs come from the environment unless a flag sets them, since they may hold passwords.
 type App struct {
-	Name    string // of the leases; the names of several begin with Name
+	Name    string // of the lease, or the beginning of the names of several leases
 	Owner   string
 	Manager *leasing.Manager
-	DB      *sql.DB         // the resource; its SQL has $1, $2, which SQLite understands too
+	DB      *sql.DB         // the resource; its SQL uses $1, $2, which SQLite understands too
 	Fence   *sqlfence.Table // refuses the writes of former holders
 
 	url, data string
@@ -34,8 +35,8 @@ type App struct {
 	step      bool
 }
 
-// Main is the main function of a sample: it opens the leases and the data, and runs until run returns or the process is
-// interrupted.
+// Main is the main function of a sample: it opens the leases and the data, and calls run with a context that ends when
+// the process is interrupted.
 func Main(name string, run func(ctx context.Context, a *App) error) {
 	a := &App{}
 	flag.StringVar(&a.url, "url", getenv("LEASING_URL", "sqlite://leases.db?create=true"), "URL of the leases: redis://..., postgres://... (variable LEASING_URL)")
@@ -113,13 +114,13 @@ func (a *App) Create(ctx context.Context, statements ...string) error {
 	})
 }
 
-// Write runs a function in a transaction. It is refused, with an error that matches leasing.ErrStale, if the resource has
-// seen a greater token.
+// Write runs a function in a transaction. If the resource has seen a greater token, Write returns an error that matches
+// leasing.ErrStale.
 func (a *App) Write(ctx context.Context, resource string, token int64, write func(ctx context.Context, tx *sql.Tx) error) error {
 	return a.Fence.Do(ctx, a.DB, resource, token, write)
 }
 
-// Wait waits for d, or until ctx ends, and returns the cause.
+// Wait waits for d. If ctx ends first, Wait returns the cause.
 func Wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

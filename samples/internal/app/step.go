@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// stepper is the log of -step. The process stands still at each record until its parent answers with a line, so the parent can
-// kill or pause the process at that record.
+// stepper is the log of -step. The process blocks at each record until its parent answers with a line, so the parent can kill
+// or pause the process at that record.
 type stepper struct {
 	slog.Handler
 	mu    sync.Mutex

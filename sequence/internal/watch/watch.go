@@ -14,8 +14,8 @@ type Hub struct {
 	all map[string]map[chan struct{}]struct{}
 }
 
-// Add returns a channel of wake-ups for a key until ctx ends. A pending wake-up also stands for all
-// later wake-ups.
+// Add returns a channel of wake-ups for a key until ctx ends. While a wake-up is pending, no other
+// is added.
 func (h *Hub) Add(ctx context.Context, key string) <-chan struct{} {
 	wakeups := make(chan struct{}, 1)
 	h.mu.Lock()
