@@ -198,7 +198,7 @@ func (w *world) describe(m move) string {
 		}[m.kind]
 	}
 	return fmt.Sprintf("process %d %s", m.at, map[byte]string{
-		moveAcquire: "asks for the name", moveAcquireAnswered: "asks for the name, and is answered at once", moveAdopt: "adopts the claim", moveCleanUp: "cleansUp up",
+		moveAcquire: "asks for the name", moveAcquireAnswered: "asks for the name, and is answered at once", moveAdopt: "adopts the claim", moveCleanUp: "cleans up",
 		moveAbandon: "gives its claim up", moveNoAnswer: "gets no answer", moveDue: "finds its lease due", moveDueAnswered: "finds its lease due, and is answered at once",
 		moveWantMetadata: "wants other metadata", moveRenew: "renews by hand", moveRelease: "releases", moveHandOver: "hands its lease over", moveKill: "is killed, and restarted", moveWrite: "writes to the resource",
 	}[m.kind])

@@ -137,7 +137,7 @@ func (p *process) tried(r *request, answered bool) {
 	case !next.Done && over:
 		p.violation = "does not end a clean-up"
 	case !next.Done && (next.Pause <= 0 || next.Pause > left):
-		p.violation = fmt.Sprintf("cleansUp up again after %v of %v", next.Pause, left)
+		p.violation = fmt.Sprintf("cleans up again after %v of %v", next.Pause, left)
 	}
 }
 
