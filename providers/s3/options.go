@@ -15,7 +15,7 @@ import (
 // Options configure a provider. Bucket is required, here or in the URL.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON shows no secret.
+// options, logging them, and writing them as JSON show no secret.
 type Options struct {
 	// URL is one of
 	//
