@@ -67,8 +67,8 @@ func ManagerOf(implementation abstractions.Manager) *Manager {
 // of m's With as defaults. The methods of a wrapper get only the options of a With on the wrapper's own Manager.
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
-// With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. Fields that are zero stay as they
-// are in m. The manager that With returns is m in every other respect. It needs no Close of its own.
+// With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. For a field that is zero, the option
+// of m applies. The manager that With returns is m in every other respect. It needs no Close of its own.
 //
 //	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Minute}).Acquire(ctx, "migrations")
 func (m *Manager) With(options AcquireOptions) *Manager {

@@ -69,7 +69,7 @@ type client interface {
 	abstractions.HistoryReader
 }
 
-// calls has a call of each operation.
+// calls lists one call per operation.
 var calls = []struct {
 	name string
 	do   func(ctx context.Context, p client)

@@ -116,8 +116,8 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 	})
 }
 
-// Err returns the error of a source that is a function, or nil without a fault. Such a function may
-// use this library, and so may return an error that a provider returns about a store.
+// Err returns the error of a source that is a function, or nil without a fault. The function may
+// use this library itself, so its error may be one that providers return, such as a HeldError.
 func (s *Source) Err(ctx context.Context) error {
 	f, healed := s.next()
 	switch {

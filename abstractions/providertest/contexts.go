@@ -109,7 +109,7 @@ var contextChecks = []suite.Check{
 	}},
 }
 
-// call is a call of one method.
+// call calls one method.
 type call struct {
 	what string
 	do   func(ctx context.Context) error

@@ -21,15 +21,15 @@ const (
 	after, every     = 300 * time.Millisecond, time.Second
 )
 
-// In random graphs of holders and waiters, each circle is found by all its members, and no other
-// circle is found.
-func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
+// In random graphs of holders and waiters, each cycle is found by all its members, and no other
+// cycle is found.
+func TestEveryCycleIsFoundAndNoOther(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) { graphs(t, at) })
 	servertest.Long(t)
 	onEach(t, others, func(t *testing.T, at, _ string) { graphs(t, at) })
 }
 
-// graphs arranges a random graph of holders and waiters, and compares the circles.
+// graphs arranges a random graph of holders and waiters, and compares the cycles.
 func graphs(t *testing.T, at string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -40,7 +40,7 @@ func graphs(t *testing.T, at string) {
 		holder, wants = draw(random)
 		expected = map[string]string{}
 		for p := range wants {
-			if way := circleOf(holder, wants, p); way != "" {
+			if way := cycleOf(holder, wants, p); way != "" {
 				expected[fmt.Sprint("process ", p)] = way
 			}
 		}
@@ -90,10 +90,10 @@ func graphs(t *testing.T, at string) {
 			require.False(t, seen[finder], "once")
 			seen[finder] = true
 		case <-timeout:
-			require.FailNow(t, "circles were not found", "%d of %d seen", len(seen), len(expected))
+			require.FailNow(t, "cycles were not found", "%d of %d seen", len(seen), len(expected))
 		}
 	}
-	t.Logf("%d processes in circles knew after %v", len(expected), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d processes in cycles knew after %v", len(expected), time.Since(began).Round(time.Millisecond))
 	select {
 	case e := <-found:
 		require.Fail(t, "and no other", "%v", e)
@@ -118,9 +118,9 @@ func draw(random *rand.Rand) (holder, wants []int) {
 	return holder, wants
 }
 
-// circleOf returns the text of the circle of a process, which begins with the process; ""
-// without a circle.
-func circleOf(holder, wants []int, process int) string {
+// cycleOf returns the text of the cycle of a process, which begins with the process; ""
+// without a cycle.
+func cycleOf(holder, wants []int, process int) string {
 	waits := []deadlock.Wait{{Owner: fmt.Sprint("process ", process)}}
 	seen := map[int]bool{}
 	for at := process; wants[at] >= 0 && !seen[at]; {

@@ -67,7 +67,7 @@ func (t *Tries) Deadline(closing Closing) trust.Instant {
 	return t.Until
 }
 
-// Tried is the input that a try is over. random is at least 0 and under 1.
+// Tried notes that a try is over. random is at least 0 and under 1.
 func (t *Tries) Tried(now trust.Instant, r TryResult, closing Closing, random float64) (next NextTry) {
 	left := t.Deadline(closing).Left(now)
 	if r.Answered && !t.answered {

@@ -175,13 +175,13 @@ func (l *Lease) slack() time.Duration {
 	return l.settings.Cadence / 32
 }
 
-// Unanswered is the input that a request of the acquire, sent at the given instant, has an unknown outcome.
+// Unanswered notes that a request of the acquire, sent at the given instant, has an unknown outcome.
 func (l *Lease) Unanswered(sent trust.Instant) { l.ambiguous, l.lastSent = true, sent }
 
 // Ambiguous reports whether a request may have been applied since the latest success, or may yet be.
 func (l *Lease) Ambiguous() bool { return l.ambiguous }
 
-// Granted is the input that the backend has granted the claim by a request sent at the given instant. It reports whether the
+// Granted notes that the backend has granted the claim by a request sent at the given instant. It reports whether the
 // grant is trusted at all. The lease begins with Begin.
 func (l *Lease) Granted(now, sent trust.Instant, ttl time.Duration, adopted bool) (trusted bool) {
 	switch {
@@ -217,7 +217,7 @@ func (l *Lease) Abandon() CleanUp {
 	return CleanUp{Until: l.lastSent.Add(l.settings.FirstTTL)}
 }
 
-// Due is the input that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is due. Such a
+// Due notes that the lease is due. It ends a lease whose trust has run out, and reports whether a renewal is due. Such a
 // renewal counts as under way from then on.
 func (l *Lease) Due(now trust.Instant) (renew bool, fx Effects) {
 	fx = l.Expire(now)

@@ -36,7 +36,7 @@ type MetadataVersions struct {
 	Refusal error
 }
 
-// WantMetadata is the input that the next renewals carry metadata, instead of the metadata of the acquire. It returns the version
+// WantMetadata notes that the next renewals carry metadata, instead of the metadata of the acquire. It returns the version
 // of that change.
 func (l *Lease) WantMetadata(metadata, acquired map[string]string) (version int) {
 	if l.metadataChange == nil {

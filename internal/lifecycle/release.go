@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRelease is the input that the holder releases the lease. It returns the lease's previous phase. Only a caller that gets a
+// AskRelease notes that the holder releases the lease. It returns the lease's previous phase. Only a caller that gets a
 // phase earlier than Releasing sends the release. await says that this caller first waits for the renewal under way, because that
 // renewal could arrive after the one that shortens the lease.
 func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effects) {
@@ -24,7 +24,7 @@ func (l *Lease) AskRelease(now trust.Instant) (before Phase, await bool, fx Effe
 	return before, await, fx
 }
 
-// AwaitTimedOut is the input that the renewal under way did not return while a release waited.
+// AwaitTimedOut notes that the renewal under way did not return while a release waited.
 func (l *Lease) AwaitTimedOut() (fx Effects) {
 	l.renewalUnanswered = true
 	l.settle(&fx)
@@ -84,7 +84,7 @@ func (l *Lease) AfterRelease(began trust.Instant, failed, retryable bool) *Clean
 	return nil
 }
 
-// Released is the input that the release has ended, with the error that its caller gets.
+// Released notes that the release has ended, with the error that its caller gets.
 func (l *Lease) Released(err error) (fx Effects) {
 	l.finish(err, &fx)
 	fx.Event = Event{Kind: abstractions.EventReleased, Err: err}

@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// AskRenewal is the input that the application wants a renewal. mine reports whether the caller makes that renewal; otherwise
+// AskRenewal notes that the application wants a renewal. mine reports whether the caller makes that renewal; otherwise
 // the caller joins the renewal under way. usedUp reports whether the lease has had all its renewals.
 func (l *Lease) AskRenewal() (mine, usedUp bool) {
 	if l.Over() || l.renewing {
@@ -17,7 +17,7 @@ func (l *Lease) AskRenewal() (mine, usedUp bool) {
 	return true, l.usedUp()
 }
 
-// StartRenewal is the input that the caller of AskRenewal makes a renewal.
+// StartRenewal notes that the caller of AskRenewal makes a renewal.
 func (l *Lease) StartRenewal() Effects {
 	l.renewing = true
 	return Effects{Reschedule: true}
@@ -31,7 +31,7 @@ type Renewal struct {
 	Bound    time.Duration     // of the attempt
 }
 
-// BeginRenewal is the input that a renewal is sent at the given instant. ok is false if the lease has ended.
+// BeginRenewal notes that a renewal is sent at the given instant. ok is false if the lease has ended.
 func (l *Lease) BeginRenewal(sent trust.Instant) (r Renewal, ok bool, fx Effects) {
 	fx = l.Expire(sent)
 	if l.Over() {
@@ -80,7 +80,7 @@ const (
 	Failed                // the lease is trusted for the rest of its window, or is lost
 )
 
-// Answered is the input that a renewal sent at the given instant has ended: it extends the trust, ends the lease, or
+// Answered notes that a renewal sent at the given instant has ended: it extends the trust, ends the lease, or
 // plans the retry. margin is the trust that was left when the renewal succeeded. random is in [0, 1).
 func (l *Lease) Answered(sent, now trust.Instant, a *Answer, random float64) (result Result, margin time.Duration, fx Effects) {
 	switch {
@@ -118,7 +118,7 @@ func (l *Lease) cleanUpAfterLoss(applied bool, sent trust.Instant) *CleanUp {
 	return l.cleanUpAfter(sent)
 }
 
-// RepliedLate is the input that a request has returned after its caller had left: it may have been applied as late as now.
+// RepliedLate notes that a request has returned after its caller had left: it may have been applied as late as now.
 func (l *Lease) RepliedLate(now trust.Instant, applied bool) (cleanUp *CleanUp) {
 	if l.metadataChange != nil {
 		l.metadataChange.noteLateReply(now, applied)
@@ -197,13 +197,13 @@ func (l *Lease) settle(fx *Effects) {
 	fx.Settled = true
 }
 
-// Settle is the input that the renewal under way will not be answered, since it was never sent.
+// Settle notes that the renewal under way will not be answered, since it was never sent.
 func (l *Lease) Settle() (fx Effects) {
 	l.settle(&fx)
 	return fx
 }
 
-// RenewNow is the input that a renewal is wanted at once, unless the lease is renewed by hand.
+// RenewNow notes that a renewal is wanted at once, unless the lease is renewed by hand.
 func (l *Lease) RenewNow(now trust.Instant) (fx Effects) {
 	if !l.Over() && l.settings.Cadence != trust.Forever {
 		l.renewIn = min(l.renewIn, now.Mono-l.lastSent.Mono)

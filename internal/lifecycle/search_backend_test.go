@@ -232,7 +232,7 @@ func (w *world) readRecord(i int) {
 
 const name = "name"
 
-// item returns the stored item. Its State is the time that is left of the lease.
+// item returns the stored item. Its State is the time left on the lease.
 func (w *world) item() cas.Item {
 	item := cas.Item{Key: name, Data: w.backend.data, State: w.backend.record.Left}
 	if w.backend.version > 0 {

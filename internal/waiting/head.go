@@ -51,7 +51,7 @@ type Head struct {
 	limitPassed  bool      // the wait limit has passed
 }
 
-// Subscribed is the input that a registration for wake-ups was made, or failed. A release just before the registration sent no wake-up.
+// Subscribed notes that a registration for wake-ups was made, or failed. A release just before the registration sent no wake-up.
 func (h *Head) Subscribed(isNew bool, random float64) Step {
 	if h.subscribed = isNew; isNew || h.askedAt.IsZero() {
 		return Step{Ask: true}
@@ -59,7 +59,7 @@ func (h *Head) Subscribed(isNew bool, random float64) Step {
 	return h.pause(random)
 }
 
-// Answered is the input that a request has ended without the lease. refused is the result of Queue.Answered. random is in [0, 1).
+// Answered notes that a request has ended without the lease. refused is the result of Queue.Answered. random is in [0, 1).
 func (h *Head) Answered(now time.Time, a *Answer, refused bool, random float64) (s Step) {
 	switch {
 	case a.Final:
@@ -125,14 +125,14 @@ func (h *Head) pause(random float64) Step {
 	return Step{Pause: pause}
 }
 
-// Woken is the input that a pause is over. The cause is the end of its time, a wake-up, the end of a lease of ours, or the end of
+// Woken notes that a pause is over. The cause is the end of its time, a wake-up, the end of a lease of ours, or the end of
 // the wake-ups.
 func (h *Head) Woken(wakeupsEnded bool) Step {
 	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}
 }
 
-// LimitPassed is the input that the wait limit has passed in a pause. The name may be free by now, unless the last answer is fresh.
+// LimitPassed notes that the wait limit has passed in a pause. The name may be free by now, unless the last answer is fresh.
 func (h *Head) LimitPassed(now time.Time) Step {
 	if h.last.Throttled || now.Sub(h.askedAt) < h.rules.MinPoll {
 		return Step{Stop: true, Last: h.last.Err}
@@ -141,7 +141,7 @@ func (h *Head) LimitPassed(now time.Time) Step {
 	return Step{Ask: true}
 }
 
-// Stopped is the input that the wait has ended during a request. a has no Err if the request was cut off.
+// Stopped notes that the wait has ended during a request. a has no Err if the request was cut off.
 func (h *Head) Stopped(end error, a *Answer) Step {
 	if a.Held != nil {
 		h.last = *a

@@ -50,7 +50,7 @@ func (q *Queue[T, L]) Waiters() []T { return q.waiters }
 // Holder returns the lease of this process that has the name, as far as the queue knows.
 func (q *Queue[T, L]) Holder() L { return q.holder }
 
-// Join is the input that a waiter arrives. It reports whether the waiter is the head.
+// Join notes that a waiter arrives. It reports whether the waiter is the head.
 func (q *Queue[T, L]) Join(t T) (head bool) {
 	head = q.Idle()
 	q.hasHead = q.hasHead || head
@@ -58,7 +58,7 @@ func (q *Queue[T, L]) Join(t T) (head bool) {
 	return head
 }
 
-// Leave is the input that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says
+// Leave notes that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says
 // that a request may have been applied already, or may still be applied later. blocks says that Settled has to follow.
 func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool, wake T) {
 	i := slices.Index(q.waiters, t)
@@ -76,7 +76,7 @@ func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool
 	return blocks, q.promote()
 }
 
-// Settled is the input that the first try of the clean-up after a head is over.
+// Settled notes that the first try of the clean-up after a head is over.
 func (q *Queue[T, L]) Settled() (wake T) {
 	q.blocked = false
 	return q.promote()
@@ -94,7 +94,7 @@ func (q *Queue[T, L]) promote() (wake T) {
 	return wake
 }
 
-// Ending is the input that the release of a lease of ours is about to be sent. Where the backend keeps a queue the head
+// Ending notes that the release of a lease of ours is about to be sent. Where the backend keeps a queue the head
 // asks at the same time: if its request overtakes the release, the head is a registered waiter when the release arrives.
 func (q *Queue[T, L]) Ending(l L) (wake T) {
 	if q.rules.Queued && q.holder == l {
@@ -103,7 +103,7 @@ func (q *Queue[T, L]) Ending(l L) (wake T) {
 	return wake
 }
 
-// Ended is the input that a lease of ours has ended. The head asks at once or, while the process yields, later by Wake.
+// Ended notes that a lease of ours has ended. The head asks at once or, while the process yields, later by Wake.
 func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Duration) {
 	if q.holder != l && q.holder != *new(L) { // another lease of ours already has the name
 		return wake, 0
@@ -117,7 +117,7 @@ func (q *Queue[T, L]) Ended(l L, acquired, now time.Time) (wake T, later time.Du
 	return q.Wake(), 0
 }
 
-// Wake returns the head. It is also the input that the yield time is over. The first waiter of a blocked queue asks when its turn
+// Wake returns the head. It also notes that the yield time is over. The first waiter of a blocked queue asks when its turn
 // comes.
 func (q *Queue[T, L]) Wake() (wake T) {
 	if q.hasHead {
@@ -126,7 +126,7 @@ func (q *Queue[T, L]) Wake() (wake T) {
 	return wake
 }
 
-// Begin is the input that the head begins. holder is nil, or the error that a lease of ours has the name.
+// Begin notes that the head begins. holder is nil, or the error that a lease of ours has the name.
 func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	pause := q.rules.MaxPoll
 	if q.holder == *new(L) {
@@ -142,7 +142,7 @@ func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	return Head{rules: q.rules}, Step{Ask: true}
 }
 
-// Answered is the input that a request of the head has ended without the lease. It reports whether the backend has answered only with
+// Answered notes that a request of the head has ended without the lease. It reports whether the backend has answered only with
 // refusals for RefusalTimeout. An outage is no answer.
 func (q *Queue[T, L]) Answered(now time.Time, a *Answer) (refusedTooLong bool) {
 	if a.Refused {

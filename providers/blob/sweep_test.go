@@ -148,7 +148,7 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	require.Equal(t, 2, r)
 }
 
-// An error of the account ends a sweep.
+// An error that concerns the whole account ends a sweep.
 func TestBlobSweepThatIsDenied(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

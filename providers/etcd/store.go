@@ -29,7 +29,7 @@ type store struct {
 	revoking   providerkit.Group
 }
 
-// records, claims and floors begin the keys of a name, after the prefix. Names with the same hash share a floor.
+// records, claims and floors follow Options.Prefix in the keys of the three kinds of entry. Names with the same hash share a floor.
 const records, claims, floors = "n/", "c/", "f/"
 
 func (s *store) key(name string) string { return s.prefix + records + name }
@@ -176,7 +176,8 @@ func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	return err
 }
 
-// List reads a page of records and their claims, at one revision. Each claim has a record, so the first claims include those of the page.
+// List reads a page of records and their claims, at one revision. Each claim has a record, so the first q.Limit claims include all
+// claims of the records on the page.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	all := s.key(q.Prefix)
 	first := max(all, q.After+"\x00")

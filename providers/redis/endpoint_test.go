@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endpoint is an address behind which servers change, like those of cloud services and of Kubernetes. A connection
+// endpoint is an address behind which the server may change, like that of a cloud service or a Kubernetes Service. A connection
 // stays with its server.
 type endpoint struct {
 	net.Listener

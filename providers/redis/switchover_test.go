@@ -94,7 +94,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica(t *testing.T) {
 	})
 }
 
-// T166: the user and its connections are missing for a while.
+// T166: the user is deleted, which closes its connections, and is created again later.
 func TestTrap_T166_CredentialsAreGoneForAWhile(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -32,9 +32,9 @@ type Actor struct {
 
 // shared is the state that an actor shares with the actors that With returns.
 type shared struct {
-	options     Options
-	circleCount metric.Int64Counter
-	acquiring   sync.Mutex
+	options    Options
+	cycleCount metric.Int64Counter
+	acquiring  sync.Mutex
 
 	mu   sync.Mutex
 	held map[leasing.Fingerprint]*leasing.Lease
@@ -49,12 +49,12 @@ func New(manager *leasing.Manager, options Options) (*Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	circleCount, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
-		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that included an actor."))
+	cycleCount, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
+		metric.WithUnit("{cycle}"), metric.WithDescription("Cycles of waits that included an actor."))
 	if err != nil {
 		return nil, err
 	}
-	return &Actor{manager, &shared{options: options, circleCount: circleCount, held: map[leasing.Fingerprint]*leasing.Lease{}}}, nil
+	return &Actor{manager, &shared{options: options, cycleCount: cycleCount, held: map[leasing.Fingerprint]*leasing.Lease{}}}, nil
 }
 
 // With returns the actor with other options for its leases: see leasing.Manager.With.
@@ -83,7 +83,7 @@ func (a *Actor) leases() map[leasing.Fingerprint]*leasing.Lease {
 }
 
 // TryAcquire is like Manager.TryAcquire, but also adds the lease to the actor. It does not wait, so it can't
-// be part of a circle.
+// be part of a cycle.
 func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, error) {
 	lease, err := a.manager.TryAcquire(ctx, name)
 	if err == nil {
@@ -92,7 +92,7 @@ func (a *Actor) TryAcquire(ctx context.Context, name string) (*leasing.Lease, er
 	return lease, err
 }
 
-// Acquire is like Manager.Acquire, but also looks for circles while it waits. With the
+// Acquire is like Manager.Acquire, but also looks for cycles while it waits. With the
 // policy Refuse, errors.As finds an *Error in the returned error if the actor had to give way. During
 // the wait, Acquire sets the metadata of the leases that the actor holds: do not change that metadata.
 // When ctx ends, or AcquireOptions.WaitLimit has passed, Acquire first removes the wait from the
@@ -141,10 +141,10 @@ type wait struct {
 	limit     time.Duration // 0: none
 	edge      edge
 	published []*leasing.Lease // the leases whose metadata contain the edge
-	reported  map[string]bool  // the circles that were reported
+	reported  map[string]bool  // the cycles that were reported
 }
 
-// watch looks for circles until watching ends, and then removes the wait from the metadata. It
+// watch looks for cycles until watching ends, and then removes the wait from the metadata. It
 // returns the reason why the wait must end, or nil if the wait has already ended.
 func (w *wait) watch(ctx, watching context.Context) error {
 	defer w.unpublish(ctx)
@@ -167,12 +167,12 @@ func (w *wait) watch(ctx, watching context.Context) error {
 	}
 }
 
-// check publishes the actor's wait, and looks for a circle. It returns an *Error if the actor has to
+// check publishes the actor's wait, and looks for a cycle. It returns an *Error if the actor has to
 // give way, and the pause before the next check.
 //
-// A circle is reported if all its other actors have confirmed the circle. An actor confirms by a renewal,
+// A cycle is reported if all its other actors have confirmed the cycle. An actor confirms by a renewal,
 // sent while it waits and after it has seen the waits of the others. So when the first of them confirmed
-// the circle, all waits were under way. An actor that gave up its wait while it was cut off confirms
+// the cycle, all waits were under way. An actor that gave up its wait while it was cut off confirms
 // nothing.
 func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 	next = w.actor.options.Every
@@ -181,7 +181,7 @@ func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 		return next, nil
 	}
 	w.publish(ctx, own)
-	path := findCircle(ctx, w.actor.manager, w.edge, own)
+	path := findCycle(ctx, w.actor.manager, w.edge, own)
 	if path == nil {
 		return next, nil
 	}
@@ -208,14 +208,14 @@ func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 }
 
 // confirmSpeedup is the factor by which an actor checks more often until all others have confirmed its
-// circle.
+// cycle.
 const confirmSpeedup = 4
 
-// report reports a circle. Under the policy Break, the actor that has waited the longest also breaks the
+// report reports a cycle. Under the policy Break, the actor that has waited the longest also breaks the
 // lease of the newest.
 func (w *wait) report(ctx context.Context, found *Error) {
 	o := &w.actor.options
-	w.actor.circleCount.Add(ctx, 1)
+	w.actor.cycleCount.Add(ctx, 1)
 	o.Logger.LogAttrs(ctx, slog.LevelWarn, "leasing: "+found.Error(), slog.String("policy", string(o.Policy)), slog.String("newest", found.Newest().Owner))
 	o.Observer(found)
 	if o.Policy != Break || found.oldest() != found.Waits[0] {

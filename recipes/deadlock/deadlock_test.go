@@ -103,7 +103,7 @@ func (p *testActor) acquires(ctx context.Context, name string, options *leasing.
 	return result
 }
 
-func (p *testActor) circles() []*Error {
+func (p *testActor) cycles() []*Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.found
@@ -126,7 +126,7 @@ func requirePending(t *testing.T, result <-chan acquired) {
 	}
 }
 
-func TestTheNewestOfACircleGivesWay(t *testing.T) {
+func TestTheNewestOfACycleGivesWay(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		var out bytes.Buffer
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
@@ -138,11 +138,11 @@ func TestTheNewestOfACircleGivesWay(t *testing.T) {
 		bobs := bob.acquires(s.Context(), "a", nil)
 		r := <-bobs
 		require.LessOrEqual(t, time.Since(began), after+every+every/confirmSpeedup)
-		circle, is := errors.AsType[*Error](r.err)
+		cycle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
-		require.EqualError(t, circle, `deadlock: "bob" holds "b" and waits for "a"; "ann" holds "a" and waits for "b"`)
-		require.Equal(t, leasing.FingerprintOf(b.ID()), circle.Waits[0].Fingerprint)
-		require.Equal(t, b.Token(), circle.Waits[0].Token)
+		require.EqualError(t, cycle, `deadlock: "bob" holds "b" and waits for "a"; "ann" holds "a" and waits for "b"`)
+		require.Equal(t, leasing.FingerprintOf(b.ID()), cycle.Waits[0].Fingerprint)
+		require.Equal(t, b.Token(), cycle.Waits[0].Token)
 		require.ErrorIs(t, r.err, leasing.ErrHeld)
 		require.NoError(t, b.Err(), "what it holds is its own to release")
 		require.Contains(t, out.String(), "level=WARN")
@@ -151,18 +151,18 @@ func TestTheNewestOfACircleGivesWay(t *testing.T) {
 		requirePending(t, anns)
 		require.NoError(t, b.Release(t.Context()))
 		require.NoError(t, (<-anns).err)
-		require.Len(t, bob.circles(), 1)
+		require.Len(t, bob.cycles(), 1)
 	})
 }
 
-func TestAnActorThatWaitsForItselfIsACircleOfOne(t *testing.T) {
+func TestAnActorThatWaitsForItselfIsACycleOfOne(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann := s.actor("ann", Options{})
 		ann.takes("a", nil)
 		r := <-ann.acquires(s.Context(), "a", nil)
-		circle, is := errors.AsType[*Error](r.err)
+		cycle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
-		require.EqualError(t, circle, `deadlock: "ann" holds "a" and waits for "a"`)
+		require.EqualError(t, cycle, `deadlock: "ann" holds "a" and waits for "a"`)
 	})
 }
 
@@ -192,7 +192,7 @@ func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric
 
 func (c *counter) Add(_ context.Context, n int64, _ ...metric.AddOption) { c.sum.Add(n) }
 
-func TestCirclesAreCounted(t *testing.T) {
+func TestCyclesAreCounted(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		var c counter
 		ann := s.actor("ann", Options{MeterProvider: meters{c: &c}})
@@ -203,8 +203,8 @@ func TestCirclesAreCounted(t *testing.T) {
 	})
 }
 
-// All actors find the circle at the same moment, and one of them gives way.
-func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
+// All actors find the cycle at the same moment, and one of them gives way.
+func TestOneOfThoseWhoFindACycleAtOnceGivesWay(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
 		a, b := ann.takes("a", nil), bob.takes("b", nil)
@@ -212,7 +212,7 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			switch {
 			case call.Op != leasingtest.Renew:
-			case published.Add(1) <= 2: // neither checks for circles before both have published their waits
+			case published.Add(1) <= 2: // neither checks for cycles before both have published their waits
 				defer time.Sleep(100 * time.Millisecond)
 			default: // neither removes its wait before both have checked
 				time.Sleep(100 * time.Millisecond)
@@ -222,10 +222,10 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 		anns, bobs := ann.acquires(s.Context(), "b", nil), bob.acquires(s.Context(), "a", nil)
 		time.Sleep(after + every)
 		synctest.Wait()
-		require.Len(t, ann.circles(), 1)
-		require.Len(t, bob.circles(), 1)
+		require.Len(t, ann.cycles(), 1)
+		require.Len(t, bob.cycles(), 1)
 		loser, lease, winner := anns, a, bobs
-		if ann.circles()[0].Newest().Owner == "bob" {
+		if ann.cycles()[0].Newest().Owner == "bob" {
 			loser, lease, winner = bobs, b, anns
 		}
 		_, is := errors.AsType[*Error]((<-loser).err)
@@ -245,7 +245,7 @@ func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (le
 	return r, err
 }
 
-func TestAGuessIsNoCircle(t *testing.T) {
+func TestAGuessIsNoCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := leasingtest.NewManagerOn(t, guess{leasingtest.NewProvider()}, leasing.Options{})
 		ann, err := New(m, Options{})
@@ -260,8 +260,8 @@ func TestAGuessIsNoCircle(t *testing.T) {
 	})
 }
 
-// An actor that waits for a member of a circle is not itself in the circle.
-func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
+// An actor that waits for a member of a cycle is not itself in the cycle.
+func TestWhoOnlyWaitsForACycleIsNotInIt(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob, eve := s.actor("ann", Options{Policy: Report}), s.actor("bob", Options{Policy: Report}), s.actor("eve", Options{Policy: Report})
 		ann.takes("a", nil)
@@ -270,12 +270,12 @@ func TestWhoOnlyWaitsForACircleIsNotInIt(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.Context())
 		results := []<-chan acquired{ann.acquires(ctx, "b", nil), bob.acquires(ctx, "a", nil), eve.acquires(ctx, "a", nil)}
 		time.Sleep(10 * every)
-		require.Len(t, ann.circles(), 1, "once")
-		require.Len(t, bob.circles(), 1)
-		require.Empty(t, eve.circles())
-		require.Equal(t, ann.circles()[0].Newest(), bob.circles()[0].Newest(), "they agree")
-		require.Equal(t, "ann", ann.circles()[0].Waits[0].Owner)
-		require.Equal(t, "bob", bob.circles()[0].Waits[0].Owner)
+		require.Len(t, ann.cycles(), 1, "once")
+		require.Len(t, bob.cycles(), 1)
+		require.Empty(t, eve.cycles())
+		require.Equal(t, ann.cycles()[0].Newest(), bob.cycles()[0].Newest(), "they agree")
+		require.Equal(t, "ann", ann.cycles()[0].Waits[0].Owner)
+		require.Equal(t, "bob", bob.cycles()[0].Waits[0].Owner)
 		cancel()
 		for _, result := range results {
 			require.ErrorIs(t, (<-result).err, context.Canceled, "reported, and left alone")
@@ -355,7 +355,7 @@ func TestMetadataShowTheWaitWhileItLasts(t *testing.T) {
 	}
 }
 
-// An actor without leases blocks no other actor, so it does not look for circles.
+// An actor without leases blocks no other actor, so it does not look for cycles.
 func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
@@ -371,7 +371,7 @@ func TestAWaitOfOneThatHoldsNothingCostsNothing(t *testing.T) {
 	})
 }
 
-// A circle that is gone at the second check was not a deadlock.
+// A cycle that is gone at the second check was not a deadlock.
 func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann := s.actor("ann", Options{Policy: Report})
@@ -390,7 +390,7 @@ func TestAWaitThatBeginsAnewIsAnotherOne(t *testing.T) {
 		result := ann.acquires(ctx, "b", nil)
 		time.Sleep(5 * every)
 		require.Greater(t, n.Load(), int64(5))
-		require.Empty(t, ann.circles())
+		require.Empty(t, ann.cycles())
 		cancel()
 		<-result
 	})
@@ -474,7 +474,7 @@ func TestHeldLongerThan(t *testing.T) {
 }
 
 // T233: an actor that gave up its wait while it was cut off still has that wait in the metadata.
-func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
+func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCycle(t *testing.T) {
 	for _, policy := range []Policy{Refuse, Report, Break} {
 		withFixture(t, func(t *testing.T, s *fixture) {
 			ann, bob := s.actor("ann", Options{Policy: policy}), s.actor("bob", Options{Policy: policy})
@@ -495,7 +495,7 @@ func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 			bobs := bob.acquires(s.Context(), "a", nil)
 			time.Sleep(after + 5*every)
 			requirePending(t, bobs)
-			require.Empty(t, bob.circles())
+			require.Empty(t, bob.cycles())
 			require.NoError(t, b.Err())
 			heal()
 			require.NoError(t, a.Release(s.Context()))
@@ -504,7 +504,7 @@ func TestTrap_T233_AWaitThatWasGivenUpWhileCutOffMakesNoCircle(t *testing.T) {
 	}
 }
 
-func TestACircleIsFoundWhenAnActorIsBack(t *testing.T) {
+func TestACycleIsFoundWhenAnActorIsBack(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		ann, bob := s.actor("ann", Options{}), s.actor("bob", Options{})
 		ann.takes("a", &leasing.AcquireOptions{TTL: time.Minute})

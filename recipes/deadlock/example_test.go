@@ -31,8 +31,8 @@ func ExampleActor_Acquire() {
 	defer func() { _ = lease.Release(ctx) }()
 
 	_, err = actor.Acquire(ctx, "accounts/7")
-	if circle, is := errors.AsType[*deadlock.Error](err); is {
-		fmt.Println(circle)
+	if cycle, is := errors.AsType[*deadlock.Error](err); is {
+		fmt.Println(cycle)
 	}
 	// Output:
 	// deadlock: "worker 7" holds "accounts/7" and waits for "accounts/7"

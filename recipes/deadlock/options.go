@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Policy defines how a circle is resolved. All actors that share names should have the same policy.
+// Policy defines how a cycle is resolved. All actors that share names should have the same policy.
 type Policy string
 
 // The policies.
@@ -19,7 +19,7 @@ const (
 	// Refuse ends the newest wait with an *Error. The actor keeps its leases: its caller must
 	// release them, so that the others continue.
 	Refuse Policy = "refuse"
-	// Report calls Options.Observer, and does not resolve the circle.
+	// Report calls Options.Observer, and does not resolve the cycle.
 	Report Policy = "report"
 	// Break makes the actor that has waited the longest break the lease of the actor
 	// that has waited the least, with Manager.Break and without BreakOptions.Immediate. That lease
@@ -30,17 +30,17 @@ const (
 
 // Options configure an actor. The zero value is ready to use.
 type Options struct {
-	// After is the length of a wait after which the actor publishes the wait and looks for circles.
+	// After is the length of a wait after which the actor publishes the wait and looks for cycles.
 	// Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
 	// Every is the time between later checks. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
 	// Policy is Refuse (the default), Report or Break.
 	Policy Policy
-	// Observer, unless nil, is called once for each circle that the actor is in,
+	// Observer, unless nil, is called once for each cycle that the actor is in,
 	// before the policy acts. It delays the actor's Acquire, so it should return soon.
 	Observer func(*Error)
-	// Logger gets a warning for each circle. Default: silent.
+	// Logger gets a warning for each cycle. Default: silent.
 	Logger *slog.Logger
 	// MeterProvider gets the counter leasing.deadlock.count. Default: OpenTelemetry's
 	// global provider.

@@ -39,9 +39,9 @@ func drawWorld(t *rapid.T, actors, names int) world {
 	return w
 }
 
-// circleOf returns the actors of the circle that an actor is in, starting with that actor, or nil
-// if the actor is in no circle.
-func (w world) circleOf(actor int) []int {
+// cycleOf returns the actors of the cycle that an actor is in, starting with that actor, or nil
+// if the actor is in no cycle.
+func (w world) cycleOf(actor int) []int {
 	path := []int{actor}
 	for at := actor; w.wants[at] >= 0; path = append(path, at) {
 		if at = w.holder[w.wants[at]]; at == actor {
@@ -54,9 +54,9 @@ func (w world) circleOf(actor int) []int {
 	return nil
 }
 
-func (w world) circles() (n int) {
+func (w world) cycles() (n int) {
 	for a := range w.wants {
-		if path := w.circleOf(a); path != nil && slices.Min(path) == a {
+		if path := w.cycleOf(a); path != nil && slices.Min(path) == a {
 			n++
 		}
 	}
@@ -86,22 +86,22 @@ func arrange(t *testing.T, s *fixture, w world, options Options) ([]*testActor, 
 	return players, results, cancel
 }
 
-// All actors of a circle find it within After plus 1.25 times Every. No other actor finds a circle.
-func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
+// All actors of a cycle find it within After plus 1.25 times Every. No other actor finds a cycle.
+func TestEveryRealCycleIsFoundAndNoOther(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))
 		withFixture(t, func(t *testing.T, s *fixture) {
 			players, results, cancel := arrange(t, s, w, Options{Policy: Report})
 			time.Sleep(after + every + every/confirmSpeedup)
 			for a, p := range players {
-				path := w.circleOf(a)
+				path := w.cycleOf(a)
 				if path == nil {
-					require.Empty(t, p.circles(), "actor %d", a)
+					require.Empty(t, p.cycles(), "actor %d", a)
 					continue
 				}
-				require.Len(t, p.circles(), 1, "actor %d", a)
+				require.Len(t, p.cycles(), 1, "actor %d", a)
 				var owners, expected []string
-				for _, wait := range p.circles()[0].Waits {
+				for _, wait := range p.cycles()[0].Waits {
 					owners = append(owners, wait.Owner)
 				}
 				for _, member := range path {
@@ -120,8 +120,8 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 }
 
 // If the actors that give way release their leases, all others make progress: one actor gives way
-// for each circle, and no actor gives way without a circle.
-func TestOneGivesWayForEachCircle(t *testing.T) {
+// for each cycle, and no actor gives way without a cycle.
+func TestOneGivesWayForEachCycle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))
 		withFixture(t, func(t *testing.T, s *fixture) {
@@ -156,7 +156,7 @@ func TestOneGivesWayForEachCircle(t *testing.T) {
 					refused += <-done
 				}
 			}
-			require.Equal(t, w.circles(), refused)
+			require.Equal(t, w.cycles(), refused)
 		})
 	})
 }

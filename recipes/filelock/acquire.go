@@ -25,7 +25,7 @@ const cleanUpBound = 5 * time.Second
 // While an attempt holds leases, it waits only for greater names: for the next target,
 // or for the leases below a folder, whose names are greater than the folder's. A
 // folder above has a smaller name, so all leases are released before a wait for that
-// folder. Therefore filelock's own waits never form a circle.
+// folder. Therefore filelock's own waits never form a cycle.
 type attempt struct {
 	*Tree
 	once       bool

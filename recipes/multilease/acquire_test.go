@@ -240,7 +240,7 @@ func (s *fixture) try(names ...string) error {
 	return err
 }
 
-// Whatever the order of the names, no waits form a circle, and no name has two holders.
+// Whatever the order of the names, no waits form a cycle, and no name has two holders.
 func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}

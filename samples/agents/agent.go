@@ -46,8 +46,8 @@ func (a *agent) editAcross(ctx context.Context, edit, first, second string) erro
 	actor.Add(set.Leases()[0])
 	slog.Info("wants a second file", "has", first, "wants", second)
 	lease, err := actor.Acquire(ctx, name)
-	if circle, is := errors.AsType[*deadlock.Error](err); is {
-		slog.Warn("gives way", "deadlock", len(circle.Waits))
+	if cycle, is := errors.AsType[*deadlock.Error](err); is {
+		slog.Warn("gives way", "deadlock", len(cycle.Waits))
 		return errors.Join(set.Release(ctx), a.edit(ctx, edit, []string{first, second}))
 	}
 	if err != nil {

@@ -191,7 +191,7 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	require.Equal(t, int64(4), leasesWithCommit(t, store).Seq)
 }
 
-// A caller that leaves while its lease request is in flight with others reads nothing of the reply.
+// If the context of a caller ends while a batch with its lease request is in flight, the caller does not read the reply.
 func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
 	store := newSqlite(t).Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))

@@ -196,7 +196,7 @@ func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
 			}
 			require.ErrorIs(t, r.Ops[0].err, abstractions.ErrUnavailable)
 			require.True(t, abstractions.NotApplied(r.Ops[0].err))
-			var late interface{ Timeout() bool } // T189: no answer of the backend
+			var late interface{ Timeout() bool } // T189: a timeout, and not an answer from the backend
 			require.ErrorAs(t, r.Ops[0].err, &late)
 			require.True(t, late.Timeout())
 		}

@@ -130,8 +130,8 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 }
 
 // DoAll runs operations in parallel, in as few calls as possible. The function of returns the Batcher of an
-// operation. An operation whose error is nil has ended, with its reply or a failure. The other operations
-// may still be under way. ctx needs a deadline.
+// operation. If the returned error of an operation is nil, the operation has ended, and its Err says whether it
+// failed. The other operations may still be under way. ctx needs a deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)

@@ -11,7 +11,7 @@ import (
 )
 
 // Source returns the secret for the next request. It is safe for concurrent use. The context bounds
-// the application's function. The error is a *providerkit.CredentialError.
+// the call of a function of the application, and not the read of a file. The error is a *providerkit.CredentialError.
 type Source func(ctx context.Context) (string, error)
 
 // NewSource makes the Source of the options Secret (ask) and SecretFile (file), one of which is set.

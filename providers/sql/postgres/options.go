@@ -12,8 +12,8 @@ import (
 
 // DefaultSchema is the default of Options.Schema. The library has its own schema for two reasons:
 //
-//   - Statements name their schema. With the search path of a session two roles could find two tables "lease",
-//     and hold one name at the same time.
+//   - Statements name their schema. If the search path of a session selected the table, two roles could use
+//     different tables "lease", and hold one name at the same time.
 //   - Since PostgreSQL 15 an ordinary role may not create tables in the schema "public"
 //     (https://www.postgresql.org/docs/release/15.0/).
 const DefaultSchema = "leasing"

@@ -23,7 +23,7 @@ type member struct {
 	maxTTL int64  // Options.MaxTTL, in milliseconds
 	run    atomic.Pointer[run]
 	// until is the earliest end of a quarantine by this process' monotonic clock, since the
-	// server's wall clock may be set forward meanwhile; nil if this process knows no quarantine.
+	// server's wall clock may be set forward meanwhile; nil if this process knows of no quarantine.
 	until    atomic.Pointer[time.Time]
 	admitted func(a script.Admission) error
 	// clientError is the node's method.

@@ -204,7 +204,7 @@ func shortProcessesSweepToo(t *testing.T, d Database) {
 	})
 }
 
-// T74: each write bounds the history, with or without releases.
+// T74: the history stays bounded under every kind of write, even without releases.
 func historyIsBoundedByWhatIsWritten(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		const most = 20 * sweepEvery

@@ -17,10 +17,10 @@ import (
 // Key is the key of the metadata under which the leases of an actor publish its wait: a
 // JSON object with the wanted name ("name"), the start of the wait by the actor's clock
 // ("since", RFC 3339), an ID of this wait ("wait"), and, if the actor has found that it
-// is part of a circle, a hash of the IDs of the circle's waits ("circle").
+// is part of a cycle, a hash of the IDs of the cycle's waits ("cycle").
 const Key = "leasing.waits-for"
 
-// Wait is the wait of one actor in a circle.
+// Wait is the wait of one actor in a cycle.
 type Wait struct {
 	Owner       string              // of the actor's manager
 	Holds       string              // the name that the actor holds, and the previous actor waits for
@@ -30,10 +30,10 @@ type Wait struct {
 	Since       time.Time
 
 	wait string // the ID of the wait: a later wait for the same name has another ID
-	seen string // the key of the circle that the actor has confirmed, or ""
+	seen string // the key of the cycle that the actor has confirmed, or ""
 }
 
-// Error is a circle: each actor waits for a name that the next actor holds, and the
+// Error is a cycle: each actor waits for a name that the next actor holds, and the
 // last actor for a name that the first holds. The first is the actor whose Acquire
 // returned the error, or whose Observer was called.
 type Error struct{ Waits []Wait }
@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 }
 
 // Newest returns the wait that began last, by the clock of its actor. That actor gives way. All
-// actors of a circle agree on the newest wait.
+// actors of a cycle agree on the newest wait.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
 // oldest returns the wait that began before all others. Under the policy Break its actor breaks the
@@ -58,7 +58,7 @@ func byAge(a, b Wait) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.wait, b.wait))
 }
 
-// key returns an ID of the circle, the same for all its actors.
+// key returns an ID of the cycle, the same for all its actors.
 func (e *Error) key() string {
 	ids := make([]string, len(e.Waits))
 	for i, w := range e.Waits {
@@ -69,10 +69,10 @@ func (e *Error) key() string {
 	return hex.EncodeToString(sum[:keyBytes])
 }
 
-// keyBytes is the length of the hash of a circle in the metadata.
+// keyBytes is the length of the hash of a cycle in the metadata.
 const keyBytes = 16
 
-// isConfirmed reports whether all other actors of the circle have confirmed the circle.
+// isConfirmed reports whether all other actors of the cycle have confirmed the cycle.
 func (e *Error) isConfirmed(key string) bool {
 	return !slices.ContainsFunc(e.Waits[1:], func(w Wait) bool { return w.seen != key })
 }
@@ -82,7 +82,7 @@ type edge struct {
 	Name  string    `json:"name"`
 	Since time.Time `json:"since"`
 	Wait  string    `json:"wait"`
-	Seen  string    `json:"circle,omitempty"`
+	Seen  string    `json:"cycle,omitempty"`
 }
 
 func (e edge) encode() string {
@@ -100,10 +100,10 @@ func decodeEdge(r leasing.Record) (edge, bool) {
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// findCircle follows the chain of holders and their waits, and returns it if it leads from the
+// findCycle follows the chain of holders and their waits, and returns it if it leads from the
 // given wait back to one of the leases in own. It returns nil if the chain does not lead back, or
 // if a part of it is unknown.
-func findCircle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
+func findCycle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	path := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}
 	for name := from.Name; !seen[name]; {
@@ -124,5 +124,5 @@ func findCircle(ctx context.Context, manager *leasing.Manager, from edge, own ma
 		path = append(path, Wait{Owner: r.Owner, Holds: name, Fingerprint: r.Fingerprint, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait, seen: next.Seen})
 		name = next.Name
 	}
-	return nil // a circle without this actor
+	return nil // a cycle without this actor
 }
