@@ -157,13 +157,13 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 	}
 }
 
-// roundOrder orders the peers of a round. Each round begins with a different peer, and every second
-// round goes backwards, so no peer always comes after the same peer.
+// roundOrder orders the peers of a round. The peers take turns to begin, and every second round reverses
+// the others, so no peer always comes after the same peer.
 func roundOrder(peers []lockers.Peer, round int) []lockers.Peer {
 	first := round % max(len(peers), 1)
 	turned := slices.Concat(peers[first:], peers[:first])
 	if round%2 == 1 {
-		slices.Reverse(turned)
+		slices.Reverse(turned[min(1, len(turned)):])
 	}
 	return turned
 }

@@ -217,26 +217,31 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "FAILED w, rueidislock: out of luck", lines[7])
 }
 
-// TestPeersTakeTurns: a round measures every peer once, and no peer always comes
-// after the same peer.
+// TestPeersTakeTurns: a round measures every peer once, peers begin equally often, and no peer comes after the same peer in
+// every round.
 func TestPeersTakeTurns(t *testing.T) {
-	before := map[string]map[string]bool{} // the peers that came just before each peer
-	firsts := map[string]bool{}
-	for round := range 4 {
-		turn := roundOrder(lockers.All, round)
-		assert.ElementsMatch(t, strings.Split(names(lockers.All, peerName), ","), strings.Split(names(turn, peerName), ","))
-		firsts[turn[0].Name] = true
-		for i := 1; i < len(turn); i++ {
-			if before[turn[i].Name] == nil {
-				before[turn[i].Name] = map[string]bool{}
+	for n := 2; n <= len(lockers.All); n++ {
+		peers := lockers.All[:n]
+		before, firsts := map[string]map[string]bool{}, map[string]int{} // the peers just before each peer ("" for none), and the rounds that it began
+		for round := range 2 * n {
+			turn := roundOrder(peers, round)
+			assert.ElementsMatch(t, strings.Split(names(peers, peerName), ","), strings.Split(names(turn, peerName), ","))
+			firsts[turn[0].Name]++
+			last := ""
+			for _, peer := range turn {
+				if before[peer.Name] == nil {
+					before[peer.Name] = map[string]bool{}
+				}
+				before[peer.Name][last] = true
+				last = peer.Name
 			}
-			before[turn[i].Name][turn[i-1].Name] = true
+		}
+		for _, peer := range peers {
+			assert.Equal(t, 2, firsts[peer.Name], "%s of %d", peer.Name, n)
+			assert.Greater(t, len(before[peer.Name]), 1, "%s of %d always comes after %v", peer.Name, n, before[peer.Name])
 		}
 	}
-	assert.Greater(t, len(firsts), 1)
-	for peer, others := range before {
-		assert.Greater(t, len(others), 1, "%s always comes after %v", peer, others)
-	}
+	assert.Empty(t, roundOrder(nil, 1))
 }
 
 func TestWorkloadsHaveTheirPeers(t *testing.T) {
