@@ -26,8 +26,8 @@
 //   - No silent hole: every issued number has a record until it is sealed and forgotten.
 //     The record says that it is committed, recovered under a later number, a gap with a
 //     reason, a filled gap, or sealed.
-//   - No late commit: a commit after the end of its lease changes nothing, neither the
-//     entry nor the caller's own tables, and returns a [LateCommitError].
+//   - No late commit: a commit after the end of its lease changes neither the entry nor the caller's own tables, and returns a
+//     [LateCommitError].
 //   - Nothing changes behind a seal. A reader that stops at the seal sees the same
 //     entries on every replay.
 //   - No number blocks its stream forever. After its lease has run out, a [Cleaner] claims the number, in order, and

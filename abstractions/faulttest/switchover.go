@@ -208,7 +208,7 @@ func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 		t.Logf("%s, the first attempt: %v", when, err)
 	}
 	assert.NoError(t, errors.Join(second...), "%s, the second attempt; both took %v", when, took)
-	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // a request that takes its whole bound, and one that does not
+	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // only one of the two requests may take its whole bound
 }
 
 // release releases a lease, within the bound of a request.

@@ -131,7 +131,7 @@ func (e *CheckpointError) Is(target error) bool {
 	return target == ErrCheckpoint || target == ErrNotFound
 }
 
-// UnknownStream returns the error of a request for a stream that has not been created. It matches
+// UnknownStream returns the error for a request to a stream that has not been created. It matches
 // ErrUnknownStream, and leasing.ErrNotSetUp.
 func UnknownStream(stream string) error {
 	text := fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, stream)

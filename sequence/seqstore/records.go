@@ -71,7 +71,7 @@ type Entry struct {
 	Uncleaned bool
 }
 
-// Event is a change of a number in the audit: the new State, or EventFailed.
+// Event is a change to a number, as recorded in the audit: the new State, or EventFailed.
 type Event struct {
 	At    time.Time // the store's
 	Seq   int64

@@ -204,7 +204,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 1, 5, 6, 7, 8) // the beginning is the first kept entry
 	kept := reader
 	kept.After = marks[3]
-	sees(kept, 5, 5, 6, 7, 8) // entries that it has read may be forgotten
+	sees(kept, 5, 5, 6, 7, 8) // a reader may continue after an entry that is forgotten
 	require.Equal(f, 4, f.forget(8, 100))
 	outside(reader, 5)
 	outside(reader, 8)

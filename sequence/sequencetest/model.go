@@ -99,8 +99,8 @@ func answer(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// normalize returns an answer without the differences between two stores: times are counted from the lease, in
-// tens of minutes.
+// normalize returns an answer in a form that is equal for two stores: times are relative to the start of the lease, and rounded
+// to ten minutes.
 func normalize(answer any) any {
 	switch a := answer.(type) {
 	case sequence.Entry:

@@ -63,12 +63,12 @@ type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
 
-// brokenError is an error of a transaction whose connection is dead. COMMIT was not sent.
+// brokenError is an error in a transaction whose connection is dead. COMMIT was not sent.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
-// answerError marks an error that is not a failure of the database.
+// answerError marks an error that does not mean that the database failed.
 type answerError struct{ error }
 
 func (a *answerError) Unwrap() error { return a.error }
@@ -142,7 +142,7 @@ func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
 	var own *answerError
 	var ending *commitError
-	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error says nothing about the connections
+	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error does not come from the connection
 		return err
 	}
 	verdict := pgkit.Verdict(err)
@@ -351,7 +351,7 @@ func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *s
 	})
 }
 
-// errShared is the error of the queued statements if the writer's own part of the transaction was refused
+// errShared is the error for the queued statements if the writer's own part of the transaction was refused
 // at COMMIT.
 var errShared = errors.New("another writer's part of the shared transaction was refused: retry")
 
@@ -376,7 +376,7 @@ func (s sqliteSession) query(ctx context.Context, statement string, args []any, 
 	return sqlSession{on}.query(ctx, statement, args, each)
 }
 
-// preparedQuerier runs one statement and ignores the text.
+// preparedQuerier runs its prepared statement, and ignores the text that it gets.
 type preparedQuerier struct{ *sql.Stmt }
 
 func (p preparedQuerier) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {

@@ -40,8 +40,8 @@
 // Issuing a number is one statement, so on PostgreSQL the counter's row is locked only while the server
 // commits, and not for a round trip. Concurrent leases of a process share a statement. A commit locks its own
 // entry only, and a claim waits for that lock before it locks the counter. A commit that leases the next number
-// takes the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own
-// write runs, so keep the write short.
+// locks the counter last, and only if no other transaction holds that lock. A recovery and a fill hold the counter while the
+// caller's own write runs, so keep the write short.
 //
 // A caller's write has the time that its lease or claim has left, but at least three seconds; a fill has ten seconds.
 // After that time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same

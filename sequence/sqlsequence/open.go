@@ -19,7 +19,7 @@ type Options struct {
 	Schema string
 	// Prefix is the beginning of the names of the tables. Default "sequence_".
 	Prefix string
-	// Audit keeps an event for each change of a number, written by triggers in the same transaction, until the
+	// Audit keeps an event for each change to a number, written by triggers in the same transaction, until the
 	// number is forgotten: see Store.Events. Migrate creates its table and triggers. The audit costs a row for
 	// each change.
 	Audit bool

@@ -29,7 +29,7 @@ func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetU
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// tableNames are the names of the tables, after the prefix. The audit has another table.
+// tableNames are the names of the tables, after the prefix. The audit's table is eventTableName.
 var tableNames = []string{"stream", "entry", "manual", "version"}
 
 const eventTableName = "event"
@@ -44,9 +44,9 @@ func (s *Store[Tx]) Statements() []string {
 }
 
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
-// release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
-// needs no right to create. Several processes may call it at the same time. Tables of another application, of a later release,
-// and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// release that are running continue, and others then refuse to start. If the tables are of this release's version, Migrate does
+// nothing and needs no right to create. Several processes may call it at the same time. Tables of another application, of a later
+// release, and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {

@@ -262,7 +262,7 @@ func (b *Batcher[T]) sendOverdue() {
 	}
 }
 
-// errUnsent is the error of a request whose deadline passed before its turn.
+// errUnsent is the error for a request whose deadline passed before its turn.
 var errUnsent = providerkit.NotInTime("the request was not sent in time")
 
 // inTime drops requests whose deadline has passed.

@@ -13,7 +13,7 @@
 //   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.
 //   - A call that hangs delays others for at most 250 ms; then another call is sent in parallel. At most [MaxCalls] calls are
 //     in flight.
-//   - A call ends at the latest of its senders' deadlines. A sender that leaves earlier does not shorten the call.
+//   - The deadline of a call is the latest deadline of its senders. A sender that leaves earlier does not shorten the call.
 //   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
 //     send function obeys these.
 package batch

@@ -17,7 +17,7 @@ import (
 type format struct {
 	version int // of the records that are written
 	// steps bring the fields of a record up to date: the first step from version 1 to version 2, and so on. They change
-	// the record in memory. The next write of a verb replaces the old record, if the old record is unchanged.
+	// the record in memory. The next verb that writes stores the updated record, on condition that the stored one is unchanged.
 	steps []func(fields map[string]json.RawMessage) error
 }
 

@@ -18,7 +18,7 @@ const (
 	watchFloor = 100 * time.Millisecond
 )
 
-// Expiry decides when a lease is over in a store that expires nothing itself.
+// Expiry decides when a lease is over in a store that does not expire leases itself.
 // There are two ways, and the first to find the lease over decides. Neither way
 // uses a client's wall clock.
 //

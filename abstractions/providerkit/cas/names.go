@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Naming turns names of leases into names that a store accepts. Different names never
-// become the same. After Prefix, each character becomes
+// Naming turns names of leases into names that a store accepts. Different names stay different. After Prefix, each character
+// becomes
 //
 //	A-Z a-z 0-9 - _ .   as they are
 //	/                   Slash, or as anything else
@@ -25,7 +25,7 @@ type Naming struct {
 }
 
 const (
-	hashMark = "~~" // a single ~ is followed by a digit
+	hashMark = "~~" // a single ~ is followed by a hexadecimal digit
 	upperHex = "0123456789ABCDEF"
 )
 

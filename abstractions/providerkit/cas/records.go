@@ -42,7 +42,7 @@ type Records struct {
 	// that a stale read could falsify is then confirmed by a conditional write. The answer
 	// ErrHeld, and a conclusion that stays true for ever, need no confirmation.
 	Lagging bool
-	// Classify returns the meaning of an error of a Put, like providerkit.Driver.Classify. A class
+	// Classify returns the meaning of an error from a Put, like providerkit.Driver.Classify. A class
 	// other than Unknown saves a read of the stored item. Default: all errors are Unknown.
 	Classify func(error) providerkit.Meaning
 	// Retention is the time for which a name is remembered: see providerkit.Record.Forgettable. It must
@@ -51,7 +51,7 @@ type Records struct {
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
 	// SweepPage has deleted, for providerkit.Record.Floor: Naming.Floor, or another key that belongs
-	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
+	// to no name. It is "" if the Store never deletes records, or keeps such a token by itself.
 	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
 	// money, or whose listings can't begin at a key. Otherwise some releases also sweep a few
@@ -186,7 +186,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// parseListed returns a snapshot of an item of a list, or nil if it is no record of these Records.
+// parseListed returns a snapshot of an item of a list, or nil if the item is not a record of these Records.
 func (s *Records) parseListed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
@@ -226,7 +226,7 @@ func pauseAfter(ctx context.Context, conflicts int) error {
 // change is the result of a rule.
 type change struct {
 	providerkit.Change
-	confirms bool // the write changes nothing: see Records.Lagging
+	confirms bool // the write leaves the record as it is: see Records.Lagging
 }
 
 // change applies a rule to the record that read returns. known, unless nil, replaces the first read:
@@ -317,9 +317,9 @@ func partialIf(begun bool, err error) error {
 	return err
 }
 
-// confirm adds a write to a conclusion of a read that may lag. The write changes
-// nothing, and is refused if the read did lag. ErrHeld needs no such write, nor does
-// a fact that stays true: that an ID has ended, or that a later token was granted.
+// confirm makes a conclusion from a read that may lag depend on a write, which leaves the record as it is and is refused if the
+// read did lag. ErrHeld needs no such write, nor does a fact that stays true: that an ID has ended, or that a later token was
+// granted.
 func (s *Records) confirm(c providerkit.Change) change {
 	var lost *abstractions.LostError
 	switch {
@@ -370,8 +370,8 @@ func (s *Records) ambiguous(err error) bool {
 	return s.Classify == nil || s.Classify(err).Class == providerkit.Unknown
 }
 
-// setDeadline sets the deadline of a record that is about to be written. A write without
-// a new deadline prolongs nothing, although the service's time of that write is later.
+// setDeadline sets the deadline of a record that is about to be written. A write without a new deadline does not prolong the
+// lease, although the service's time of that write is later.
 func (s *Records) setDeadline(found *snapshot, changed bool) {
 	d, r := &found.deadline, &found.record
 	switch {

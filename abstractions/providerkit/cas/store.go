@@ -15,8 +15,8 @@ var ErrConflict = errors.New("another version is stored")
 // Store is a backend that can compare and set. A driver supplies a Store to Records.
 type Store interface {
 	// Get returns the item that is stored under a key, or an Item without a Version if
-	// the key is absent. Both have the service's times. Get shows every Put that was
-	// acknowledged before it began, unless Records.Lagging is set.
+	// the key is absent. Both have the service's times. Get shows every Put that was acknowledged before the Get began, unless
+	// Records.Lagging is set.
 	Get(ctx context.Context, key string) (Item, error)
 	// Put stores data, the encoded form of r, in place of an item that Get, List or Put
 	// has returned, if that item is still stored, and otherwise returns ErrConflict.
