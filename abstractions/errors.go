@@ -28,7 +28,7 @@ var (
 	// ErrThrottled: the backend refused the request for now and did nothing. Such an error also
 	// matches ErrUnavailable. It is a *ThrottledError if the backend said how long to wait.
 	ErrThrottled = errors.New("throttled by the backend")
-	// ErrInvalid: the request is invalid, and was not sent.
+	// ErrInvalid: the request is invalid, and was not applied.
 	ErrInvalid = errors.New("invalid")
 	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = errors.New("access denied")

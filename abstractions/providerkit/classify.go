@@ -23,7 +23,7 @@ const (
 	Refused               // refused for now, and not applied: ErrThrottled
 	Denied                // ErrDenied
 	NotSetUp              // ErrNotSetUp
-	Invalid               // the request can't work as it is: ErrInvalid
+	Invalid               // the request is invalid: ErrInvalid
 	Closed                // the user has closed the client: ErrClosed
 )
 

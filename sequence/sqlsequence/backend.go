@@ -142,7 +142,7 @@ func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
 	var own *answerError
 	var ending *commitError
-	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error does not come from the connection
+	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // no error that makes a connection unusable
 		return err
 	}
 	verdict := pgkit.Verdict(err)
@@ -241,7 +241,7 @@ func (d *sqliteDatabase) close() {
 	})
 }
 
-// query runs a statement that reads. In WAL mode it waits for no writer.
+// query runs a statement that reads. In WAL mode it does not wait for writers.
 func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }

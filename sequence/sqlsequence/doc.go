@@ -11,7 +11,7 @@
 //
 // # What it promises
 //
-// It keeps the promises of package sequence, as long as the database loses no acknowledged commit. If it loses one
+// It keeps the promises of package sequence, as long as the database never loses an acknowledged commit. If it loses one
 // (synchronous_commit off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the
 // latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The same is true
 // after the restore of a backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers

@@ -43,9 +43,9 @@ func (s *Store[Tx]) Statements() []string {
 	return slices.Concat(s.sql.create, s.sql.audit)
 }
 
-// Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
-// release that are running continue, and others then refuse to start. If the tables are of this release's version, Migrate does
-// nothing and needs no right to create. Several processes may call it at the same time. Tables of another application, of a later
+// Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Running programs of the
+// earlier release continue, and others then refuse to start. If the tables are of this release's version, Migrate does nothing
+// and needs no right to create. Several processes may call it at the same time. Tables of another application, of a later
 // release, and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)

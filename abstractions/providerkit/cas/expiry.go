@@ -26,7 +26,7 @@ const (
 // time of the reply to a read. The times are truncated to the service's resolution,
 // and may come from two clocks, which disagree by Skew at most. Let a holder write
 // at w and any client read at r. Then written > w - resolution - skew and now <= r,
-// so now - written >= TTL + resolution + skew says that r - w >= TTL: the holder
+// so now - written >= TTL + resolution + skew implies r - w >= TTL: the holder
 // counts from before its write was sent, so it has stopped trusting its lease. The
 // decision is late by resolution + skew, and by as much again if the clocks disagree
 // the other way: see Lateness.

@@ -19,8 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
-// later is a release whose records have version 3. Version 2 has "who" in place of "owner". Version 3 has "owner" again, with ",
-// of a later release" appended.
+// later is a release whose records have version 3. Version 2 has "who" in place of "owner". Version 3 has "owner" again, with an
+// appended text.
 var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 	func(fields map[string]json.RawMessage) error {
 		if owner, has := fields["owner"]; has {

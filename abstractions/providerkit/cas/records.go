@@ -186,7 +186,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// parseListed returns a snapshot of an item of a list, or nil if the item is not a record of these Records.
+// parseListed returns a snapshot of an item from a list, or nil if the item is not a record of these Records.
 func (s *Records) parseListed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
@@ -398,7 +398,7 @@ func (s *Records) read(ctx context.Context, name string) (*snapshot, error) {
 	return s.parse(item, name)
 }
 
-// parse makes a snapshot of an item, as of now. name is "" for an item of a list.
+// parse makes a snapshot of an item, as of now. name is "" for an item from a list.
 func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	found := &snapshot{record: providerkit.Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
@@ -432,7 +432,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		l.Ends = item.Written.Add(l.TTL)
 	}
 	watch := s.Expiry
-	if name == "" && !s.Expiry.isWatched(r.Name) { // an item of a list starts no watch
+	if name == "" && !s.Expiry.isWatched(r.Name) { // an item from a list does not start a watch
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
 	r.Left, r.Slack = watch.left(l)
