@@ -377,7 +377,7 @@ func (c *Cleaner[Tx]) backoff(failures int) time.Duration {
 // hookPage bounds the numbers whose hooks a sweep runs.
 const hookPage = 100
 
-// dueHooks returns up to limit entries, beginning at number from, whose hooks are due.
+// dueHooks returns up to limit entries whose hooks are due and whose numbers are at least from.
 func (c *Cleaner[Tx]) dueHooks(ctx context.Context, from int64, limit int) ([]Entry, error) {
 	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
 	return page.Entries, err

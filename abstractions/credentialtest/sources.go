@@ -50,7 +50,7 @@ func SourceFaults() []SourceFault {
 // Source is a proxy in front of a source of credentials. It fails while a fault is set. The zero
 // value has no fault. It is safe for concurrent use.
 type Source struct {
-	// Body returns the body of an answer with an error status. Default: the body of Azure's log-in service.
+	// Body returns the body of an answer with an error status. Default: the body of an error from Azure's log-in service.
 	Body func(status int) string
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(f.Status)
-		_, _ = w.Write([]byte(body)) // the client may have gone
+		_, _ = w.Write([]byte(body)) // the client may have disconnected
 	})
 }
 

@@ -21,8 +21,7 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// relay forwards connections to a server. When it is cut, its connections stay open, and
-// nothing arrives.
+// relay forwards connections to a server. When it is cut, its connections stay open but deliver no data.
 type relay struct {
 	addr   string
 	target atomic.Pointer[string] // of new connections

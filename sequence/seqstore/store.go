@@ -250,9 +250,9 @@ type ReadRequest struct {
 // Page is a page of a stream's entries.
 type Page struct {
 	Entries []Entry
-	// Through is the watermark, or the seal, at the same moment.
+	// Through is the watermark, or the seal, at the time of the read.
 	Through int64
-	// Last is the last number that was issued at that moment, and 0 if the stream is new.
+	// Last is the last number that was issued by that time; 0 if the stream is new.
 	Last int64
 	// Epoch is the epoch of the stream.
 	Epoch string

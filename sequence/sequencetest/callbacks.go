@@ -211,7 +211,7 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 9)
 	sees(reader, 1)
 
-	// After a new epoch no reader of the previous epoch can continue.
+	// When a new epoch has begun, a reader of the previous epoch can't continue.
 	f.commit(f.lease("epoch", time.Minute), "epoch")
 	f.seal(0)
 	kept.After = f.find("epoch").Mark()

@@ -34,7 +34,7 @@ var tableNames = []string{"stream", "entry", "manual", "version"}
 
 const eventTableName = "event"
 
-// Statements returns the statements of Migrate on an empty database, for applications that create
+// Statements returns the statements that Migrate runs on an empty database, for applications that create
 // tables with their own tools.
 func (s *Store[Tx]) Statements() []string {
 	if !s.audit {

@@ -95,7 +95,7 @@ func (w *wakeups) send() {
 	}
 }
 
-// connection wakes all waiters of a stream, and reports to the listener only that the connection is
+// connection is a listening connection. It wakes the waiters of a stream by itself, and reports to the listener only that it is
 // alive.
 type connection struct {
 	*pgx.Conn

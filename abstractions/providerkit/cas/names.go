@@ -32,8 +32,8 @@ const (
 // Encode returns the name that a lease called name has in the store.
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
-// EncodePrefix returns a prefix that the stored names of all leases have whose names begin with prefix. Stored names of other
-// leases may have it too.
+// EncodePrefix returns a common prefix of the stored names of all leases whose names begin with prefix. The stored names of other
+// leases may also begin with it.
 func (n Naming) EncodePrefix(prefix string) string {
 	encoded := strings.TrimSuffix(n.escape(prefix), ".") // the last dot of a name is written as ~2E
 	return n.Prefix + encoded[:n.cut(encoded)]

@@ -112,8 +112,8 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	return err
 }
 
-// Break ends the claim of any holder: see abstractions.Provider. It ends the lease that
-// it reads first, and no lease that follows during the call.
+// Break ends the claim of any holder: see abstractions.Provider. It ends the lease that it reads first, but not a lease that
+// follows during the call.
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
 	var first providerkit.Record // the lease that the first read found
@@ -343,7 +343,7 @@ func (s *Records) write(ctx context.Context, found *snapshot, c change) (wrote b
 	if err != nil {
 		return false, err
 	}
-	found.at = time.Now() // a lease lasts from its write on, not from the reply
+	found.at = time.Now() // a lease begins with its write, not with the reply
 	if s.Leases == nil || c.confirms || !s.encoding().same(found.item.Data, data) {
 		stored, err := s.Store.Put(ctx, found.item, r, data)
 		if err != nil && s.Leases == nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {

@@ -181,7 +181,7 @@ func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	}
 }
 
-// T63: a break ends the lease that it has read, and no lease that follows during the call.
+// T63: a break ends the lease that it has read, but not a lease that follows during the call.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	s, store := newMemoryStore(time.Second)
 	first := s.mustAcquire(t, "mine", time.Minute)

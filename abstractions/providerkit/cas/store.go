@@ -58,7 +58,7 @@ type Item struct {
 type Leases interface {
 	// Complete sets fields of a record that was just read: Breaking if the service's
 	// lease is broken, Unconfirmed, Slack, and Left, which is the stored TTL before the
-	// call. It reports whether the lease has not followed a release or a break yet.
+	// call. It reports whether the lease has yet to follow a release or a break.
 	Complete(item Item, r *providerkit.Record) (behind bool)
 	// Reconcile makes the lease agree with the record, if the record is still stored and
 	// the lease belongs to the claim. Otherwise it returns ErrConflict, or a *HeldError
