@@ -53,7 +53,7 @@ type Wakeups struct {
 type WaiterLister interface {
 	// Waiters returns the claims that wait for req.Name, up to MaxWaiters, in the
 	// order in which they are served. It only reads. A registered claim (see
-	// Waiter) is listed from its next refusal at the latest, until it holds the name
+	// Waiter) is listed from its next refusal, or earlier, until it holds the name
 	// or its registration ends. In a queue (see Capabilities.Queues) a claim that
 	// misses its turn, because its process hangs or is dead, is no longer listed until
 	// its next request.

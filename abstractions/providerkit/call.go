@@ -21,8 +21,8 @@ func Call(ctx context.Context, p *Provider, op, name string, do func(context.Con
 	return err
 }
 
-// callDetached makes a call in a goroutine that Close waits for. It returns at the
-// latest when own ends, even if the goroutine continues.
+// callDetached makes a call in a goroutine that Close waits for. It returns by the time own ends, even if the goroutine
+// continues.
 func callDetached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	type answer struct {
 		value T

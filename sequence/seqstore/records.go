@@ -110,7 +110,7 @@ type Status struct {
 	Expired   int       // leased, and run out
 	Claimable int       // expired, or with a lapsed claim, and due for a recovery
 	Gaps      int       // that may still be filled
-	// RecoveryUntil is the end of recovery mode, or zero without recovery mode.
+	// RecoveryUntil is the end of recovery mode, or zero outside recovery mode.
 	RecoveryUntil time.Time
 }
 

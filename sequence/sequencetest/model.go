@@ -268,7 +268,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	}
 	next := m.leaseRequest()
 	next.Stream = stream
-	none := false // a store may lease no number if that is not cheaper
+	none := false // a store need not lease a number if that is not cheaper
 	got, err := m.compareAnswers(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
 		done, leased, err := s.CommitAndLease(m.ctx, req, next, write)
 		none = leased.Seq == 0

@@ -35,7 +35,7 @@ type backend[Tx any] interface {
 	transact(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error
 }
 
-// attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError.
+// attempt runs do in a transaction that has begun, and ends the transaction. An error from COMMIT is a *commitError.
 // If the connection can't even roll back, the error of do becomes a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
@@ -58,7 +58,7 @@ func attempt(do, commit, rollback func() error) error {
 	return nil
 }
 
-// commitError is an error of COMMIT, or of a statement after the caller's write.
+// commitError is an error from COMMIT, or from a statement after the caller's write.
 type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
@@ -304,7 +304,7 @@ func (d *sqliteDatabase) dequeue(p *queuedStatement) (waited, others bool) {
 }
 
 // transactShared runs do in a transaction. After do has succeeded, transactShared also runs the waiting statements, since the file is then
-// already locked. All share the outcome. ctx ends only do, and not the waiting statements.
+// already locked. All share the outcome. ctx can end only do, not the waiting statements.
 func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var joined []*queuedStatement
 	defer func() {

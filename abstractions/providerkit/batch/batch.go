@@ -84,7 +84,7 @@ func (b *Batcher[T]) Start(r *Request[T]) error {
 	return nil
 }
 
-// withdraw removes a request from the queue, and reports false if the request has already left the
+// withdraw removes a request from the queue, and returns false if the request has already left the
 // queue.
 func (b *Batcher[T]) withdraw(r *Request[T]) bool {
 	b.mu.Lock()

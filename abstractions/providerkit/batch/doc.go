@@ -7,7 +7,7 @@
 //
 // The package promises, whatever the connection does:
 //   - Do and DoAll return as soon as their context ends, except that they don't check it in the first 10 ms if the server
-//     is fast. An operation that is sent on the caller's goroutine may delay the return by the argument direct of New.
+//     is fast. An operation that is sent on the caller's goroutine may delay the return by as much as New's argument direct.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. The outcome of a request
 //     that was sent, but not answered in time, is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.

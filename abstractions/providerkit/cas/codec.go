@@ -35,8 +35,7 @@ type stored struct {
 	deadline
 }
 
-// deadline is the end of a lease. A record in a store on one host has Host, and a
-// record in any other store has the other fields.
+// deadline is the end of a lease. In a store on one host only Host is set, and in any other store only the other fields.
 type deadline struct {
 	// Write identifies the write that set the deadline. It is random, so that no
 	// earlier write can be mistaken for a write whose outcome is ambiguous.

@@ -8,12 +8,10 @@ import (
 )
 
 const (
-	// maxWatched bounds the number of names that are watched at a time. A name that is
-	// not watched is freed by the service's time alone, a few seconds later, or by a
-	// later watch if the service reports no time.
+	// maxWatched bounds the number of names that are watched at a time. A name that is not watched is freed a few seconds later,
+	// by the service's times, or, if the service reports no times, by a later watch.
 	maxWatched = 1 << 14
-	// A lease has been watched for long enough after its TTL, plus a hundredth of
-	// the TTL for clocks that run at different rates, plus a tenth of a second.
+	// A watch lasts for the TTL, plus a hundredth of the TTL for clocks that run at different rates, plus a tenth of a second.
 	watchRate  = 100
 	watchFloor = 100 * time.Millisecond
 )

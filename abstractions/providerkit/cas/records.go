@@ -334,7 +334,7 @@ func (s *Records) confirm(c providerkit.Change) change {
 
 // write stores a snapshot whose record a rule has changed, and makes the service's lease
 // follow, if the service has leases. After an ambiguous outcome it reads the stored item,
-// unless the write changes nothing, or a lease has to follow. wrote says that the record
+// unless the write leaves the record as it is, or a lease has to follow. wrote says that the record
 // was stored by this call, whatever the result of the later steps.
 func (s *Records) write(ctx context.Context, found *snapshot, c change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)

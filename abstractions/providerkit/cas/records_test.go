@@ -275,8 +275,8 @@ func TestAClaimThatRanOut(t *testing.T) {
 	}
 }
 
-// A write of another client, with a later service time, prolongs a lease neither by the
-// service's times nor for a watcher without a clock.
+// A write of another client, with a later service time, does not prolong a lease, either by the service's times or for a watcher
+// without a clock.
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
