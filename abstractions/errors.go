@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The sentinels. Each error of this package and of every provider matches one of them by errors.Is. ErrHeld and ErrLost differ:
-// ErrHeld means that someone else has the name that you asked for, ErrLost that your own lease has ended.
+// The sentinels. With errors.Is, each error of this package and of every provider matches one of them. ErrHeld and ErrLost
+// differ: ErrHeld means that someone else has the name that you asked for, ErrLost that your own lease has ended.
 var (
 	// ErrHeld: someone else has the name at present. Carried by *HeldError.
 	ErrHeld = errors.New("held by another")

@@ -68,7 +68,7 @@ type Provider interface {
 	// two ways to end a claim.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
-	// Inspect returns the current record of a name without changing it. The
+	// Inspect returns the current record of a name without changing the record. The
 	// record of a name that was never used is free and has token 0.
 	Inspect(ctx context.Context, req InspectRequest) (Record, error)
 

@@ -15,7 +15,7 @@
 // (synchronous_commit off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the
 // latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The restore of a
 // backup loses numbers in the same way: first stop all writers and cleaners, then restore, call Store.NewEpoch for each stream,
-// and start them again. Readers of the earlier epoch then get a sequence.CheckpointError.
+// and restart the writers and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
 //
 // All times come from the database's clock, read inside the statement. On PostgreSQL that is clock_timestamp(). On SQLite
 // it is the host's clock in milliseconds, so a file belongs to the processes of one host. A step of the clock can make a

@@ -33,7 +33,7 @@ const (
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
 // EncodePrefix returns a common prefix of the stored names of all leases whose names begin with prefix. The stored names of other
-// leases may also begin with it.
+// leases may also begin with that prefix.
 func (n Naming) EncodePrefix(prefix string) string {
 	encoded := strings.TrimSuffix(n.escape(prefix), ".") // the last dot of a name is written as ~2E
 	return n.Prefix + encoded[:n.cut(encoded)]
