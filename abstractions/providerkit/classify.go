@@ -173,8 +173,8 @@ func prefixError(prefix, err error) error {
 	return &textError{text, []error{prefix, err}}
 }
 
-// withoutCause returns err without the cause of a context that has ended: the cause
-// may be an error of another lease. The text of err stays.
+// withoutCause returns err without the cause of a context that has ended: the cause may be an error from another lease. The text
+// of err stays.
 func withoutCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(ctx.Err(), cause) || !errors.Is(err, cause) {

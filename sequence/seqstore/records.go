@@ -152,7 +152,7 @@ func (e Entry) Mark() string {
 	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])
 }
 
-// Bare returns e without payload and work, in the form for errors.
+// Bare returns e without payload and work, for use in an error.
 func (e Entry) Bare() Entry {
 	e.Payload, e.Work.Data = nil, nil
 	return e
