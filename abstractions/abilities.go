@@ -52,8 +52,8 @@ type Wakeups struct {
 // Manager.Waiters returns ErrUnsupported.
 type WaiterLister interface {
 	// Waiters returns the claims that wait for req.Name, up to MaxWaiters, in the
-	// order in which they are served. It changes nothing. A registered claim (see
-	// Waiter) is listed from its next refusal at the latest, until it holds the name
+	// order in which they are served. It only reads. A registered claim (see
+	// Waiter) is listed from its next refusal, or earlier, until it holds the name
 	// or its registration ends. In a queue (see Capabilities.Queues) a claim that
 	// misses its turn, because its process hangs or is dead, is no longer listed until
 	// its next request.
@@ -150,7 +150,7 @@ type NamedEntry struct {
 // HistoryKind is the kind of change that an entry records.
 type HistoryKind string
 
-// The kinds of history. An expiry is recorded with the next change of the name;
+// The kinds of history. An expiry is recorded together with the next change to the name;
 // its time is the end of the lease.
 const (
 	HistoryAcquired HistoryKind = "acquired"

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// The sentinels. The function errors.Is finds one of them in each error of this package and
-// of every provider. ErrHeld and ErrLost differ: ErrHeld means that someone else has the
-// name that you asked for, ErrLost that your own lease has ended.
+// The sentinels. By errors.Is, each error of this package and of every provider matches a sentinel. ErrHeld and ErrLost
+// differ: ErrHeld means that someone else has the name that you asked for, ErrLost that your own lease has ended.
 var (
 	// ErrHeld: someone else has the name at present. Carried by *HeldError.
 	ErrHeld = errors.New("held by another")
@@ -29,7 +28,7 @@ var (
 	// ErrThrottled: the backend refused the request for now and did nothing. Such an error also
 	// matches ErrUnavailable. It is a *ThrottledError if the backend said how long to wait.
 	ErrThrottled = errors.New("throttled by the backend")
-	// ErrInvalid: the request can't work as it is; nothing was sent.
+	// ErrInvalid: the request is invalid, and was not applied.
 	ErrInvalid = errors.New("invalid")
 	// ErrDenied: the backend refused the credentials, or they lack a permission.
 	ErrDenied = errors.New("access denied")
@@ -44,7 +43,7 @@ var (
 )
 
 // Error says which operation failed, at which provider, for which name, and
-// why. It wraps the sentinel and the error of the backend's client library.
+// why. It wraps the sentinel and the error from the backend's client library.
 type Error struct {
 	Op       string // a verb of Manager, Lease or Provider, in lower case: "acquire"
 	Provider string // Capabilities.Provider
@@ -217,9 +216,8 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // [Provider] lists, or ErrUnsupported. After any other error the outcome is unknown.
 //
 // An error with a method NotApplied() bool in its chain overrides this rule. For
-// example, the error of a failed dial matches ErrUnavailable although nothing was
-// applied, and the error of a call that stopped half-way may wrap ErrDenied
-// although the backend changed something. See package providerkit.
+// example, the error from a failed dial matches ErrUnavailable although nothing was applied, and the error from a call that
+// stopped half-way may wrap ErrDenied although the backend changed something. See package providerkit.
 func NotApplied(err error) bool {
 	var mark interface{ NotApplied() bool }
 	if errors.As(err, &mark) {

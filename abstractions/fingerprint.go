@@ -13,7 +13,7 @@ import (
 // A holder finds its own lease by FingerprintOf(lease.ID()).
 //
 // The zero value stands for no claim. As text and in JSON a fingerprint is "fp_" and 16
-// hexadecimal digits, which no ID can be, and the zero value is "".
+// hexadecimal digits, a form that no ID has; the zero value is "".
 type Fingerprint [8]byte
 
 // fingerprintDomain distinguishes this use of SHA-256 from others. Together with an ID of

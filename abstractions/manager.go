@@ -78,11 +78,11 @@ type AcquireOptions struct {
 	// the name stays taken as well, since the first TTL is AtLeast if TTL is shorter. A Break or a
 	// HandOver cancels AtLeast. The providers of this library shorten a lease by a renewal (the
 	// conformance suite checks that); where a provider can't, the name stays taken for the TTL of the
-	// acquire. A copy of a renewal that the network delivers after the Release makes an infinite lease
-	// infinite again: with AtLeast a finite TTL is better. AtLeast is at most Capabilities.MaxTTL.
+	// acquire. A copy of a renewal that the network delivers after the Release makes an infinite lease infinite again, so use a
+	// finite TTL with AtLeast. AtLeast is at most Capabilities.MaxTTL.
 	AtLeast time.Duration
 	// Metadata is stored with the lease, and shown by Inspect, List and the errors of
-	// waiters. It has at most MaxMetadataBytes.
+	// waiters. Its size is at most MaxMetadataBytes.
 	Metadata map[string]string
 	// Observer is called with the events of this lease.
 	Observer Observer

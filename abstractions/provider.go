@@ -19,7 +19,7 @@ const Infinite = time.Duration(math.MaxInt64)
 //
 //   - All methods are safe for concurrent use and return soon after ctx has ended.
 //   - A method validates its request (see the Validate methods) before it
-//     sends anything, and reports what can't work as [ErrInvalid].
+//     sends anything, and returns [ErrInvalid] for an invalid request.
 //   - The backend's writes alone decide who holds a name. Leases expire by the
 //     backend's clock, or by a contender's monotonic clock: see [Capabilities.Clock].
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
@@ -41,10 +41,9 @@ type Provider interface {
 	// even if it never held the name (a delayed request must not land after
 	// its own clean-up). A provider remembers at least the last eight such IDs
 	// of each name, and preferably all of the last minute: see
-	// providerkit.Ended. An ID that is released again may keep its place among
-	// these.
+	// providerkit.Ended. An ID that is released again may keep its place in that list.
 	//
-	// If someone else holds the name it returns a *HeldError with the
+	// If someone else holds the name, Acquire returns a *HeldError with the
 	// backend's record of the holder. A new holder's token is greater than
 	// every earlier token of the name, however the earlier leases ended.
 	Acquire(ctx context.Context, req AcquireRequest) (Grant, error)
@@ -69,7 +68,7 @@ type Provider interface {
 	// two ways to end a claim.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
-	// Inspect returns the current record of a name and changes nothing. The
+	// Inspect returns the current record of a name without changing the record. The
 	// record of a name that was never used is free and has token 0.
 	Inspect(ctx context.Context, req InspectRequest) (Record, error)
 
@@ -240,7 +239,7 @@ type Capabilities struct {
 	// Infinite says that leases may be infinite.
 	Infinite bool
 	// Clock says in a few words which clock decides expiry: "the PostgreSQL
-	// server's clock". It is never the wall clock of a client.
+	// server's clock". That clock is never a client's wall clock.
 	Clock string
 	// Lateness bounds how long after its TTL an expired lease may still block
 	// others. A lease is never freed early.

@@ -37,7 +37,7 @@ type (
 	Outcome = seqstore.Outcome
 	// Status is a summary of a stream.
 	Status = seqstore.Status
-	// Event is a change of a number in the audit.
+	// Event is a change to a number, as recorded in the audit.
 	Event = seqstore.Event
 	// ManualItem is work that could not be settled automatically, for a person to decide.
 	ManualItem = seqstore.ManualItem

@@ -81,8 +81,7 @@ type Cleaner[Tx any] struct {
 	runningHooks sync.Map     // numbers whose hooks have not returned
 }
 
-// NewCleaner makes a Cleaner for one stream. It makes no request, and does nothing before Run or
-// Sweep.
+// NewCleaner makes a Cleaner for one stream. It sends no request; the work begins with Run or Sweep.
 func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*Cleaner[Tx], error) {
 	if store == nil {
 		return nil, invalid("store", nil, "a Store")
@@ -135,7 +134,7 @@ func (o *CleanerOptions[Tx]) validate() error {
 // Close releases claims under way. Call it after Run has returned.
 func (c *Cleaner[Tx]) Close(ctx context.Context) error { return c.manager.Close(ctx) }
 
-// Run sweeps until ctx ends, and returns its cause. A failed sweep is logged, and retried after a
+// Run sweeps until ctx ends, and returns the cause. A failed sweep is logged, and retried after a
 // pause that doubles up to a minute.
 func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 	for failures := 0; ; {
@@ -378,7 +377,7 @@ func (c *Cleaner[Tx]) backoff(failures int) time.Duration {
 // hookPage bounds the numbers whose hooks a sweep runs.
 const hookPage = 100
 
-// dueHooks returns up to limit entries, beginning at number from, whose hooks are due.
+// dueHooks returns up to limit entries whose hooks are due and whose numbers are at least from.
 func (c *Cleaner[Tx]) dueHooks(ctx context.Context, from int64, limit int) ([]Entry, error) {
 	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
 	return page.Entries, err

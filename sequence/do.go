@@ -16,7 +16,7 @@ import (
 //   - if work returns nil without Commit or Release, Do releases the number and returns
 //     ErrNotCommitted.
 //
-// The context that work gets ends when the lease is lost, when the stream is closed, or when ctx
+// The context passed to work ends when the lease is lost, when the stream is closed, or when ctx
 // ends; context.Cause says which.
 func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context.Context, n *Number[Tx]) error) (err error) {
 	if work == nil {

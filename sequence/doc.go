@@ -26,13 +26,13 @@
 //   - No silent hole: every issued number has a record until it is sealed and forgotten.
 //     The record says that it is committed, recovered under a later number, a gap with a
 //     reason, a filled gap, or sealed.
-//   - No late commit: a commit after the end of its lease changes nothing, neither the
-//     entry nor the caller's own tables, and returns a [LateCommitError].
+//   - No late commit: a commit after the end of its lease changes neither the entry nor the caller's own tables, and returns a
+//     [LateCommitError].
 //   - Nothing changes behind a seal. A reader that stops at the seal sees the same
 //     entries on every replay.
-//   - No number blocks its stream forever. After its lease has run out, a [Cleaner] claims the number, in order, and
-//     recovers its work or records a gap. A process that is paused or cut off during its write does not block the
-//     number, if the database can detect the pause: see package sqlsequence about SQLite.
+//   - No number blocks its stream forever. A [Cleaner] claims the numbers whose leases have run out, in order, and recovers their
+//     work or records gaps. A process that is paused or cut off during its write does not block its number, if the database can
+//     detect the pause: see package sqlsequence about SQLite.
 //   - If the database refuses a transaction, for instance at COMMIT, a writer gets a [RefusedError], and a cleaner counts a
 //     failed attempt. A cleaner also counts a panic of a callback as a failed attempt.
 //   - Closing a number wakes its waiters.

@@ -54,9 +54,9 @@ func (e *DamagedError) Error() string {
 // another.
 var ErrJournalInUse = errors.New("another process, or another Journal of this one, has the file open")
 
-// OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again
-// when its process has ended, or give each process its own file. A file with lines of a later release is refused with an error that matches
-// leasing.ErrNotSetUp, and the file is not changed.
+// OpenJournal opens or makes a journal. A file that another Journal has open is refused with ErrJournalInUse: try again when that
+// process has ended, or give each process its own file. A file with lines of a later release is refused with an error that
+// matches leasing.ErrNotSetUp, and the file is not changed.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

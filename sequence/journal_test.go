@@ -140,7 +140,7 @@ func TestATornRecordIsCutOff(t *testing.T) {
 	}
 }
 
-// A damaged last line was not torn by a crash: append had returned for this record.
+// The last line is damaged, but a crash has not torn it: append had returned for this record.
 func TestTrap_T202_ADamagedLastRecordIsReported(t *testing.T) {
 	path, text := journaled(t)
 	first := strings.Index(string(text), "\n") + 1

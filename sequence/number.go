@@ -113,7 +113,7 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 }
 
 // Save stores work for a recovery. Partial work may be saved repeatedly, but only by the holder.
-// Completed work is final, and a recovery may commit it unchanged: Release then makes no gap, and
+// Completed work is final, and a recovery may commit it unchanged: Release then does not make a gap, and
 // the claim of a cleaner that has not seen the work ends.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}

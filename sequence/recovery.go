@@ -41,8 +41,8 @@ func CommitCompleted() Step {
 	}}
 }
 
-// FinishPartial returns the step that makes a payload from partial work. finish returns ok as false
-// if it can't make a payload from this work.
+// FinishPartial returns the step that makes a payload from partial work. If finish can't make a payload from the work, it returns
+// ok == false.
 func FinishPartial(finish func(ctx context.Context, e Entry) (payload []byte, ok bool, err error)) Step {
 	return Step{"partial", func(ctx context.Context, e Entry) (Recovery, error) {
 		if e.Work.Phase != Partial {
@@ -129,7 +129,7 @@ func catchPanic(do func() error) error {
 	return <-ended
 }
 
-// panicError converts a *providerkit.PanicError into an error of this package.
+// panicError converts a *providerkit.PanicError into an error from this package.
 func panicError(err error) error {
 	if p, is := errors.AsType[*providerkit.PanicError](err); is {
 		if p.Value == nil {

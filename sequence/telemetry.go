@@ -17,9 +17,8 @@ const instrumentationScope = "github.com/distributedleasing/leasing/sequence"
 // secondBounds are buckets in seconds. The alert about waits at the barrier needs a bound at 5.
 var secondBounds = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry has the OpenTelemetry instruments of one stream or cleaner. Four instruments keep their
-// names from the original design of this package. Package leasing has the instruments for the
-// leases.
+// telemetry has the OpenTelemetry instruments of one stream or cleaner. Four of their names come from the original design of this
+// package. Package leasing has the instruments for the leases.
 type telemetry struct {
 	committed metric.Int64Counter
 	late      metric.Int64Counter

@@ -31,8 +31,7 @@ func (t *turns) take(ctx context.Context, op string, wait bool) (endTurn func(),
 	}
 }
 
-// begin starts a turn. If the operation already has a turn, begin returns true for taken, and over
-// is closed when that turn ends.
+// begin starts a turn. If the operation already has a turn, taken is true, and over is closed when that turn ends.
 func (t *turns) begin(op string) (over <-chan struct{}, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

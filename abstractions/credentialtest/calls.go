@@ -65,9 +65,9 @@ func renew(ctx context.Context, p abstractions.Provider, g abstractions.Grant) (
 	return p.Renew(ctx, renewalOf(g))
 }
 
-// ApplicationPanics (T124) makes the application's code panic during each call of a provider. open passes the provider
-// some code that calls the function maybe for each request; this function panics during parts of the test. The call
-// fails with an error that names the panic, and a held lease is kept.
+// ApplicationPanics (T124) makes the application's code panic during each call of a provider. open makes a provider with
+// application code that calls maybe() for each request; maybe() panics during parts of the test. The call fails with an error
+// that names the panic, and a held lease is kept.
 func ApplicationPanics(t *testing.T, ttl time.Duration, open func(t testing.TB, maybe func()) abstractions.Provider) {
 	t.Helper()
 	var broken atomic.Bool

@@ -92,7 +92,7 @@ type recordedConn struct {
 func (c recordedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
 // NoSecretIsRedirected (T118) makes a server redirect each request of a provider to another host. Nothing may be sent
-// to that host, and no error may show a secret. The requests to the provider's own server contain the text proof.
+// to that host, and no error may show a secret. proof is a text that the provider's own server must receive.
 func NoSecretIsRedirected(t *testing.T, open func(t testing.TB, url string) (abstractions.Provider, error), proof string, secrets ...string) {
 	t.Helper()
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {

@@ -50,7 +50,7 @@ func SourceFaults() []SourceFault {
 // Source is a proxy in front of a source of credentials. It fails while a fault is set. The zero
 // value has no fault. It is safe for concurrent use.
 type Source struct {
-	// Body returns the body of an answer with an error status. Default: the body of Azure's log-in service.
+	// Body returns the body of an answer with an error status. Default: the body of an error from Azure's log-in service.
 	Body func(status int) string
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (s *Source) Handler(own http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(f.Status)
-		_, _ = w.Write([]byte(body)) // the client may have gone
+		_, _ = w.Write([]byte(body)) // the client may have disconnected
 	})
 }
 
@@ -151,7 +151,7 @@ func (s *Source) Err(ctx context.Context) error {
 
 // SourceCheck configures SourcesOfCredentials.
 type SourceCheck struct {
-	// Source is the providers' source. The providers call it again soon after each call, or after Expire.
+	// Source is the source of the providers' credentials. The providers call it again soon after each call, or after Expire.
 	Source *Source
 	// Open opens a provider. All opened providers share the leases, and each calls the source itself.
 	Open func(t testing.TB) abstractions.Provider
@@ -173,8 +173,8 @@ type SourceCheck struct {
 }
 
 // SourcesOfCredentials (T119) makes the source of a provider's credentials fail in each way while a lease is held. The resulting
-// error says nothing about the store. The lease is not lost, no other claim gets the name, the request counts as not applied,
-// and the error names the side that failed. After the source has healed, the lease is renewed.
+// error makes no statement about the store. The lease is not lost, no other claim gets the name, the request counts as not
+// applied, and the error names the side that failed. After the source has healed, the lease is renewed.
 func SourcesOfCredentials(t *testing.T, c SourceCheck) {
 	for _, fault := range SourceFaults() {
 		if fault.Panics && !c.Function {

@@ -21,14 +21,13 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// relay forwards connections to a server. When it is cut, its connections stay open, and
-// nothing arrives.
+// relay forwards connections to a server. When it is cut, its connections stay open but deliver no data.
 type relay struct {
 	addr   string
 	target atomic.Pointer[string] // of new connections
 	cut    atomic.Bool
-	// forgetAfter is the silence, in nanoseconds, after which a connection carries nothing more and stays
-	// open, as behind a gateway that has dropped its state. Zero: the relay forgets nothing.
+	// forgetAfter is the silence, in nanoseconds, after which the relay stops forwarding a connection but leaves it open, like a
+	// gateway that has dropped its state. Zero means never.
 	forgetAfter atomic.Int64
 	forgotten   atomic.Int64 // forgotten connections
 	close       func()       // closes all connections

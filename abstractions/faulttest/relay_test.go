@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// saying starts a server that answers each byte that it receives with the byte answer.
+// saying starts a server that sends answer for each byte that it receives.
 func saying(t *testing.T, answer byte) (addr string) {
 	t.Helper()
 	listener := listen(t)

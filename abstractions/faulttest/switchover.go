@@ -72,7 +72,7 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 }
 
 // EnduresLostPath checks the clients behind a gateway that forgets a connection after 3 s of silence and notifies neither end.
-// A TryDo every 4 s succeeds, at the second attempt at the latest and within 1.5 times the bound of one request. A release at
+// A TryDo every 4 s succeeds by the second attempt, and within 1.5 times the bound of one request. A release at
 // the same time succeeds within that bound. A lease whose renewals are the only requests of their client is kept.
 func (s SwitchOver) EnduresLostPath(t *testing.T) {
 	t.Helper()
@@ -208,7 +208,7 @@ func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 		t.Logf("%s, the first attempt: %v", when, err)
 	}
 	assert.NoError(t, errors.Join(second...), "%s, the second attempt; both took %v", when, took)
-	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // a request that takes its whole bound, and one that does not
+	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // only one of the two requests may take its whole bound
 }
 
 // release releases a lease, within the bound of a request.
@@ -237,7 +237,7 @@ func (c *switchClient) checkLeases(t *testing.T) {
 			if err := lease.Err(); err != nil {
 				require.NoError(t, err, "a lease that was held before the fault")
 			}
-			if n := lease.Renewals() - c.renewals[i]; n < 2 { // the first may have been sent before
+			if n := lease.Renewals() - c.renewals[i]; n < 2 { // the first renewal may have been sent before countRenewals
 				return fmt.Errorf("%d", n)
 			}
 			return nil

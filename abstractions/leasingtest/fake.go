@@ -397,7 +397,7 @@ func (l *FakeLease) Remaining() time.Duration {
 	return l.TTL()
 }
 
-// Renewals returns the number of successful calls of Renew, SetMetadata and SetTTL.
+// Renewals returns the number of successful calls to Renew, SetMetadata and SetTTL.
 func (l *FakeLease) Renewals() int {
 	l.fake.mu.Lock()
 	defer l.fake.mu.Unlock()

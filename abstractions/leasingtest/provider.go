@@ -38,9 +38,8 @@ type Call struct {
 }
 
 // Handler decides the outcome of a call. It calls apply, at most once, to let the call
-// take effect, and returns the error for the caller: the error of apply, or another
-// error. Like a request that has reached its server, apply ignores ctx. If a handler
-// returns nil without apply, the caller gets zero values.
+// take effect, and returns the error for the caller: the error from apply, or another error. Like a request that has reached its
+// server, apply ignores ctx. If a handler returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
 // calls are the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override

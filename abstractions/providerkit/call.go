@@ -21,8 +21,8 @@ func Call(ctx context.Context, p *Provider, op, name string, do func(context.Con
 	return err
 }
 
-// callDetached makes a call in a goroutine that Close waits for. It returns at the
-// latest when own ends, even if the goroutine continues.
+// callDetached makes a call in a goroutine that Close waits for. It returns by the time own ends, even if the goroutine
+// continues.
 func callDetached[R, T any](own context.Context, p *Provider, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -54,7 +54,7 @@ func callDetached[R, T any](own context.Context, p *Provider, req R, do func(Dri
 	}
 }
 
-// explain turns an error of the driver into one of package abstractions, with both
+// explain turns an error from the driver into one of package abstractions, with both
 // in its chain. ctx is the caller's context, own the call's.
 func (p *Provider) explain(ctx, own context.Context, err error) error {
 	if err == nil {
@@ -99,7 +99,7 @@ func (p *Provider) wrap(op, name, id string, err error) error {
 
 // Close refuses new calls, waits for those in flight, and closes the driver. It
 // takes at most Config.Timeout; if calls are still in flight after that, the error
-// gives their number. It releases no lease. Closing again does nothing.
+// gives their number. It does not release leases. Closing again does nothing.
 func (p *Provider) Close() error {
 	if p.closed.Swap(true) {
 		return nil
@@ -131,10 +131,9 @@ func (p *Provider) Close() error {
 	}
 }
 
-// Sweep forgets all names of a provider that have been idle for its retention, page
-// by page, with one call for each page, and returns their number. The function page
-// sweeps the page that begins after a given place, "" at first, and returns the place
-// where that page ends, "" at the end of the store: see cas.Records.SweepPage.
+// Sweep forgets all names of a provider that have been idle for its retention, page by page, with one call for each page, and
+// returns how many it has forgotten. The function page sweeps the page that begins after a given place, "" at first, and returns
+// the place where that page ends, "" at the end of the store: see cas.Records.SweepPage.
 func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
 	var all atomic.Int64 // a call may outlive its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {

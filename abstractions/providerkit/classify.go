@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class is the meaning that an error of a client library has for the request. A driver
+// Class is the meaning that an error from a client library has for the request. A driver
 // maps its backend's codes to classes; everything else is Unknown.
 type Class uint8
 
@@ -23,11 +23,11 @@ const (
 	Refused               // refused for now, and not applied: ErrThrottled
 	Denied                // ErrDenied
 	NotSetUp              // ErrNotSetUp
-	Invalid               // the request can't work as it is: ErrInvalid
+	Invalid               // the request is invalid: ErrInvalid
 	Closed                // the user has closed the client: ErrClosed
 )
 
-// Meaning is a driver's interpretation of an error of its client library.
+// Meaning is a driver's interpretation of an error from its client library.
 type Meaning struct {
 	Class Class
 	// RetryAfter, for Refused, is the pause that the backend asks for, or 0.
@@ -75,7 +75,7 @@ func (m Meaning) Of(err error) error {
 }
 
 // NotInTime returns an ErrUnavailable for a request that was not sent within its time. Like a net.Error it has a
-// method Timeout that reports true: it is not an answer of the backend, and does not replace an earlier answer.
+// method Timeout that reports true: it is not an answer from the backend, and does not replace an earlier answer.
 func NotInTime(text string) error { return MarkNotApplied(&lateError{text}) }
 
 type lateError struct{ text string }
@@ -86,8 +86,8 @@ func (e *lateError) Timeout() bool { return true }
 
 // NotSent reports whether err says that no connection was established: the dial
 // failed, or the host name is unknown. A driver gives such an error the class
-// Unsent if its client library makes one attempt. If the library retries, the
-// driver must not do that, since an earlier attempt may have arrived.
+// Unsent if its client library makes one attempt. If the library retries, the driver must not do so, since an earlier attempt may
+// have arrived.
 func NotSent(err error) bool {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -103,7 +103,7 @@ type notAppliedError struct{ error }
 func (e notAppliedError) NotApplied() bool { return true }
 func (e notAppliedError) Unwrap() error    { return e.error }
 
-// Partial returns the error of a call that failed after one of its requests may
+// Partial returns the error for a call that failed after one of its requests may
 // have been applied. "Throttled", "denied" and the like are true of the request
 // that failed and not of the call, so errors.Is finds none of them: the outcome
 // is unknown. The client library's own errors stay reachable.
@@ -173,8 +173,8 @@ func prefixError(prefix, err error) error {
 	return &textError{text, []error{prefix, err}}
 }
 
-// withoutCause returns err without the cause of a context that has ended: the cause
-// may be an error of another lease. The text of err stays.
+// withoutCause returns err without the cause of a context that has ended: the cause may be an error from another lease. The text
+// of err stays.
 func withoutCause(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(ctx.Err(), cause) || !errors.Is(err, cause) {

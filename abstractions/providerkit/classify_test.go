@@ -52,7 +52,7 @@ func TestTextsAreShort(t *testing.T) {
 	}
 }
 
-// An error of a call that stopped half-way promises nothing.
+// An error from a call that stopped half-way leaves the outcome unknown.
 func TestPartialPromisesNothing(t *testing.T) {
 	for _, promise := range []error{
 		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,

@@ -11,12 +11,12 @@ import (
 )
 
 // CredentialError is a failure of a source of credentials: a log-in or metadata service, a file,
-// a program, or a function of the application. It says nothing about the store, which was not
-// asked. So only the text of the source's own error is kept, and the chain does not contain that
-// error: a 404 from a log-in service does not mean a missing record, nor a 429 a throttled store.
+// a program, or a function of the application. It says nothing about the store, which received no request. So only the text of
+// the source's own error is kept, and the chain does not contain that error: a 404 from a log-in service does not mean a missing
+// record, nor a 429 a throttled store.
 //
-// It matches ErrDenied if the source has refused the identity, otherwise ErrUnavailable,
-// and the error of a context that ended while the source was asked.
+// It matches ErrDenied if the source has refused the identity, and otherwise ErrUnavailable. If a context ended during the call
+// to the source, it also matches that context's error.
 type CredentialError struct {
 	// Cause is the source's own error. It is for callers who know the source.
 	Cause error
@@ -25,7 +25,7 @@ type CredentialError struct {
 	text         string
 }
 
-// NewCredentialError makes the error of a source. refused says that the source has refused
+// NewCredentialError makes an error from the error of a source. refused says that the source has refused
 // the identity, and did not merely fail. A cause that matches ErrDenied says the same. A
 // CredentialError in the chain of the cause is returned unchanged.
 func NewCredentialError(cause error, refused bool) *CredentialError {
@@ -100,7 +100,7 @@ func GuardCredentials(refused func(error) bool, ask func() error) error {
 	return NewCredentialError(err, refused != nil && refused(err))
 }
 
-// credentialError finds the failure of a source in the error of a client library. It returns
+// credentialError finds the failure of a source in an error from a client library. It returns
 // nil if there is none, or if an earlier request of the same call may have been applied.
 func credentialError(err error) *CredentialError {
 	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain

@@ -13,7 +13,7 @@
 //     matches the context's Err.
 //   - A call whose context ends while it is in flight returns an error that
 //     matches ErrUnavailable and the context's Err. The context's cause
-//     appears only in its text, since it may be an error of another lease.
+//     appears only in its text, since it may be an error from another lease.
 //   - The driver classifies its errors: see [Meaning]. An error is marked as not
 //     applied only if the driver knows that the request was not applied. See
 //     [NotSent], [MarkNotApplied] and [Partial].

@@ -16,7 +16,7 @@ type fake struct {
 	closed func() error
 }
 
-// errClient stands for an error of a client library.
+// errClient stands for an error from a client library.
 var errClient = errors.New("E42")
 
 func (f *fake) call(ctx context.Context) error {

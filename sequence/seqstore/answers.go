@@ -9,7 +9,7 @@ import (
 // The functions below make the answer of a Store whose guard has failed, based on the entry at that
 // time.
 
-// Late returns the error of a request that came too late.
+// Late returns the error for a request that came too late.
 func Late(op string, e Entry, now time.Time) error {
 	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !e.ExpiresAt.After(now)}
 }
@@ -46,10 +46,10 @@ func SavedBy(e Entry, req SaveRequest) bool {
 	return req.Work.Phase == Completed && e.Work.Phase == Completed && bytes.Equal(e.Work.Data, req.Work.Data)
 }
 
-// NotFound returns the error of a request about a number, or an operation, that does not exist.
+// NotFound returns the error for a request about a number, or an operation, that does not exist.
 func NotFound(stream, what string) error {
 	return fmt.Errorf("sequence: %s of %q: %w: it was never leased, or is forgotten; lease a number first", what, stream, ErrNotFound)
 }
 
-// NotIssued returns the error of a seal above the last number.
+// NotIssued returns the error for a seal above the last number.
 func NotIssued(upTo int64) error { return invalid("upTo", upTo, "a number that was issued") }

@@ -99,7 +99,7 @@ func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
 // RefusedError says that the database has rolled back the transaction of a request, for instance at COMMIT because of a
 // deferred constraint, or after a failed statement whose error the caller's write has ignored. It matches ErrRefused,
-// and Err is the database's error. A repeated request gets the same answer, unless the data have changed.
+// and Err is the database's error. A repeated request gets the same answer, unless the data has changed.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string {
@@ -131,7 +131,7 @@ func (e *CheckpointError) Is(target error) bool {
 	return target == ErrCheckpoint || target == ErrNotFound
 }
 
-// UnknownStream returns the error of a request for a stream that has not been created. It matches
+// UnknownStream returns the error for a request to a stream that has not been created. It matches
 // ErrUnknownStream, and leasing.ErrNotSetUp.
 func UnknownStream(stream string) error {
 	text := fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, stream)

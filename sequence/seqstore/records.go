@@ -71,7 +71,7 @@ type Entry struct {
 	Uncleaned bool
 }
 
-// Event is a change of a number in the audit: the new State, or EventFailed.
+// Event is a change to a number, as recorded in the audit: the new State, or EventFailed.
 type Event struct {
 	At    time.Time // the store's
 	Seq   int64
@@ -110,7 +110,7 @@ type Status struct {
 	Expired   int       // leased, and run out
 	Claimable int       // expired, or with a lapsed claim, and due for a recovery
 	Gaps      int       // that may still be filled
-	// RecoveryUntil is the end of recovery mode, or zero without recovery mode.
+	// RecoveryUntil is the end of recovery mode, or zero outside recovery mode.
 	RecoveryUntil time.Time
 }
 
@@ -152,7 +152,7 @@ func (e Entry) Mark() string {
 	return fmt.Sprintf("%d-%s-%x", e.Seq, e.Epoch, sum[:8])
 }
 
-// Bare returns e without payload and work, in the form for errors.
+// Bare returns e without payload and work, for use in an error.
 func (e Entry) Bare() Entry {
 	e.Payload, e.Work.Data = nil, nil
 	return e

@@ -20,7 +20,7 @@ import (
 //     with the Validate methods before anything is sent.
 //   - A transaction locks the stream's row before an entry, and checks the method's guard, stated
 //     below, before it changes anything.
-//   - A request whose guard fails changes nothing, and write is then not called. An error of
+//   - A request whose guard fails has no effect, and write is not called. An error of
 //     write is returned unchanged, and nothing is changed. If the connection has broken during write, or write has
 //     outlasted its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
 //   - A process that is paused or cut off between two statements blocks others at most until its lease or claim ends,
@@ -140,7 +140,7 @@ type Records interface {
 	// FindManual returns an item of the manual queue, decided or not, or ErrNotFound if the ID is
 	// unknown.
 	FindManual(ctx context.Context, id int64) (ManualItem, error)
-	// Watch returns wake-ups after a number was closed in the stream, until ctx ends. A wake-up may
+	// Watch returns a channel that gets a wake-up after a number of the stream was closed, until ctx ends. A wake-up may
 	// be lost, so a waiter must also poll.
 	Watch(ctx context.Context, stream string) (<-chan struct{}, error)
 }
@@ -250,9 +250,9 @@ type ReadRequest struct {
 // Page is a page of a stream's entries.
 type Page struct {
 	Entries []Entry
-	// Through is the watermark, or the seal, at the same moment.
+	// Through is the watermark, or the seal, at the time of the read.
 	Through int64
-	// Last is the last number that was issued at that moment, and 0 if the stream is new.
+	// Last is the last number that was issued by that time; 0 if the stream is new.
 	Last int64
 	// Epoch is the epoch of the stream.
 	Epoch string

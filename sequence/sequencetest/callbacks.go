@@ -204,14 +204,14 @@ func trapT201[Tx any](f *fixture[Tx]) {
 	sees(reader, 1, 5, 6, 7, 8) // the beginning is the first kept entry
 	kept := reader
 	kept.After = marks[3]
-	sees(kept, 5, 5, 6, 7, 8) // entries that it has read may be forgotten
+	sees(kept, 5, 5, 6, 7, 8) // a reader may continue after an entry that is forgotten
 	require.Equal(f, 4, f.forget(8, 100))
 	outside(reader, 5)
 	outside(reader, 8)
 	sees(reader, 9)
 	sees(reader, 1)
 
-	// After a new epoch no reader of the previous epoch can continue.
+	// When a new epoch has begun, a reader of the previous epoch can't continue.
 	f.commit(f.lease("epoch", time.Minute), "epoch")
 	f.seal(0)
 	kept.After = f.find("epoch").Mark()

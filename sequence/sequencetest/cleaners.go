@@ -74,7 +74,7 @@ func theRecoveryChainEndsEveryNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{}, f.sweep(c))
 }
 
-// Errors or panics of steps, or of the caller's own write, lose no number.
+// No number is lost if steps, or the caller's own write, fail or panic.
 func aFailedStepIsTriedAgain[Tx any](f *fixture[Tx]) {
 	failing, panicking, writing := f.leaseExpired("failing"), f.leaseExpired("panicking"), f.leaseExpired("writing")
 	for _, e := range []sequence.Entry{failing, panicking, writing} {

@@ -99,8 +99,8 @@ func answer(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// normalize returns an answer without the differences between two stores: times are counted from the lease, in
-// tens of minutes.
+// normalize returns an answer in a form that is equal for two stores: times are relative to the start of the lease, and rounded
+// to ten minutes.
 func normalize(answer any) any {
 	switch a := answer.(type) {
 	case sequence.Entry:
@@ -268,7 +268,7 @@ func (m *model[Tx]) commits(e sequence.Entry, token int64) {
 	}
 	next := m.leaseRequest()
 	next.Stream = stream
-	none := false // a store may lease no number if that is not cheaper
+	none := false // a store need not lease a number if that is not cheaper
 	got, err := m.compareAnswers(fmt.Sprintf("commit %+v, and lease %+v", req, next), func(s sequence.Store[Tx]) (any, error) {
 		done, leased, err := s.CommitAndLease(m.ctx, req, next, write)
 		none = leased.Seq == 0

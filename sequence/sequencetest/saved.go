@@ -79,7 +79,7 @@ func trapT134[Tx any](f *fixture[Tx]) {
 	require.Equal(f, sequence.Report{Closed: 2, Recovered: 2}, f.sweep(c))
 	want = append(want, "nothing", "partial")
 
-	// The release of a number with completed work makes no gap, and ends the lease, so that the
+	// The release of a number with completed work does not make a gap, but ends the lease, so that the
 	// cleaner need not wait.
 	given := f.lease("given up", time.Hour)
 	f.save(given, sequence.Completed, "given up")

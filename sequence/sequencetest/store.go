@@ -157,7 +157,7 @@ func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
 		require.NoError(f, err)
 		require.Equal(f, f.find(first.Op).Payload, done.Payload)
 		require.Equal(f, sequence.Committed, f.find(first.Op).State)
-		if !writes && second.Seq == 0 { // a store may lease no number if that is not cheaper
+		if !writes && second.Seq == 0 { // a store need not lease a number if that is not cheaper
 			second = f.lease(id("second"), time.Minute)
 		}
 		require.Equal(f, first.Seq+1, second.Seq)
@@ -465,7 +465,7 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 	require.False(f, slices.ContainsFunc(f.read(false), func(e sequence.Entry) bool { return e.Seq == 1 }))
 }
 
-// The audit has every change of a number, in order, with its author. A change that is rolled back leaves no
+// The audit has every change to a number, in order, with its author. A change that is rolled back leaves no
 // event.
 func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 	committed := f.lease("committed", time.Minute)

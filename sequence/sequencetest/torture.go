@@ -105,8 +105,7 @@ type torture[Tx any] struct {
 
 // Torture runs writers, cleaners and readers on one stream. The writers crash, pause, and commit at the moment at
 // which their leases run out. The cleaners stall and fail. Then Torture lets a cleaner finish, seals the stream, and
-// returns the history, for Check. It opens stores on db, or with open unless that is nil: open may return broken
-// stores.
+// returns the history, for Check. It opens the stores with open, which may return broken ones, or with db.Open if open is nil.
 func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func() sequence.Store[Tx]) *History {
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
@@ -384,7 +383,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		}
 	}()
 	for ctx.Err() == nil {
-		if x.open.Load() > backlog { // on a machine that is too slow
+		if x.open.Load() > backlog { // the machine is too slow
 			sleep(x.o.Lease)
 			continue
 		}

@@ -35,7 +35,7 @@ type backend[Tx any] interface {
 	transact(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error
 }
 
-// attempt runs do in a transaction that has begun, and ends the transaction. An error of COMMIT is a *commitError.
+// attempt runs do in a transaction that has begun, and ends the transaction. An error from COMMIT is a *commitError.
 // If the connection can't even roll back, the error of do becomes a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
@@ -58,17 +58,17 @@ func attempt(do, commit, rollback func() error) error {
 	return nil
 }
 
-// commitError is an error of COMMIT, or of a statement after the caller's write.
+// commitError is an error from COMMIT, or from a statement after the caller's write.
 type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
 
-// brokenError is an error of a transaction whose connection is dead. COMMIT was not sent.
+// brokenError is an error in a transaction whose connection is dead. COMMIT was not sent.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
-// answerError marks an error that is not a failure of the database.
+// answerError marks an error that does not mean that the database failed.
 type answerError struct{ error }
 
 func (a *answerError) Unwrap() error { return a.error }
@@ -142,7 +142,7 @@ func (p postgresPool) run(ctx context.Context, do func() error) error {
 	err := do()
 	var own *answerError
 	var ending *commitError
-	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // the error says nothing about the connections
+	if err == nil || errors.As(err, &own) || errors.As(err, &ending) { // no error that makes a connection unusable
 		return err
 	}
 	verdict := pgkit.Verdict(err)
@@ -241,7 +241,7 @@ func (d *sqliteDatabase) close() {
 	})
 }
 
-// query runs a statement that reads. In WAL mode it waits for no writer.
+// query runs a statement that reads. In WAL mode it does not wait for writers.
 func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
@@ -304,7 +304,7 @@ func (d *sqliteDatabase) dequeue(p *queuedStatement) (waited, others bool) {
 }
 
 // transactShared runs do in a transaction. After do has succeeded, transactShared also runs the waiting statements, since the file is then
-// already locked. All share the outcome. ctx ends only do, and not the waiting statements.
+// already locked. All share the outcome. ctx can end only do, not the waiting statements.
 func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var joined []*queuedStatement
 	defer func() {
@@ -351,7 +351,7 @@ func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *s
 	})
 }
 
-// errShared is the error of the queued statements if the writer's own part of the transaction was refused
+// errShared is the error for the queued statements if the writer's own part of the transaction was refused
 // at COMMIT.
 var errShared = errors.New("another writer's part of the shared transaction was refused: retry")
 
@@ -376,7 +376,7 @@ func (s sqliteSession) query(ctx context.Context, statement string, args []any, 
 	return sqlSession{on}.query(ctx, statement, args, each)
 }
 
-// preparedQuerier runs one statement and ignores the text.
+// preparedQuerier runs its prepared statement, and ignores the text that it gets.
 type preparedQuerier struct{ *sql.Stmt }
 
 func (p preparedQuerier) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {

@@ -109,8 +109,7 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	})
 }
 
-// resolve checks the guard before it issues a number, so that a cleaner whose claim has lapsed uses
-// no number.
+// resolve checks the guard before it issues a number, so that a cleaner whose claim has lapsed does not use up a number.
 func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, left time.Duration, found bool, err error) {
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {

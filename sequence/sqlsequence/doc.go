@@ -11,11 +11,11 @@
 //
 // # What it promises
 //
-// It keeps the promises of package sequence, as long as the database loses no acknowledged commit. If it loses one
+// It keeps the promises of package sequence, as long as the database never loses an acknowledged commit. If it loses one
 // (synchronous_commit off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the
-// latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The same is true
-// after the restore of a backup: stop all writers and cleaners, restore, call Store.NewEpoch for each stream, and start writers
-// and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
+// latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The restore of a
+// backup loses numbers in the same way: first stop all writers and cleaners, then restore, call Store.NewEpoch for each stream,
+// and restart the writers and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
 //
 // All times come from the database's clock, read inside the statement. On PostgreSQL that is clock_timestamp(). On SQLite
 // it is the host's clock in milliseconds, so a file belongs to the processes of one host. A step of the clock can make a
@@ -40,8 +40,8 @@
 // Issuing a number is one statement, so on PostgreSQL the counter's row is locked only while the server
 // commits, and not for a round trip. Concurrent leases of a process share a statement. A commit locks its own
 // entry only, and a claim waits for that lock before it locks the counter. A commit that leases the next number
-// takes the counter last, and only if it is free. A recovery and a fill hold the counter while the caller's own
-// write runs, so keep the write short.
+// locks the counter last, and only if no other transaction holds that lock. A recovery and a fill hold the counter while the
+// caller's own write runs, so keep the write short.
 //
 // A caller's write has the time that its lease or claim has left, but at least three seconds; a fill has ten seconds.
 // After that time the context of the write ends, and nothing is committed. On PostgreSQL the server enforces the same

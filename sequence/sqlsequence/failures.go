@@ -17,8 +17,7 @@ import (
 // failures classifies the errors of one kind of database.
 type failures struct{ lite bool } // lite means SQLite
 
-// explain adds the matching sentinel to an error of the database. Errors of contexts keep their
-// text.
+// explain adds the matching sentinel to an error from the database. Errors from contexts keep their text.
 func (f failures) explain(err error) error {
 	if err == nil { // before any allocation
 		return nil

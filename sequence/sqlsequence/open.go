@@ -19,7 +19,7 @@ type Options struct {
 	Schema string
 	// Prefix is the beginning of the names of the tables. Default "sequence_".
 	Prefix string
-	// Audit keeps an event for each change of a number, written by triggers in the same transaction, until the
+	// Audit keeps an event for each change to a number, written by triggers in the same transaction, until the
 	// number is forgotten: see Store.Events. Migrate creates its table and triggers. The audit costs a row for
 	// each change.
 	Audit bool
@@ -56,7 +56,7 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, connect func(context
 	return s, nil
 }
 
-// OpenPostgres makes a store on PostgreSQL over the application's database. It makes no request.
+// OpenPostgres makes a store on PostgreSQL over the application's database. It sends no request.
 // Close it before the database.
 func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
@@ -65,7 +65,7 @@ func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	return newStore[*sql.Tx](newSQLDatabase(db), postgresDialect, options, pgkit.ListenLike(db))
 }
 
-// OpenPool makes a store on PostgreSQL over the application's pool. It makes no request. Close it
+// OpenPool makes a store on PostgreSQL over the application's pool. It sends no request. Close it
 // before the pool.
 func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
 	if pool == nil {
@@ -75,7 +75,7 @@ func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
 }
 
 // OpenSQLite makes a store on an SQLite file over the application's database, with any driver
-// that waits for locks (a busy timeout). WAL mode lets readers and writers work side by side. It makes no
+// that waits for locks (a busy timeout). WAL mode lets readers and writers work side by side. OpenSQLite sends no
 // request.
 func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Read returns entries. It reads the bound before the entries, since closed numbers stay closed.
+// Read returns entries. It reads the bound before the entries: a number up to the bound is closed, and stays closed.
 func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
 	var sealed, watermark, leased, closed int64
 	before := seqstore.Entry{Seq: req.From - 1}

@@ -230,7 +230,7 @@ func TestTrap_T203_AConnectionIsCutInsideTheWrite_postgres(t *testing.T) {
 				return errors.Join(err, p.Insert(ctx, tx, e.Op))
 			}
 			execPostgres(t, fmt.Sprintf("SELECT pg_terminate_backend(%d, 10000)", pid))
-			if e.Op == "silent" { // it sends nothing more
+			if e.Op == "silent" { // it sends no further statement
 				return own
 			}
 			return p.Insert(ctx, tx, e.Op)

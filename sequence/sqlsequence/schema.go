@@ -29,12 +29,12 @@ func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetU
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// tableNames are the names of the tables, after the prefix. The audit has another table.
+// tableNames are the names of the tables, after the prefix. The audit's table is eventTableName.
 var tableNames = []string{"stream", "entry", "manual", "version"}
 
 const eventTableName = "event"
 
-// Statements returns the statements of Migrate on an empty database, for applications that create
+// Statements returns the statements that Migrate runs on an empty database, for applications that create
 // tables with their own tools.
 func (s *Store[Tx]) Statements() []string {
 	if !s.audit {
@@ -43,10 +43,10 @@ func (s *Store[Tx]) Statements() []string {
 	return slices.Concat(s.sql.create, s.sql.audit)
 }
 
-// Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Programs of the earlier
-// release then refuse to start, and open programs continue. If the tables are of this release's version, Migrate does nothing and
-// needs no right to create. Several processes may call it at the same time. Tables of another application, of a later release,
-// and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Running programs of the
+// earlier release continue, and others then refuse to start. If the tables are of this release's version, Migrate does nothing
+// and needs no right to create. Several processes may call it at the same time. Tables of another application, of a later
+// release, and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {

@@ -133,7 +133,7 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A commit whose write outlasts its lease blocks no lease of another number while a cleaner waits for
+// A commit whose write outlasts its lease does not block the lease of another number while a cleaner waits for
 // the commit.
 func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)

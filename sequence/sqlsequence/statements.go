@@ -34,7 +34,7 @@ type dialect struct {
 	create   []string
 	audit    []string
 	// steps bring tables up to date: the first step from version 1 to version 2, and so on. Release 0.1.0 has version 1. A step
-	// must keep the tables usable for open programs of the previous version. For example, a new column needs a default.
+	// must keep the tables usable for running programs of the previous version. For example, a new column needs a default.
 	steps [][]string
 }
 
@@ -150,7 +150,7 @@ WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us >
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
 		commit:        fill(commit("")),
 		commitInOrder: fill(commit(inOrder)),
-		// A number with completed work runs out instead, and a cleaner commits the work.
+		// If completed work is saved, the lease ends instead, and a cleaner commits the work.
 		release: fill(`UPDATE {{entry}} SET state = CASE WHEN work_phase = 'completed' THEN state ELSE 'gap' END,
 	closed_us = CASE WHEN work_phase = 'completed' THEN closed_us ELSE {{now}} END, reason = CASE WHEN work_phase = 'completed' THEN reason ELSE 'released' END,
 	expires_us = CASE WHEN work_phase = 'completed' THEN {{min}}(expires_us, {{now}}) ELSE expires_us END
@@ -300,10 +300,9 @@ END $$`,
 const postgresStep = "SET LOCAL idle_in_transaction_session_timeout = 2000"
 
 // postgresBound returns the condition that bounds a transaction in which the caller's write runs. It is a part of the
-// statement that locks the rows. The server ends a session that does nothing, a statement that waits for others, a
-// result that the client does not read (Linux also gives up if the client's window stays at zero), and from version 17
-// on the whole transaction. Shorter limits of the application are kept. See
-// https://www.postgresql.org/docs/current/runtime-config-client.html.
+// statement that locks the rows. The server ends an idle session, a statement that waits for others, a query whose result the
+// client does not read (Linux also gives up if the client's window stays at zero), and from version 17 on the whole transaction.
+// Shorter limits of the application are kept. See https://www.postgresql.org/docs/current/runtime-config-client.html.
 func postgresBound(ms string) string {
 	set := func(name, current string) string {
 		return fmt.Sprintf("pg_catalog.set_config('%[1]s', CAST(least(%[2]s, coalesce(nullif(%[3]s, 0), %[2]s)) AS TEXT), true)", name, ms, current)

@@ -49,7 +49,7 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 }
 
 // change runs one statement that changes something, at READ COMMITTED. At a stricter level the server would refuse one of
-// two concurrent changes of a row.
+// two concurrent changes to a row.
 func (s *Store[Tx]) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	if s.strict.Load() {
 		return s.on.transact(ctx, false, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) })
@@ -82,7 +82,7 @@ func (s *Store[Tx]) wakeWaiters(stream string) {
 	}
 }
 
-// lock locks a stream's row, or returns the error of an unknown stream.
+// lock locks a stream's row, or returns the error for an unknown stream.
 func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (streamRow, error) {
 	return s.lockBy(ctx, on, s.sql.lock, stream)
 }

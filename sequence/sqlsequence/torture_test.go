@@ -182,7 +182,8 @@ func runProcess[Tx any](ctx context.Context, store *Store[Tx], insert func(conte
 var processCount atomic.Int64
 
 // killProcesses runs four writers and a cleaner at a time, each in a process of its own, until ctx ends, and kills each after a
-// while. Before that, it pauses some of them past their leases. It returns how many writers it has killed.
+// while. Before that, it pauses some of them past their leases. It returns the number of killed writers that had reported a
+// commit.
 func killProcesses(ctx context.Context, t *testing.T, p process, acknowledge sequencetest.Acknowledge) (killed int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -206,7 +207,7 @@ func killProcesses(ctx context.Context, t *testing.T, p process, acknowledge seq
 	return killed
 }
 
-// killProcess runs and kills one process. It returns the number of reported results.
+// killProcess runs and kills one process. It returns the number of commits that the process reported.
 func killProcess(ctx context.Context, t *testing.T, p process, acknowledge sequencetest.Acknowledge) (commits int) {
 	config, err := json.Marshal(p)
 	if !assert.NoError(t, err) {

@@ -52,8 +52,8 @@ var (
 	toVersion3 = []string{`ALTER TABLE {{entry}} RENAME COLUMN note TO remark`}
 )
 
-// Migrate brings the tables of an earlier release up to date, with their rows. An open program of that release
-// continues. A program of that release that starts later is refused and changes nothing.
+// Migrate brings the tables of an earlier release up to date, with their rows. A running program of that release continues. A
+// program of that release that starts later is refused, and does not change the tables.
 func TestTrap_T255_TablesAreBroughtUpToDate(t *testing.T) {
 	for name, at := range testDatabases(t) {
 		t.Run(name, func(t *testing.T) {

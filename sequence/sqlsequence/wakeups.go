@@ -51,7 +51,7 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock() // notify starts nothing afterwards
+	w.mu.Lock() // afterwards notify starts no goroutine
 	w.stop()
 	w.mu.Unlock()
 	w.listener.Close()
@@ -95,7 +95,7 @@ func (w *wakeups) send() {
 	}
 }
 
-// connection wakes all waiters of a stream, and reports to the listener only that the connection is
+// connection is a listening connection. It wakes the waiters of a stream by itself, and reports to the listener only that it is
 // alive.
 type connection struct {
 	*pgx.Conn

@@ -61,8 +61,8 @@ func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (grant
 	return granted, err
 }
 
-// runGuarded runs one statement that returns a row if its guard holds. If there is no row, runGuarded
-// reads the entry, and repeated decides whether the request was made before.
+// runGuarded runs one statement that returns a row if its guard holds. If there is no row, runGuarded reads the entry and calls
+// repeated, which reports whether the request was made before.
 func (s *Store[Tx]) runGuarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
@@ -197,7 +197,8 @@ var errOverrun = errors.New("the write has taken longer than what was left of it
 
 // close runs a change that closes a number. If the change was made, it also runs the caller's write and the lease of the next
 // number, unless they are nil, in the same transaction. change also returns the remaining time of the lease. If the change's
-// guard has failed, repeated gets the current entry, and returns the result of an earlier request, or the refusal.
+// guard has failed, close calls repeated with the current entry; repeated returns the result of an earlier request, or the
+// refusal.
 func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write seqstore.Write[Tx], next *numberRequest, change func(on session) (row, time.Duration, bool, error), repeated func(on session, r row) (row, error)) (seqstore.Entry, error) {
 	var r row
 	look := func(on session) (err error) {

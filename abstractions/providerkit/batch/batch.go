@@ -84,7 +84,7 @@ func (b *Batcher[T]) Start(r *Request[T]) error {
 	return nil
 }
 
-// withdraw removes a request from the queue, and reports false if the request has already left the
+// withdraw removes a request from the queue, and returns false if the request has already left the
 // queue.
 func (b *Batcher[T]) withdraw(r *Request[T]) bool {
 	b.mu.Lock()
@@ -262,7 +262,7 @@ func (b *Batcher[T]) sendOverdue() {
 	}
 }
 
-// errUnsent is the error of a request whose deadline passed before its turn.
+// errUnsent is the error for a request whose deadline passed before its turn.
 var errUnsent = providerkit.NotInTime("the request was not sent in time")
 
 // inTime drops requests whose deadline has passed.

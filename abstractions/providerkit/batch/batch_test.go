@@ -254,7 +254,7 @@ func TestLeavingIsSeenSoon(t *testing.T) {
 	}
 }
 
-// slowContext is cancelled, and its Done is as slow as on a goroutine that is not scheduled.
+// slowContext is a cancelled context whose Done takes a second, as if its goroutine were not scheduled.
 type slowContext struct{ context.Context }
 
 func (slowContext) Done() <-chan struct{} {

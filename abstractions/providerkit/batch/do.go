@@ -97,7 +97,7 @@ func withEarlierOutcome(before, err error) error {
 }
 
 // sendDirectly makes a call on the caller's goroutine, if there is nothing to combine and the server is known to answer
-// at once. It reports false if there was no call, or the call took too long.
+// at once. It returns false if it made no call, or the call took too long.
 func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool {
 	b.mu.Lock()
 	if b.closed || b.slow.Load() || len(b.queue) > 0 || !b.hasRoom() {
@@ -129,9 +129,9 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// DoAll runs operations in parallel, in as few calls as possible. The function of returns the Batcher of an
-// operation. If the returned error of an operation is nil, the operation has ended, and its Err says whether it
-// failed. The other operations may still be under way. ctx needs a deadline.
+// DoAll runs operations in parallel, in as few calls as possible. of(op) returns the Batcher for op. If the error returned for an
+// operation is nil, the operation has ended, and its Err says whether it failed. An operation with an error may still be under
+// way. ctx needs a deadline.
 func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
 	errs := make([]error, len(ops))
 	parts := split(ctx, ops, errs, of)

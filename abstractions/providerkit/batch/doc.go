@@ -7,13 +7,13 @@
 //
 // The package promises, whatever the connection does:
 //   - Do and DoAll return as soon as their context ends, except that they don't check it in the first 10 ms if the server
-//     is fast. An operation that is sent on the caller's goroutine may delay the return by the argument direct of New.
+//     is fast. An operation that is sent on the caller's goroutine may delay the return by as much as New's argument direct.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. The outcome of a request
 //     that was sent, but not answered in time, is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in order of arrival.
 //   - A call that hangs delays others for at most 250 ms; then another call is sent in parallel. At most [MaxCalls] calls are
 //     in flight.
-//   - A call ends at the latest of its senders' deadlines. A sender that leaves earlier does not shorten the call.
+//   - The deadline of a call is the latest deadline of its senders. A sender that leaves earlier does not shorten the call.
 //   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
 //     send function obeys these.
 package batch

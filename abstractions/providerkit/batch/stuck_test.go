@@ -111,7 +111,7 @@ func TestCallsThatHungDoNotStay(t *testing.T) {
 		<-time.After(maxQueueDelay)
 		synctest.Wait()
 		require.Equal(t, usualCalls+1, s.count())
-		begin(10) // there is room for another, since the others hang
+		begin(10) // another call may begin, since the others hang
 		synctest.Wait()
 		require.Equal(t, usualCalls+2, s.count())
 		begin(11)

@@ -17,7 +17,7 @@ import (
 type format struct {
 	version int // of the records that are written
 	// steps bring the fields of a record up to date: the first step from version 1 to version 2, and so on. They change
-	// the record in memory. The next write of a verb replaces the old record, if the old record is unchanged.
+	// the record in memory. The next verb that writes stores the updated record, on condition that the stored one is unchanged.
 	steps []func(fields map[string]json.RawMessage) error
 }
 
@@ -35,8 +35,7 @@ type stored struct {
 	deadline
 }
 
-// deadline is the end of a lease. A record in a store on one host has Host, and a
-// record in any other store has the other fields.
+// deadline is the end of a lease. In a store on one host only Host is set, and in any other store only the other fields.
 type deadline struct {
 	// Write identifies the write that set the deadline. It is random, so that no
 	// earlier write can be mistaken for a write whose outcome is ambiguous.

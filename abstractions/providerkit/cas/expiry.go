@@ -8,17 +8,15 @@ import (
 )
 
 const (
-	// maxWatched bounds the number of names that are watched at a time. A name that is
-	// not watched is freed by the service's time alone, a few seconds later, or by a
-	// later watch if the service reports no time.
+	// maxWatched bounds the number of names that are watched at a time. A name that is not watched is freed a few seconds later,
+	// by the service's times, or, if the service reports no times, by a later watch.
 	maxWatched = 1 << 14
-	// A lease has been watched for long enough after its TTL, plus a hundredth of
-	// the TTL for clocks that run at different rates, plus a tenth of a second.
+	// A watch lasts for the TTL, plus a hundredth of the TTL for clocks that run at different rates, plus a tenth of a second.
 	watchRate  = 100
 	watchFloor = 100 * time.Millisecond
 )
 
-// Expiry decides when a lease is over in a store that expires nothing itself.
+// Expiry decides when a lease is over in a store that does not expire leases itself.
 // There are two ways, and the first to find the lease over decides. Neither way
 // uses a client's wall clock.
 //
@@ -26,7 +24,7 @@ const (
 // time of the reply to a read. The times are truncated to the service's resolution,
 // and may come from two clocks, which disagree by Skew at most. Let a holder write
 // at w and any client read at r. Then written > w - resolution - skew and now <= r,
-// so now - written >= TTL + resolution + skew says that r - w >= TTL: the holder
+// so now - written >= TTL + resolution + skew implies r - w >= TTL: the holder
 // counts from before its write was sent, so it has stopped trusting its lease. The
 // decision is late by resolution + skew, and by as much again if the clocks disagree
 // the other way: see Lateness.

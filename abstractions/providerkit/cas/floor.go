@@ -61,7 +61,7 @@ func (s *Records) raise(ctx context.Context, token int64) error {
 		if err != nil {
 			return err
 		}
-		// Left says that no service may delete the item by itself.
+		// Left is infinite, so that no service deletes the item by itself.
 		if _, err = s.Store.Put(ctx, item, &providerkit.Record{Now: item.Now, Left: abstractions.Infinite}, data); !errors.Is(err, ErrConflict) {
 			return err
 		}

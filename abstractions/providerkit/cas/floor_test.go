@@ -114,8 +114,8 @@ func TestTrap_T127_NothingIsForgottenWithoutItsToken(t *testing.T) {
 	})
 }
 
-// stoppedReaderStore is a Store that calls the function while after the next read of key, as if the reader were
-// stopped at that point.
+// stoppedReaderStore is a Store that calls its field while once, after the next read of key, as if the reader were stopped at
+// that point.
 type stoppedReaderStore struct {
 	*memoryStore
 	key   string

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Foreign describes a lease that a client of another library has taken, without a record.
+// Foreign describes a lease that a client of another library has acquired, and that has no record.
 type Foreign struct {
 	ID    string        // of the term, made up by the Store; "" if the name is free
 	Owner string        // the name that the client gives itself
@@ -20,8 +20,8 @@ type Foreign struct {
 }
 
 // Record returns data, the latest record of a name, changed as if the other library kept records. If there is no
-// record, data is nil, and the result is a new record of the name. The terms of foreign clients get tokens as well,
-// which no client uses. So a renewal with an earlier token is refused as taken, and the next token is greater.
+// record, data is nil, and the result is a new record of the name. Each term of a foreign client gets a token too, although no
+// client uses that token. So a renewal with an earlier token is refused as taken, and the next token is greater.
 func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := providerkit.Record{Name: name}
 	if data != nil {
@@ -43,10 +43,10 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	return currentFormat.encode(&r, d)
 }
 
-// DeadlineOf returns the end of a lease in a record that a Store puts, for a Store that shows
-// this end to other clients: the duration from the write that set the end, and the ID of that write.
+// DeadlineOf returns the end of the lease in an encoded record, for a Store that shows the end to other clients: lasts is the
+// time from the write that set the end, and write is the ID of that write.
 func DeadlineOf(data []byte) (lasts time.Duration, write string) {
 	var d deadline
-	_ = json.Unmarshal(data, &d) // data that is no record has no deadline
+	_ = json.Unmarshal(data, &d) // data that is not a record has no deadline
 	return fromMicros(d.Lasts), d.Write
 }

@@ -59,7 +59,7 @@ func TestTermsOfOthers(t *testing.T) {
 	require.Equal(t, noon, got.IdleSince)
 	require.ErrorIs(t, got.Acquire(abstractions.AcquireRequest{Name: "n", ID: "ours"}).Err, abstractions.ErrReleased)
 
-	// Without a record the result has the given name; data that is no record is an error.
+	// Without a record the result has the given name; data that is not a record causes an error.
 	data, err = Foreign{ID: "theirs", TTL: abstractions.Infinite}.Record("n", nil)
 	require.NoError(t, err)
 	got, _, err = currentFormat.decode(data, "n")

@@ -19,7 +19,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/hostclock"
 )
 
-// later is a release whose records have version 3. Version 2 has "who" in place of "owner". Version 3 has "owner" again, with a mark.
+// later is a release whose records have version 3. Version 2 has "who" in place of "owner". Version 3 has "owner" again, with an
+// appended text.
 var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 	func(fields map[string]json.RawMessage) error {
 		if owner, has := fields["owner"]; has {
@@ -65,7 +66,7 @@ func refusals(t *testing.T, s *Records, grant abstractions.Grant) map[string]err
 }
 
 // A later release reads a held record of an earlier one, and its first write brings the record up to date. The earlier release
-// then refuses the record, and writes nothing.
+// then refuses the record, and does not write.
 func TestTrap_T253_ARecordIsBroughtUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		earlier, newer, store := releases()
@@ -103,7 +104,7 @@ func TestTrap_T253_ARecordIsBroughtUpToDate(t *testing.T) {
 	})
 }
 
-// The write of a later release is conditional on the old bytes: the call starts over after a write of an earlier release.
+// The write of a later release is conditional on the old bytes: the call starts over after a write by an earlier release.
 func TestTrap_T253_AnUpdateReplacesNothingUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		earlier, newer, store := releases()

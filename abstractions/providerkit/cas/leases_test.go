@@ -141,8 +141,8 @@ func (leaseStoreDriver) Capabilities() abstractions.Capabilities {
 func (leaseStoreDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 func (leaseStoreDriver) Close() error                       { return nil }
 
-// LeaseProviders returns a provider over a store whose service has leases of its own, the provider's Records, and
-// a second client of the store.
+// LeaseProviders makes a store whose service has leases of its own, and returns a provider, its Records, and a second provider
+// over the store.
 func LeaseProviders() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
 	s, store := newLeaseStore()
 	other, _ := newLeaseStore()
@@ -150,7 +150,7 @@ func LeaseProviders() (p *providerkit.Provider, records *Records, peer *provider
 	return providerkit.New(leaseStoreDriver{s}, providerkit.Config{Timeout: time.Second}), s, providerkit.New(leaseStoreDriver{other}, providerkit.Config{Timeout: time.Second})
 }
 
-// A renewal that changes nothing but the end of the lease writes nothing.
+// A renewal that only moves the end of the lease does not write the record.
 func TestALeaseOfTheServicesIsRenewedWithoutAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := newLeaseStore()

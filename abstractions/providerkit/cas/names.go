@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Naming turns names of leases into names that a store accepts. Different names never
-// become the same. After Prefix, each character becomes
+// Naming turns names of leases into names that a store accepts. Different names stay different. After Prefix, each character
+// becomes
 //
 //	A-Z a-z 0-9 - _ .   as they are
 //	/                   Slash, or as anything else
@@ -25,15 +25,15 @@ type Naming struct {
 }
 
 const (
-	hashMark = "~~" // a single ~ is followed by a digit
+	hashMark = "~~" // a single ~ is followed by a hexadecimal digit
 	upperHex = "0123456789ABCDEF"
 )
 
 // Encode returns the name that a lease called name has in the store.
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
 
-// EncodePrefix returns a prefix of the store's names of all leases whose names
-// begin with prefix. The store's names of other leases may begin with it as well.
+// EncodePrefix returns a common prefix of the stored names of all leases whose names begin with prefix. The stored names of other
+// leases may also begin with that prefix.
 func (n Naming) EncodePrefix(prefix string) string {
 	encoded := strings.TrimSuffix(n.escape(prefix), ".") // the last dot of a name is written as ~2E
 	return n.Prefix + encoded[:n.cut(encoded)]

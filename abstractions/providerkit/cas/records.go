@@ -42,7 +42,7 @@ type Records struct {
 	// that a stale read could falsify is then confirmed by a conditional write. The answer
 	// ErrHeld, and a conclusion that stays true for ever, need no confirmation.
 	Lagging bool
-	// Classify returns the meaning of an error of a Put, like providerkit.Driver.Classify. A class
+	// Classify returns the meaning of an error from a Put, like providerkit.Driver.Classify. A class
 	// other than Unknown saves a read of the stored item. Default: all errors are Unknown.
 	Classify func(error) providerkit.Meaning
 	// Retention is the time for which a name is remembered: see providerkit.Record.Forgettable. It must
@@ -51,7 +51,7 @@ type Records struct {
 	Retention time.Duration
 	// FloorKey is the key of an item that has the highest token of all records that
 	// SweepPage has deleted, for providerkit.Record.Floor: Naming.Floor, or another key that belongs
-	// to no name. It is "" if the Store deletes nothing, or keeps such a token by itself.
+	// to no name. It is "" if the Store never deletes records, or keeps such a token by itself.
 	FloorKey string
 	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
 	// money, or whose listings can't begin at a key. Otherwise some releases also sweep a few
@@ -112,8 +112,8 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	return err
 }
 
-// Break ends the claim of any holder: see abstractions.Provider. It ends the lease that
-// it reads first, and no lease that follows during the call.
+// Break ends the claim of any holder: see abstractions.Provider. It ends the lease that it reads first, but not a lease that
+// follows during the call.
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
 	var first providerkit.Record // the lease that the first read found
@@ -186,7 +186,7 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 	return page, nil
 }
 
-// parseListed returns a snapshot of an item of a list, or nil if it is no record of these Records.
+// parseListed returns a snapshot of an item from a list, or nil if the item is not a record of these Records.
 func (s *Records) parseListed(item Item) *snapshot {
 	found, err := s.parse(item, "")
 	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
@@ -226,7 +226,7 @@ func pauseAfter(ctx context.Context, conflicts int) error {
 // change is the result of a rule.
 type change struct {
 	providerkit.Change
-	confirms bool // the write changes nothing: see Records.Lagging
+	confirms bool // the write leaves the record as it is: see Records.Lagging
 }
 
 // change applies a rule to the record that read returns. known, unless nil, replaces the first read:
@@ -317,9 +317,9 @@ func partialIf(begun bool, err error) error {
 	return err
 }
 
-// confirm adds a write to a conclusion of a read that may lag. The write changes
-// nothing, and is refused if the read did lag. ErrHeld needs no such write, nor does
-// a fact that stays true: that an ID has ended, or that a later token was granted.
+// confirm makes a conclusion from a read that may lag depend on a write, which leaves the record as it is and is refused if the
+// read did lag. ErrHeld needs no such write, nor does a fact that stays true: that an ID has ended, or that a later token was
+// granted.
 func (s *Records) confirm(c providerkit.Change) change {
 	var lost *abstractions.LostError
 	switch {
@@ -334,7 +334,7 @@ func (s *Records) confirm(c providerkit.Change) change {
 
 // write stores a snapshot whose record a rule has changed, and makes the service's lease
 // follow, if the service has leases. After an ambiguous outcome it reads the stored item,
-// unless the write changes nothing, or a lease has to follow. wrote says that the record
+// unless the write leaves the record as it is, or a lease has to follow. wrote says that the record
 // was stored by this call, whatever the result of the later steps.
 func (s *Records) write(ctx context.Context, found *snapshot, c change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)
@@ -343,7 +343,7 @@ func (s *Records) write(ctx context.Context, found *snapshot, c change) (wrote b
 	if err != nil {
 		return false, err
 	}
-	found.at = time.Now() // a lease lasts from its write on, not from the reply
+	found.at = time.Now() // a lease begins with its write, not with the reply
 	if s.Leases == nil || c.confirms || !s.encoding().same(found.item.Data, data) {
 		stored, err := s.Store.Put(ctx, found.item, r, data)
 		if err != nil && s.Leases == nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
@@ -370,8 +370,8 @@ func (s *Records) ambiguous(err error) bool {
 	return s.Classify == nil || s.Classify(err).Class == providerkit.Unknown
 }
 
-// setDeadline sets the deadline of a record that is about to be written. A write without
-// a new deadline prolongs nothing, although the service's time of that write is later.
+// setDeadline sets the deadline of a record that is about to be written. A write without a new deadline does not prolong the
+// lease, although the service's time of that write is later.
 func (s *Records) setDeadline(found *snapshot, changed bool) {
 	d, r := &found.deadline, &found.record
 	switch {
@@ -398,7 +398,7 @@ func (s *Records) read(ctx context.Context, name string) (*snapshot, error) {
 	return s.parse(item, name)
 }
 
-// parse makes a snapshot of an item, as of now. name is "" for an item of a list.
+// parse makes a snapshot of an item, as of now. name is "" for an item from a list.
 func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	found := &snapshot{record: providerkit.Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
@@ -432,7 +432,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		l.Ends = item.Written.Add(l.TTL)
 	}
 	watch := s.Expiry
-	if name == "" && !s.Expiry.isWatched(r.Name) { // an item of a list starts no watch
+	if name == "" && !s.Expiry.isWatched(r.Name) { // an item from a list does not start a watch
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
 	r.Left, r.Slack = watch.left(l)

@@ -176,7 +176,7 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 }
 
 // T20, T14: if the outcome of a confirming write is ambiguous, the read after it may lag
-// like the first read, and confirms nothing.
+// like the first read, and is no confirmation.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := newMemoryStore(time.Second)

@@ -29,7 +29,7 @@ type memoryStore struct {
 	undated   bool // it reports no time of a Put
 	// before and after, unless nil, run once, around the next Put.
 	before, after func() error
-	// lag is the number of Gets that return the state at the call of stale.
+	// lag is the number of Gets that still return the state from the time of the call to stale.
 	lag int
 	old map[string]Item
 }
@@ -181,7 +181,7 @@ func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
 	}
 }
 
-// T63: a break ends the lease that it has read, and no lease that follows during the call.
+// T63: a break ends the lease that it has read, but not a lease that follows during the call.
 func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 	s, store := newMemoryStore(time.Second)
 	first := s.mustAcquire(t, "mine", time.Minute)
@@ -275,8 +275,8 @@ func TestAClaimThatRanOut(t *testing.T) {
 	}
 }
 
-// A write of another client, with a later service time, prolongs a lease neither by the
-// service's times nor for a watcher without a clock.
+// A write of another client, with a later service time, does not prolong a lease, either by the service's times or for a watcher
+// without a clock.
 func TestForeignWritesProlongNothing(t *testing.T) {
 	for _, clockless := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -459,7 +459,7 @@ func TestTheFieldsOfAStoredRecord(t *testing.T) {
 	require.Equal(t, deadline{Write: "w", Lasts: 3, Ends: 4, Host: &hostclock.Deadline{Wall: 1, Boot: "b", SinceBoot: 2}}, d)
 }
 
-// T84: the state of an earlier grant of the claim says nothing about a later grant.
+// T84: the state of an earlier grant of the claim is not valid for a later grant.
 func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newMemoryStore(time.Second)
@@ -544,7 +544,7 @@ func (d memoryStoreDriver) Ping(context.Context) error         { return nil }
 func (d memoryStoreDriver) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
 func (d memoryStoreDriver) Close() error                       { return nil }
 
-// MemoryProviders returns a provider over a store with compare-and-set, the provider's Records, and a second client of the store.
+// MemoryProviders makes a store with compare-and-set, and returns a provider, its Records, and a second provider over the store.
 func MemoryProviders() (p *providerkit.Provider, records *Records, peer *providerkit.Provider) {
 	return memoryProviders(false)
 }

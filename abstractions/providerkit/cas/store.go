@@ -15,8 +15,8 @@ var ErrConflict = errors.New("another version is stored")
 // Store is a backend that can compare and set. A driver supplies a Store to Records.
 type Store interface {
 	// Get returns the item that is stored under a key, or an Item without a Version if
-	// the key is absent. Both have the service's times. Get shows every Put that was
-	// acknowledged before it began, unless Records.Lagging is set.
+	// the key is absent. Both have the service's times. Get shows every Put that was acknowledged before the Get began, unless
+	// Records.Lagging is set.
 	Get(ctx context.Context, key string) (Item, error)
 	// Put stores data, the encoded form of r, in place of an item that Get, List or Put
 	// has returned, if that item is still stored, and otherwise returns ErrConflict.
@@ -58,7 +58,7 @@ type Item struct {
 type Leases interface {
 	// Complete sets fields of a record that was just read: Breaking if the service's
 	// lease is broken, Unconfirmed, Slack, and Left, which is the stored TTL before the
-	// call. It reports whether the lease has not followed a release or a break yet.
+	// call. It reports whether the lease has yet to follow a release or a break.
 	Complete(item Item, r *providerkit.Record) (behind bool)
 	// Reconcile makes the lease agree with the record, if the record is still stored and
 	// the lease belongs to the claim. Otherwise it returns ErrConflict, or a *HeldError

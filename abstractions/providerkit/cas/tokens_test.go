@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// takes gives a new holder a token, as a provider does, and returns the token.
+// takes lets a new holder acquire the name, as a provider does, and returns the token.
 func (c *tokenClock) takes(stored int64, date, local time.Time) int64 {
 	r := providerkit.Record{Name: "n", Token: stored, Now: date, Floor: c.Floor(date, local)}
 	r.Acquire(acquire("mine", time.Minute))

@@ -54,7 +54,7 @@ func TestSharedFileSystemsByKindAndDevice(t *testing.T) {
 		{0x9123683e, none, ""},              // Btrfs
 		{0x01021994, none, ""},              // tmpfs
 		{0x794c7630, none, ""},              // overlay
-		{0x12345678, 1<<44 | disk, ""},      // of a kind that is new, on a disk
+		{0x12345678, 1<<44 | disk, ""},      // of an unlisted kind, on a disk
 		{0x6969, none, "NFS"},               //
 		{0x65735546, disk, "FUSE"},          // fuseblk
 		{0x786f4256, none, "VirtualBox"},    //
@@ -62,8 +62,8 @@ func TestSharedFileSystemsByKindAndDevice(t *testing.T) {
 		{0x6b414653, none, "kAFS"},          //
 		{0x19830326, none, "BeeGFS"},        //
 		{0x7461636f, disk, "OCFS2"},         // a disk that hosts share
-		{0x12345678, none, "unknown"},       // of a kind that is new
-		{0x12345678, 0x2a << 20, "unknown"}, // with a large minor number
+		{0x12345678, none, "unknown"},       // of an unlisted kind
+		{0x12345678, 0x2a << 20, "unknown"}, // of an unlisted kind, with a large minor number
 	} {
 		name := sharedFileSystem(c.kind, c.device)
 		require.Equal(t, c.want == "", name == "", "%#x: %s", c.kind, name)

@@ -48,10 +48,9 @@ func (t Time) Deadline(left time.Duration) Deadline {
 
 // Left returns the time that a lease with this deadline has left.
 //
-// In the boot in which the deadline was written the BOOTTIME clock decides alone: a
-// step of the wall clock frees a name neither early nor late. In another boot the
-// BOOTTIME clock says nothing, and the wall clock decides; the holders of the earlier
-// boot are dead anyway. See providerkit.Record.SetLeft for a wall clock that went back.
+// If the deadline was written in the present boot, only the BOOTTIME clock decides, so a step of the wall clock does not free a
+// name early or late. Otherwise the wall clock decides: the BOOTTIME clocks of two boots can't be compared, and the holders of
+// the earlier boot are dead. See providerkit.Record.SetLeft for a wall clock that went back.
 func (d Deadline) Left(now Time) time.Duration {
 	switch {
 	case d.Wall == 0:
