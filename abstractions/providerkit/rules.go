@@ -19,7 +19,7 @@ type Change struct {
 	Deadline bool
 	// Wake says that waiters should try to acquire the name.
 	Wake bool
-	// Expired and Note are for a history, in this order; a Note without a Kind is no entry.
+	// Expired and Note are for a history, in this order; a Note without a Kind is not an entry.
 	Expired, Note Note
 }
 

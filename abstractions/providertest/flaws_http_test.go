@@ -58,7 +58,7 @@ type webStore struct {
 	takesAnySuccess, takesAnyRefusal bool
 }
 
-// webAnswer is an answer of a web server.
+// webAnswer is an answer from a web server.
 type webAnswer struct {
 	status int
 	etag   string

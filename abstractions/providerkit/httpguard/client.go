@@ -62,7 +62,8 @@ func (c *Client) CloseIdleConnections() {
 	}
 }
 
-// MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
+// MaxBody bounds the body of an answer, in bytes. No service that a provider uses sends a
+// longer body.
 const MaxBody = 64 << 20
 
 // Do sends a request once and reads the whole answer. The answer's body is in memory, and the
@@ -100,7 +101,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // RoundTrip is Do, for an http.Client.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.Do(req) }
 
-// Body returns the body of an answer of Do, however much of it was read. It is not a copy.
+// Body returns the body of an answer from Do, however much of it was read. It is not a copy.
 func Body(response *http.Response) []byte {
 	if m, ok := response.Body.(*bufferedBody); ok {
 		return m.content

@@ -24,7 +24,7 @@ import (
 type Transport struct {
 	http.Transport
 	conns sync.Map
-	live  *livefile.Transport // sends in place of Transport, unless it is nil
+	live  *livefile.Transport // unless nil, sends in place of Transport
 }
 
 // UseTLS takes the TLS configuration of each new connection from files. Call it before the first request.

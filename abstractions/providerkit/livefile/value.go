@@ -30,7 +30,7 @@ type Value[T any] struct {
 	refused error    // the error of parse for tried
 	value   T
 	good    bool  // value is set
-	stale   error // nil if value is of the newest contents
+	stale   error // nil if value was parsed from the newest contents
 }
 
 // file is one file, with its last contents.
@@ -41,8 +41,8 @@ type file struct {
 	racy bool        // a later change may look the same
 }
 
-// New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. If
-// parse fails, the last value stays.
+// New makes a Value of files. It does not read them. parse gets the contents in the order of the
+// names. If parse fails, the last value stays.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {

@@ -174,7 +174,7 @@ var realEndingChecks = []managerCheck{
 			awaitFree(e, name)
 		}
 
-		// An acquire arrives when its caller has left.
+		// An acquire arrives after its caller has left.
 		late := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, ignoringContexts)
 		name, arrived := e.Name(), make(chan struct{})
 		late.setFault(acquires, func(x *exchange) error {
