@@ -194,7 +194,7 @@ const (
 	LostTaken = abstractions.LostTaken
 	// LostBroken: a Break ended the lease.
 	LostBroken = abstractions.LostBroken
-	// LostGone: the backend no longer knows the claim.
+	// LostGone: the backend no longer has the claim.
 	LostGone = abstractions.LostGone
 	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit = abstractions.LostRenewalLimit

@@ -115,8 +115,8 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// shortError returns the main part of an error in one line: the text of azidentity's errors is a
-// whole response in many lines.
+// shortError returns the main part of an error on one line: the text of azidentity's errors is a
+// whole response, over many lines.
 func shortError(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
 		return asserted.Error()

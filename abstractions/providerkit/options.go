@@ -169,7 +169,7 @@ func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
 
-// BadOption returns the error of an invalid field of Options.
+// BadOption returns the error for an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
 // keys returns the JSON names of the fields: of all fields, or only of those that a URL may set.

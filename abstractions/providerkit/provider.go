@@ -26,8 +26,7 @@ import (
 // the registration lasts until that context ends. A driver that has an ability only in
 // some configurations must have a method As, like a wrapper: see abstractions.As.
 //
-// Close is called once. Without Config.Detach, calls may still be in flight at
-// that time.
+// Close is called once. Without Config.Detach, calls may still be in flight when Close is called.
 type Driver interface {
 	abstractions.Provider
 	// Classify returns the meaning of an error from the client library. It is not

@@ -17,7 +17,7 @@ const DefaultRetention = time.Hour
 // of the read. The zero value with a Name is the record of a name that was never used.
 //
 // The rules Acquire, Renew, Release and Break change a record in place and return a
-// Change that describes the write. They read no clock and send nothing. Clone the
+// Change that describes the write. They neither read a clock nor send requests. Clone the
 // record first if you still need it unchanged.
 type Record struct {
 	Name  string `json:"name"`

@@ -25,9 +25,9 @@ const (
 var claims sync.Map // int → net.Listener or nil
 
 // FreePort returns a port of 127.0.0.1 on which nothing listens, and reserves the port: while this
-// process lives, FreePort returns it to no other process (except on macOS: see claims). A program
-// that chooses its ports in another way may still take the port before the caller has used the
-// port.
+// process lives, FreePort does not return it to another process (except on macOS: see claims). A
+// program that chooses its ports in another way may still take the port before the caller has used
+// the port.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)

@@ -50,11 +50,11 @@ func Wrap(users Doer) *Client {
 	return &Client{sharedClient(users.Do).Do, nil, MaxBody}
 }
 
-// Transport returns the transport of New; nil after Wrap. It may be changed before the first
-// request.
+// Transport returns the transport that New made, or nil after Wrap. It may be changed before
+// the first request.
 func (c *Client) Transport() *Transport { return c.own }
 
-// CloseIdleConnections closes the idle connections of a client of New. It does nothing
+// CloseIdleConnections closes the idle connections of a client that New made. It does nothing
 // to the application's client.
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {

@@ -49,7 +49,8 @@ func wrapRewriting(client *http.Client) doer {
 	}
 }
 
-// clients returns a client of New, and clients of Wrap over several clients of an application.
+// clients returns a client made by New, and clients made by Wrap over several clients of an
+// application.
 func clients(t *testing.T) map[string]*Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	plain := &http.Client{Transport: transport}

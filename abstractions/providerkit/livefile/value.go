@@ -79,8 +79,8 @@ func (v *Value[T]) Get() (T, error) {
 	return v.value, nil
 }
 
-// Stale returns the reason why the last call of Get returned the value of earlier contents, or
-// nil if it returned the value of the newest.
+// Stale returns the reason why the last call of Get returned the value of earlier contents, or nil
+// if it returned the value of the newest contents.
 func (v *Value[T]) Stale() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

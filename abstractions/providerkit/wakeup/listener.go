@@ -130,7 +130,7 @@ func (w *Listener) Wake(key string) {
 	w.wakeFirst(key)
 }
 
-// wakeFirst wakes the first waiter of a queue that has no pending wake-up. Caller holds mu.
+// wakeFirst wakes the first of a queue's waiters that has no pending wake-up. Caller holds mu.
 func (w *Listener) wakeFirst(key string) {
 	for _, waiter := range w.queues[key] {
 		select {

@@ -358,7 +358,7 @@ func (m *model) call(request func(context.Context, abstractions.Provider) error)
 	return sent, returned, err
 }
 
-// sameError compares answers, and reports whether both are a success.
+// sameError compares answers, and reports whether both calls succeeded.
 func (m *model) sameError(want, got error) bool {
 	m.logf("  → %v", got)
 	m.e.Equal(answer(want), answer(got), m.text())

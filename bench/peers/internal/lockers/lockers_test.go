@@ -132,8 +132,8 @@ func TestAdaptersWaitRedis(t *testing.T) {
 }
 
 // acquire repeats its request at intervals. rueidislock gives up and undoes an attempt
-// that takes longer than 20 ms, as happens on a busy machine. With NOLOOP it is not
-// notified of its own change, so it may wait forever for a free name.
+// that takes longer than 20 ms, as happens on a busy machine. With NOLOOP rueidislock is
+// not notified of its own changes, so it may wait forever for a free name.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, timeout/10)
