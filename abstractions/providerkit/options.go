@@ -283,8 +283,8 @@ func (f field) formatInt(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ExactlyOne returns which of the named fields of options is set. It is an error if none of them
-// is set, or more than one.
+// ExactlyOne returns which of the named fields of options is set. It is an error if none of these
+// fields, or more than one of them, is set.
 func ExactlyOne(options any, names ...string) (string, error) {
 	var given, everywhere, inGo []string
 	for _, f := range fieldsOf(options) {

@@ -189,7 +189,7 @@ var httpFlaws = map[string]struct {
 	"it takes half an answer":      {func(s *webStore) { s.client = cutBodies{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
 }
 
-// cutBodies is a client that accepts an answer whose end is missing.
+// cutBodies is a client that accepts a truncated answer.
 type cutBodies struct{ httpguard.Doer }
 
 func (h cutBodies) Do(req *http.Request) (*http.Response, error) {

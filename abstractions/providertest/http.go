@@ -27,7 +27,7 @@ type proxiedClient struct {
 }
 
 // behindProxies checks each fault as the answer to all requests, then to writes that reach the server, and
-// then, unless the fault cuts the server's answer, to writes that do not reach it.
+// then, unless the fault cuts the server's answer, to writes that do not reach the server.
 func behindProxies(e *suite.Env, faults []*proxy.Fault) {
 	var all []*proxy.Fault
 	for _, f := range faults {

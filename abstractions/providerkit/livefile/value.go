@@ -41,8 +41,8 @@ type file struct {
 	racy bool        // a later change may look the same
 }
 
-// New makes a Value of files. It does not read them. parse gets the contents in the order of the
-// names. If parse fails, the last value stays.
+// New makes a Value of files, without reading the files yet. parse gets the contents in the order
+// of the names. If parse fails, the last value stays.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {
