@@ -46,7 +46,7 @@ type (
 	ListOptions = abstractions.ListOptions
 	// HistoryOptions choose the order of a History: the oldest change first, or the newest.
 	HistoryOptions = abstractions.HistoryOptions
-	// HistoryEntry is one change to a name, by the backend's clock. It marshals to and from JSON.
+	// HistoryEntry is one change to a name, with times by the backend's clock. It marshals to and from JSON.
 	HistoryEntry = abstractions.HistoryEntry
 	// HistoryKind is the kind of a change: HistoryAcquired, and so on.
 	HistoryKind = abstractions.HistoryKind

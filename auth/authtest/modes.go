@@ -72,7 +72,7 @@ func (s *Server) ManagedIdentity() auth.Options {
 	s.t.Setenv("IDENTITY_HEADER", s.header)
 	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // otherwise azidentity assumes Service Fabric
 	o := s.options(auth.ManagedIdentity)
-	o.AuthorityHost = "" // the mode sends the authority no request
+	o.AuthorityHost = "" // the mode sends no request to the authority
 	o.ManagedIdentity.ClientID = s.identity
 	return o
 }
