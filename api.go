@@ -46,7 +46,7 @@ type (
 	ListOptions = abstractions.ListOptions
 	// HistoryOptions choose the order of a History: the oldest change first, or the newest.
 	HistoryOptions = abstractions.HistoryOptions
-	// HistoryEntry is one change to a name, by the backend's clock. It marshals to and from JSON.
+	// HistoryEntry is one change to a name, with times by the backend's clock. It marshals to and from JSON.
 	HistoryEntry = abstractions.HistoryEntry
 	// HistoryKind is the kind of a change: HistoryAcquired, and so on.
 	HistoryKind = abstractions.HistoryKind
@@ -194,7 +194,7 @@ const (
 	LostTaken = abstractions.LostTaken
 	// LostBroken: a Break ended the lease.
 	LostBroken = abstractions.LostBroken
-	// LostGone: the backend no longer knows the claim.
+	// LostGone: the backend no longer has the claim.
 	LostGone = abstractions.LostGone
 	// LostRenewalLimit: the lease ran out after AcquireOptions.MaxRenewals renewals.
 	LostRenewalLimit = abstractions.LostRenewalLimit

@@ -178,7 +178,7 @@ func save(t *testing.T, data []byte) string {
 	return path
 }
 
-// other returns a certificate that the server does not know.
+// other returns a certificate that the server does not accept.
 func other(t *testing.T) material {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -97,7 +97,7 @@ const tokenTimeout = 10 * time.Second
 // otherwise a server could obtain a token for another service.
 //
 // A request for a token takes at most 10 seconds, and ends when lifetime ends. The clients of
-// Azure's services make all callers wait for a single request, whose context may have no end, so a
+// Azure's services make all callers wait for a single request, whose context may never end, so a
 // hanging request would block all callers.
 func ForService(lifetime context.Context, c azcore.TokenCredential, scope string) azcore.TokenCredential {
 	return credentialFunc(func(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {

@@ -27,7 +27,7 @@ import (
 // Its text has no secrets.
 type Error struct {
 	Mode Mode
-	// Err is the error of azidentity, or of a token function.
+	// Err is the error from azidentity, or from a token function.
 	Err error
 
 	kind error // of package leasing
@@ -63,7 +63,7 @@ func kindOf(ctx context.Context, err error, optional bool) error {
 	return leasing.ErrUnavailable
 }
 
-// Refused reports whether an error of a credential means that its source has refused
+// Refused reports whether an error from a credential means that its source has refused
 // the identity. It recognizes the errors of this package, of azidentity and of azcore.
 func Refused(err error) bool {
 	if errors.Is(err, leasing.ErrDenied) {
@@ -115,8 +115,8 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// shortError returns the main part of an error in one line: the text of azidentity's errors is a
-// whole response in many lines.
+// shortError returns the main part of an error on one line: the text of azidentity's errors is a
+// whole response, over many lines.
 func shortError(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
 		return asserted.Error()
@@ -148,7 +148,7 @@ func describe(r *http.Response) string {
 	return text
 }
 
-// errorBody is the body of an error response of a source of tokens.
+// errorBody is the body of an error response from a source of tokens.
 type errorBody struct {
 	Error       any    `json:"error"`
 	Description string `json:"error_description"`

@@ -24,7 +24,7 @@ const (
 	MethodHistory    Method = "history"
 )
 
-// Exchange is one call of a provider, on its way through Intercept.
+// Exchange is one call to a provider, on its way through Intercept.
 type Exchange struct {
 	Method  Method
 	Name    string // the name of the lease; "" for a RenewBatch, a List and a Ping
@@ -56,7 +56,7 @@ type Intercepted struct {
 }
 
 // Intercept returns a provider with the abilities of p, whose calls, including those of abilities, pass through the
-// handler. A call of an ability that p lacks returns abstractions.ErrUnsupported.
+// handler. A call to an ability that p lacks returns abstractions.ErrUnsupported.
 func Intercept(p abstractions.Provider, handle Handler) *Intercepted {
 	return InterceptUnless(p, func(Method) bool { return false }, handle)
 }

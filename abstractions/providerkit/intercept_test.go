@@ -83,7 +83,7 @@ func TestAnInterceptedProviderHasTheAbilitiesOfItsOwn(t *testing.T) {
 	require.Equal(t, "renew", failed.Op)
 }
 
-// The interceptor changes the request and the reply, repeats a request, sends none, and
+// The interceptor changes the request and the reply, repeats a request, drops one, and
 // loses a reply.
 func TestAnInterceptorDecides(t *testing.T) {
 	ctx, mine := t.Context(), errors.New("mine")

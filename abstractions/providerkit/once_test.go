@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The text of an error contains its class once, however many layers add the class. The classes of the
-// errors of several servers stay.
+// The text of an error contains its class once, however many layers add the class. An error that
+// joins the errors from several servers keeps the class of each.
 func TestTrap_T271_AnErrorSaysItsClassOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"backend unavailable: late: backend unavailable: locked":                             "backend unavailable: late: locked",

@@ -169,7 +169,7 @@ func invalid(what string, value any, want string) error {
 	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
 }
 
-// BadOption returns the error of an invalid field of Options.
+// BadOption returns the error for an invalid field of Options.
 func BadOption(field string, value any, want string) error { return invalid("."+field, value, want) }
 
 // keys returns the JSON names of the fields: of all fields, or only of those that a URL may set.
@@ -260,7 +260,7 @@ func (f field) check() (want string) {
 	return ""
 }
 
-// bound returns a number or duration in a tag.
+// bound parses a number or duration from a tag.
 func (f field) bound(name string, fallback int) int {
 	text, ok := f.tag[name]
 	if !ok {
@@ -283,8 +283,8 @@ func (f field) formatInt(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ExactlyOne returns which of the named fields of options is set. It is an error if no
-// field is set, or more than one field.
+// ExactlyOne returns which of the named fields of options is set. It is an error if none of these
+// fields, or more than one of them, is set.
 func ExactlyOne(options any, names ...string) (string, error) {
 	var given, everywhere, inGo []string
 	for _, f := range fieldsOf(options) {

@@ -232,7 +232,7 @@ func TestTrap_T75_NoWayToWriteShowsASecret(t *testing.T) {
 	require.Empty(t, Secret{}.Reveal())
 }
 
-// T49: no mistake in a URL or in JSON makes an error show a password.
+// T49: errors about mistakes in a URL or in JSON never show a password.
 func TestTrap_T49_NoErrorShowsAPassword(t *testing.T) {
 	for _, text := range []string{
 		"x://user:s3cret!pass", "x://user:12/s3cret@h:1", "x://user:12?s3cret@h:1/0", "x://user:12?x=s3cret@h:1/0", "x://user:12?s3cret=x@h:1/0",

@@ -26,11 +26,10 @@ import (
 // the registration lasts until that context ends. A driver that has an ability only in
 // some configurations must have a method As, like a wrapper: see abstractions.As.
 //
-// Close is called once. Without Config.Detach, calls may still be in flight at
-// that time.
+// Close is called once. Without Config.Detach, calls may still be in flight when Close is called.
 type Driver interface {
 	abstractions.Provider
-	// Classify returns the meaning of an error of the client library. It is not
+	// Classify returns the meaning of an error from the client library. It is not
 	// called for errors of package abstractions.
 	Classify(err error) Meaning
 }
@@ -58,9 +57,9 @@ type Provider struct {
 	running context.Context // of detached calls
 	stop    context.CancelFunc
 
-	// A provider in memory makes millions of calls a second, so the following fields
-	// need no lock. A call adds itself before it reads closed, and Close sets closed
-	// before it reads calls, so at least one of them sees the other.
+	// A provider in memory makes millions of calls a second, so the following fields are used without a lock.
+	// A call adds itself before it reads closed, and Close sets closed before it reads calls, so at least one
+	// of them sees the other.
 	calls  atomic.Int64 // under way
 	closed atomic.Bool
 	once   sync.Once
@@ -170,7 +169,7 @@ func callAbility[D, R, T any](ctx context.Context, p *Provider, op, name string,
 	return run(ctx, p, op, name, "", invalid, req, func(_ Driver, ctx context.Context, req R) (T, error) { return do(d, ctx, req) })
 }
 
-// run makes a call of the driver, unless the request is invalid. id is that of the claim; "" for no claim.
+// run makes a call to the driver, unless the request is invalid. id is that of the claim; "" for no claim.
 func run[R, T any](ctx context.Context, p *Provider, op, name, id string, invalid error, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
 	var none T
 	if err := p.begin(ctx, invalid); err != nil {

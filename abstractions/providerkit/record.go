@@ -17,7 +17,7 @@ const DefaultRetention = time.Hour
 // of the read. The zero value with a Name is the record of a name that was never used.
 //
 // The rules Acquire, Renew, Release and Break change a record in place and return a
-// Change that describes the write. They read no clock and send nothing. Clone the
+// Change that describes the write. They neither read a clock nor send requests. Clone the
 // record first if you still need it unchanged.
 type Record struct {
 	Name  string `json:"name"`
@@ -103,10 +103,10 @@ func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
 	return abstractions.Grant{Name: r.Name, ID: r.ID, Token: r.Token, TTL: ttl}
 }
 
-// Forgettable reports whether the record may be deleted: for the whole retention the
-// name has been free and no ID has ended, and the clock makes its next token greater.
-// That clock may be ahead now, and be corrected later. So the backend keeps the highest
-// token that it has forgotten, as a Floor. Without a clock a record is kept for ever.
+// Forgettable reports whether the record may be deleted: for the whole retention the name has been
+// free and no ID has ended, and the clock ensures that its next token is greater. That clock may be
+// ahead now, and be corrected later. So the backend keeps the highest token that it has forgotten, as
+// a Floor. Without a clock a record is kept for ever.
 func (r *Record) Forgettable(retention time.Duration) bool {
 	if r.Held() || r.Now.IsZero() || retention == abstractions.Infinite || r.Token >= r.Now.UnixMicro() {
 		return false

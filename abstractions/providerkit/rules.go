@@ -19,7 +19,7 @@ type Change struct {
 	Deadline bool
 	// Wake says that waiters should try to acquire the name.
 	Wake bool
-	// Expired and Note are for a history, in this order; a Note without a Kind is no entry.
+	// Expired and Note are for a history, in this order; a Note without a Kind is not an entry.
 	Expired, Note Note
 }
 
@@ -39,9 +39,9 @@ func (n *Note) Entry() abstractions.HistoryEntry {
 	}
 }
 
-// Acquire gives a free name to the claim, and prolongs the lease if the claim holds the name
-// already. A repeated request never shortens the lease and changes nothing else, since it
-// may be a late copy that arrives after a renewal with a longer TTL, or with other metadata.
+// Acquire gives a free name to the claim, and extends the lease if the claim already holds the
+// name. A repeated request never shortens the lease and changes nothing else, since it may be
+// a late copy that arrives after a renewal with a longer TTL, or with other metadata.
 func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	if r.ended(req.ID) {
 		return Change{Err: abstractions.ErrReleased}

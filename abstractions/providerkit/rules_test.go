@@ -243,7 +243,7 @@ func TestRelease(t *testing.T) {
 	require.Empty(t, c.Note)
 }
 
-// T26: after a release by another ID, that ID is refused, and the holder notices nothing.
+// T26: after a release by another ID, that ID is refused, and the holder is not affected.
 func TestTrap_T26_ReleaseByAnotherID(t *testing.T) {
 	r, want := held(), held().show()
 	c := r.Release(abstractions.ReleaseRequest{Name: "n", ID: "theirs"})

@@ -109,7 +109,7 @@ func (u URL) With(query url.Values) Secret {
 	return NewSecret(text)
 }
 
-// BadURL returns the error of an invalid Options.URL, without showing the URL.
+// BadURL returns the error for an invalid Options.URL, without showing the URL.
 func BadURL(want string) error { return invalid(".URL", NotShown, want) }
 
 // SetQuery sets the fields of options (a pointer to a struct) that a URL's query

@@ -14,7 +14,7 @@ import (
 
 var leakChecks = []suite.Check{
 	// This check runs before all others. Tests of the package that run in
-	// parallel would disturb its count of goroutines.
+	// parallel would disturb the check's count of goroutines.
 	{Name: "Close_LeavesNoGoroutines", Run: func(e *suite.Env) {
 		before := goleak.IgnoreCurrent()
 		p := e.New(e.T)

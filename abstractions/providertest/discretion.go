@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest/internal/suite"
 )
 
-// A claim's ID is a key, and only its holder has the ID. In every check, the suite searches each
+// A claim's ID is a key, and only the holder has the ID. In every check, the suite searches each
 // answer for the IDs of the check's claims. This check tests each kind of answer explicitly.
 var discretionChecks = []suite.Check{
 	{Name: "Trap_T141_NoAnswerHasAnID", Run: func(e *suite.Env) {

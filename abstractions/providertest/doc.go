@@ -1,11 +1,10 @@
 // Package providertest is the conformance suite of leasing providers. It sends random
 // requests and compares answers and records with the rules of package providerkit, which
 // are the contract in executable form. Separate checks cover what the rules do not:
-// concurrency, contexts, closing, waiting, limits, time, the optional abilities, and known
-// defects of other libraries that a provider can have on its own. Checks for such defects
-// are named Trap_T13_..., after the entry in docs/traps.md. Checks named Manager_... put a
-// manager of package leasing over the provider, with a wrapper between them that loses,
-// delays and repeats requests: the promises to applications must hold with this provider.
+// concurrency, contexts, closing, waiting, limits, time, the optional abilities, and those known defects of other
+// libraries that a provider could share. Checks for such defects are named Trap_T13_..., after the entry in
+// docs/traps.md. Checks named Manager_... put a manager of package leasing over the provider, with a wrapper between
+// them that loses, delays and repeats requests: the promises to applications must hold with this provider.
 //
 // A provider's own test says how to open it and little more:
 //

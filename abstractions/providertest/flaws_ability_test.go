@@ -404,7 +404,7 @@ func (f *fake) onHistory(change func(page *abstractions.HistoryResult)) {
 	}
 }
 
-// like matches a pattern of SQL: % is any text and _ any character.
+// like matches an SQL LIKE pattern: % is any text and _ any character.
 func like(text, pattern string) bool {
 	switch {
 	case pattern == "":

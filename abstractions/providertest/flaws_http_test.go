@@ -58,7 +58,7 @@ type webStore struct {
 	takesAnySuccess, takesAnyRefusal bool
 }
 
-// webAnswer is an answer of a web server.
+// webAnswer is an answer from a web server.
 type webAnswer struct {
 	status int
 	etag   string
@@ -189,7 +189,7 @@ var httpFlaws = map[string]struct {
 	"it takes half an answer":      {func(s *webStore) { s.client = cutBodies{s.client} }, []string{"HTTP_Trap_T112_AnAnswerIsWhole"}},
 }
 
-// cutBodies is a client that accepts an answer whose end is missing.
+// cutBodies is a client that accepts a truncated answer.
 type cutBodies struct{ httpguard.Doer }
 
 func (h cutBodies) Do(req *http.Request) (*http.Response, error) {

@@ -70,20 +70,20 @@ type Harness struct {
 	Virtual bool
 
 	// Advance moves the clock of p's backend by d: forward, or back if d is negative and
-	// the clock can go back. Then New must give each provider its own backend.
+	// the clock can go back. If Advance is set, New must give each provider its own backend.
 	Advance func(p abstractions.Provider, d time.Duration)
 
 	// Watched says that a client considers a lease over only after it has seen the lease
-	// unchanged for its TTL. Then both clients read a lease before the suite lets it run out.
+	// unchanged for its TTL. If it is set, both clients read a lease before the suite lets the lease
+	// run out.
 	Watched bool
 
 	// KnowsTheGone says that the backend detects dead clients and does not list their waiters.
-	// Then Peer must open separate clients.
+	// If it is set, Peer must open separate clients.
 	KnowsTheGone bool
 
-	// Slack is the time that an action that should happen soon, such as the
-	// return of a call whose context has ended, may take on a slow machine.
-	// Default 10 s.
+	// Slack bounds the time that a prompt action, such as the return of a call whose context has
+	// ended, may take on a slow machine. Default 10 s.
 	Slack time.Duration
 
 	// Except has the checks that this provider can't pass, by name, with the reason. They

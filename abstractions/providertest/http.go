@@ -12,7 +12,7 @@ import (
 
 // A proxy, an ingress or a gateway in front of the server may answer in its place: with a
 // redirect to its own page, with a page, with a refusal, with half of an answer, or not at
-// all. The server may have applied the request. No such answer says anything about a lease.
+// all. The server may have applied the request. Such an answer says nothing about a lease.
 var httpChecks = []suite.Check{
 	{Name: "HTTP_Trap_T109_ARedirectIsNoAnswer", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Redirects()) }},
 	{Name: "HTTP_Trap_T110_ASuccessIsTheServers", Needs: "HTTP", Run: func(e *suite.Env) { behindProxies(e, proxy.Successes()) }},
@@ -26,8 +26,8 @@ type proxiedClient struct {
 	e *suite.Env
 }
 
-// behindProxies makes each fault answer, in turn, all requests, only writes that reach the
-// server, and only writes that don't.
+// behindProxies checks each fault as the answer to all requests, then to writes that reach the server, and
+// then, unless the fault cuts the server's answer, to writes that do not reach the server.
 func behindProxies(e *suite.Env, faults []*proxy.Fault) {
 	var all []*proxy.Fault
 	for _, f := range faults {

@@ -23,8 +23,8 @@ var tokenChecks = []suite.Check{
 			e.Zero(e.Inspect(holder.Req.Name).Token, "after Harness.Forget the name has never been seen")
 		})
 	}},
-	// The check makes the backend forget names while another name is held, although the last request for that name
-	// may be older.
+	// The check makes the backend forget names while another name is held. The held name must stay, although its last request may be
+	// older.
 	{Name: "Trap_T28_ForgettingTakesNoLease", Needs: "Forget", Run: func(e *suite.Env) {
 		ttl := e.Long
 		if e.Caps.Infinite {

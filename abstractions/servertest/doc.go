@@ -2,7 +2,7 @@
 // [Server] on its own loopback port, [Postgres] with a standby, [NewPgBouncer], and [NewMariaDB]. Each ends with the program that started it,
 // on Linux even if that program is killed.
 //
-// Typical causes of such events in production:
+// Typical causes of a pause or a kill in production:
 //
 //	Pause  a long garbage collection, a suspended virtual machine
 //	Kill   out of memory, a power failure

@@ -25,7 +25,7 @@ func NewPgBouncer(t testing.TB, p *Postgres, connections int) *Server {
 	folder, err := os.MkdirTemp("", "servertest-pgbouncer-") //nolint:usetesting // another user needs access
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
-	check(t, os.Chmod(folder, 0o755)) //nolint:gosec // there is no secret in it
+	check(t, os.Chmod(folder, 0o755)) //nolint:gosec // the folder holds no secrets
 	config := filepath.Join(folder, "pgbouncer.ini")
 	s := &Server{T: t, Dir: folder}
 	s.Prepare = func() error {

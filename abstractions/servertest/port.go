@@ -18,16 +18,16 @@ const (
 	highestPort = 32000
 )
 
-// claims holds the ports that FreePort has returned. It returns no port twice, since a stopped
-// server keeps its port. A claim is also a listener on another address of this machine, so that
-// other processes do not use the port. The claim ends with the process. On systems with only one
-// such address (macOS) there is no listener.
+// claims holds the ports that FreePort has returned. FreePort never returns a port twice, since a
+// stopped server keeps its port. A claim is also a listener on another address of this machine, so
+// that other processes do not use the port. The claim ends with the process. On systems with only
+// one such address (macOS) there is no listener.
 var claims sync.Map // int → net.Listener or nil
 
 // FreePort returns a port of 127.0.0.1 on which nothing listens, and reserves the port: while this
-// process lives, FreePort returns it to no other process (except on macOS: see claims). A program
-// that chooses its ports in another way may still take the port before the caller has used the
-// port.
+// process lives, FreePort does not return it to another process (except on macOS: see claims). A
+// program that chooses its ports in another way may still take the port before the caller has used
+// the port.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)

@@ -7,7 +7,7 @@ import (
 
 // dieWithParent gives a process a group of its own, so that it gets no signals meant
 // for its parent, such as that of Ctrl-C. The process gets SIGKILL as soon as its
-// parent has died in any way.
+// parent dies, for whatever reason.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)

@@ -49,8 +49,7 @@ type Locker struct {
 var _ lock.Locker = (*Locker)(nil)
 
 // New returns a locker whose lease has the given name and the options of Manager.With. With a
-// WaitLimit Lock gives up after that time, with an error that matches
-// leasing.ErrHeld.
+// WaitLimit, Lock gives up after that time, with an error that matches leasing.ErrHeld.
 func New(manager *leasing.Manager, name string) *Locker {
 	return &Locker{manager: manager, name: name, cancels: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Each runs a test in each mode of package auth, each with its own server on loopback. It sets
-// environment variables, so neither the test nor a parent test can be parallel.
+// Each runs a test in every mode of package auth, with a separate server on loopback for each mode.
+// It sets environment variables, so neither the test nor a parent test can be parallel.
 func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
 	t.Helper()
 	for _, mode := range []struct {
@@ -72,7 +72,7 @@ func (s *Server) ManagedIdentity() auth.Options {
 	s.t.Setenv("IDENTITY_HEADER", s.header)
 	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // otherwise azidentity assumes Service Fabric
 	o := s.options(auth.ManagedIdentity)
-	o.AuthorityHost = "" // the mode sends the authority no request
+	o.AuthorityHost = "" // the mode sends no request to the authority
 	o.ManagedIdentity.ClientID = s.identity
 	return o
 }

@@ -43,7 +43,7 @@ type Server struct {
 	issued   []string
 	subjects map[string]bool          // tokens of another issuer that are trusted
 	pair     func() (keyPair, error)  // of the client
-	files    map[string]func() string // by path; each makes the content of a file with such a token or the pair
+	files    map[string]func() string // by path; each makes the file's content: such a token, or the key pair
 }
 
 // Start starts a server on loopback, which stops when the test ends.

@@ -184,7 +184,7 @@ func TestSubscribingAgainIsTheSame(t *testing.T) {
 	})
 }
 
-// A listener that subscribes while a token arrives misses no token.
+// A listener that subscribes while a token arrives does not miss a token.
 func TestNoTokenIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: 4 * time.Second}

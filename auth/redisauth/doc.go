@@ -39,7 +39,7 @@
 //   - go-redis sends AUTH with the new token on each pooled connection when it is
 //     next idle. Subscription connections are not pooled: Azure closes them when
 //     their token expires, and go-redis reconnects.
-//   - A failure to get a token is logged and closes no connection. After the old
+//   - A failure to get a token is logged and does not close connections. After the old
 //     token has expired, calls that need a new connection return the failure as
 //     an *auth.Error, which matches the errors of package leasing.
 package redisauth

@@ -44,7 +44,7 @@ func (b *bench) name(parts ...any) string {
 	return name
 }
 
-// open makes one client of the peer, which close closes.
+// open makes one client of the peer; close closes the client.
 func (b *bench) open(ctx context.Context, counter *wire.Counter) (lockers.Locker, error) {
 	locker, err := b.peer.Open(ctx, lockers.Config{URL: b.URL, TTL: b.ttl, Counter: counter})
 	if err != nil {

@@ -50,7 +50,7 @@
 //     possible. failed counts attempts that ended in an error; they do not count as cycles.
 //   - handoff: the holder keeps a name for 20 to 120 ms, at random, so that the
 //     release comes at any phase of a poll, while others wait; the time runs from the
-//     call of the release until the next holder has the name.
+//     start of the release until the next holder has the name.
 //   - contended: clients compete for one name, hold it for a millisecond
 //     (time.Sleep), and try again at once. An acquisition is a hand-off if another client had the
 //     name before. Fairness is Jain's index over the clients, from 1/n (one client had every turn)

@@ -48,7 +48,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 }
 
 // keepMany acquires the leases evenly over lockers.RenewAt of the TTL, or as fast as possible if
-// that rate is too high. Their renewals are then spread as evenly.
+// that rate is too high. Their renewals are then spread just as evenly.
 func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
 	locks := make([]lockers.Lock, b.Size.Leases)
 	start, spread := time.Now(), time.Duration(lockers.RenewAt*float64(b.ttl))

@@ -207,7 +207,7 @@ func TestTable(t *testing.T) {
 	assert.Contains(t, lines[0], "Redis 7.0")
 	assert.Equal(t, []string{"leasing", "redislock", "redsync", "rueidislock", "mutex", "ratio"}, strings.Fields(lines[2])[:6])
 	for i, want := range []string{
-		"more 1,000 450 2,000 - 90,000 0.50 more", // a mutex is no peer
+		"more 1,000 450 2,000 - 90,000 0.50 more", // a mutex is not a peer
 		"less 3.00 30.0 12.3 - 0.50 0.24 less",
 		"worst 2.00 - 0 - - - less", // no ratio to 0
 		"nobody - - - - - - more",

@@ -17,7 +17,7 @@ type workload struct {
 	waits   bool   // clients wait for names that others hold
 	expires bool   // peers whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
-	local   bool   // a lock in memory is measured beside the libraries
+	local   bool   // an in-memory lock is measured beside the libraries
 	run     func(context.Context, *bench) (metrics, error)
 	rows    []row // of the table
 }

@@ -18,7 +18,7 @@ func (t Time) later(passed, step time.Duration) Time {
 	return t
 }
 
-// T02 on one host: a step of the wall clock decides nothing.
+// T02 on one host: a step of the wall clock does not move the end of a lease.
 func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	d := morning.Deadline(time.Minute)
 	for _, step := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour, time.Minute, -time.Second} {

@@ -50,11 +50,11 @@ func Wrap(users Doer) *Client {
 	return &Client{sharedClient(users.Do).Do, nil, MaxBody}
 }
 
-// Transport returns the transport of New; nil after Wrap. It may be changed before the first
-// request.
+// Transport returns the transport that New made, or nil after Wrap. It may be changed before
+// the first request.
 func (c *Client) Transport() *Transport { return c.own }
 
-// CloseIdleConnections closes the idle connections of a client of New. It does nothing
+// CloseIdleConnections closes the idle connections of a client that New made. It does nothing
 // to the application's client.
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {
@@ -62,7 +62,8 @@ func (c *Client) CloseIdleConnections() {
 	}
 }
 
-// MaxBody bounds the body of an answer, in bytes. No service of a provider sends a longer body.
+// MaxBody bounds the body of an answer, in bytes. No service that a provider uses sends a
+// longer body.
 const MaxBody = 64 << 20
 
 // Do sends a request once and reads the whole answer. The answer's body is in memory, and the
@@ -100,7 +101,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // RoundTrip is Do, for an http.Client.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.Do(req) }
 
-// Body returns the body of an answer of Do, however much of it was read. It is not a copy.
+// Body returns the body of an answer from Do, however much of it was read. It is not a copy.
 func Body(response *http.Response) []byte {
 	if m, ok := response.Body.(*bufferedBody); ok {
 		return m.content

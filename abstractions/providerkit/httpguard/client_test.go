@@ -49,7 +49,8 @@ func wrapRewriting(client *http.Client) doer {
 	}
 }
 
-// clients returns a client of New, and clients of Wrap over several clients of an application.
+// clients returns a client made by New, and clients made by Wrap over several clients of an
+// application.
 func clients(t *testing.T) map[string]*Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	plain := &http.Client{Transport: transport}
@@ -80,8 +81,8 @@ func do(client *Client, req *http.Request) (answer, error) {
 	return answer{response}, response.Body.Close()
 }
 
-// No client accepts an answer from the page that a redirect names, and only a transporter
-// that hides from the trace can send a request to the page.
+// No client accepts an answer from the target of a redirect, and only a transporter that hides
+// from the trace can send the target a request.
 func TestTrap_T109_ARedirectIsNoAnswer(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for name, client := range clients(t) {
@@ -198,7 +199,7 @@ func TestTrap_T112_ABodyThatIsCutOffIsNoAnswer(t *testing.T) {
 			require.False(t, abstractions.NotApplied(err) || providerkit.NotSent(err), "%s, by %s: %v", name, by, err)
 		}
 	}
-	// The same is true of a transporter that does not use net/http.
+	// An incomplete answer is also an error with a transporter that does not use net/http.
 	_, err := do(Wrap(doer(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, ContentLength: 3, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 	})), request(t, http.MethodPut, "http://service"))

@@ -33,8 +33,8 @@ func (send sharedClient) Do(req *http.Request) (*http.Response, error) {
 const lateEnd = 2 * time.Second
 
 // exchange sends a request. conns maps each HTTP/1 connection to its latest request: a
-// channel that is closed when the request has an answer. It is nil if send may make
-// several requests for a single call.
+// channel that is closed when the request has an answer. conns is nil if send may make several
+// requests for a single call.
 func exchange(send sharedClient, conns *sync.Map, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// RedirectError is the error of a redirect, which was not followed. The outcome of the request
+// RedirectError reports a redirect that was not followed. The outcome of the request
 // is unknown: a proxy may answer in place of a service that has applied the request.
 type RedirectError struct {
 	Status int // 301, 302, 303, 307 or 308
@@ -29,7 +29,7 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("%d %s to %q, which is not followed; a proxy or gateway may stand before the service", e.Status, http.StatusText(e.Status), visible(to))
 }
 
-// ForeignError is the error of an answer without the service's mark. The outcome of the request
+// ForeignError reports an answer without the service's mark. The outcome of the request
 // is unknown: a proxy or gateway in front of the service may have answered in its place.
 type ForeignError struct {
 	Service string // such as "Consul"

@@ -14,7 +14,7 @@ import (
 //
 // If an answer has no body, Go returns its HTTP/1 connection to the pool before the caller
 // has the answer. If the context of that caller, or of the next user of the connection, ends
-// just then, Go closes the connection under the other request, and reports the cause of that
+// just then, Go closes the connection that the other request is using, and reports the cause of that
 // context to the other caller: golang.org/issue/41600. The other request may have arrived, so
 // it can't be sent again, and the cause may be an error of a lease.
 //
@@ -24,7 +24,7 @@ import (
 type Transport struct {
 	http.Transport
 	conns sync.Map
-	live  *livefile.Transport // sends in place of Transport, unless it is nil
+	live  *livefile.Transport // unless nil, sends in place of Transport
 }
 
 // UseTLS takes the TLS configuration of each new connection from files. Call it before the first request.

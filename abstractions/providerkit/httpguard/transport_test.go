@@ -85,8 +85,8 @@ func TestTrap_T66_RequestsGivenUpHarmNeitherTheNextNorTheOneBefore(t *testing.T)
 	}
 }
 
-// T66: Go reads no answer to a request that was given up before, so that it does not return
-// to the pool a connection that it is about to close.
+// T66: Go does not read the answer to a request that was already given up, so it can't return to
+// the pool a connection that it is about to close.
 func TestTrap_T66_AnswerToRequestGivenUpIsNotRead(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	read := make(chan struct{})

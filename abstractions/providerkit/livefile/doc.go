@@ -8,9 +8,9 @@
 // of a directory that Kubernetes makes when a mounted secret changes
 // (kubernetes.io/docs/concepts/configuration/secret, "Mounted Secrets are updated automatically").
 //
-// Contents that can't be read or parsed replace nothing: Get returns the last good value, and Stale
-// returns the reason. A certificate and its key may therefore be replaced one after the other. A
-// pipe or a device is read once.
+// Contents that can't be read or parsed do not replace the last good value: Get continues to return
+// that value, and Stale returns the reason. A certificate and its key may therefore be replaced one
+// after the other. A pipe or a device is read once.
 //
 // A Source is a secret from a file or from a function of the application.
 //

@@ -10,11 +10,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Source returns the secret for the next request. It is safe for concurrent use. The context bounds
-// the call of a function of the application, and not the read of a file. The error is a *providerkit.CredentialError.
+// Source returns the secret for the next request. It is safe for concurrent use. The context bounds the call of the
+// application's function, but not the read of a file. The error is a *providerkit.CredentialError.
 type Source func(ctx context.Context) (string, error)
 
-// NewSource makes the Source of the options Secret (ask) and SecretFile (file), one of which is set.
+// NewSource makes a Source from the options Secret (ask) and SecretFile (file), one of which is set.
 // check refuses a text that can't be a secret of the service.
 //
 // ask is called for each request, but not by NewSource. check is called for a text that differs from the last

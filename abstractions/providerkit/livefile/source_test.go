@@ -56,7 +56,8 @@ func TestTrap_T182_ASecretOfAFunction(t *testing.T) {
 	require.ErrorContains(t, err, "of the application")
 }
 
-// T182: a secret in a file is read again, and contents that can't work replace nothing.
+// T182: a secret in a file is read again, and invalid contents do not replace the last
+// valid secret.
 func TestTrap_T182_ASecretOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	_, err := NewSource(nil, path, notBad)

@@ -48,7 +48,7 @@ func NewTLS(caFile, certFile, keyFile string) (*TLS, error) {
 // The configuration verifies servers as crypto/tls does by default, with the name or the IP address that
 // the client sets: a hook for verification would not see an IP address (tls.ConnectionState.ServerName).
 func (t *TLS) Config() *tls.Config {
-	pool, _ := t.roots.Get() // NewTLS has made sure of a value
+	pool, _ := t.roots.Get() // NewTLS has ensured that there is a value
 	cert, _ := t.pair.Get()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -88,7 +88,7 @@ func TestTransportFollowsItsFiles(t *testing.T) {
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "not in use")
 
-		// At first the authority is replaced, and the certificate, but not its key.
+		// First the authority and the certificate are replaced, but not the certificate's key.
 		certificate, _, err := second.Issue("client")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(files.CA, second.PEM(), 0o600))

@@ -30,7 +30,7 @@ type Value[T any] struct {
 	refused error    // the error of parse for tried
 	value   T
 	good    bool  // value is set
-	stale   error // nil if value is of the newest contents
+	stale   error // nil if value was parsed from the newest contents
 }
 
 // file is one file, with its last contents.
@@ -41,8 +41,8 @@ type file struct {
 	racy bool        // a later change may look the same
 }
 
-// New makes a Value of files. It reads nothing. parse gets the contents in the order of the names. If
-// parse fails, the last value stays.
+// New makes a Value of files, without reading the files yet. parse gets the contents in the order
+// of the names. If parse fails, the last value stays.
 func New[T any](parse func(contents [][]byte) (T, error), names ...string) *Value[T] {
 	v := &Value[T]{parse: parse, files: make([]file, len(names))}
 	for i, name := range names {
@@ -79,8 +79,8 @@ func (v *Value[T]) Get() (T, error) {
 	return v.value, nil
 }
 
-// Stale returns the reason why the last call of Get returned the value of earlier contents, or
-// nil if it returned the value of the newest.
+// Stale returns the reason why the last call of Get returned the value of earlier contents, or nil
+// if it returned the value of the newest contents.
 func (v *Value[T]) Stale() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// unconfirmed is the time after which a connection fails if its other end has confirmed no byte.
+// unconfirmed is the time after which a connection fails if its other end acknowledges no data.
 const unconfirmed = 10 * time.Second
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds. Package syscall lacks the

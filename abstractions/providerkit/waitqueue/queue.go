@@ -137,8 +137,8 @@ func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	}
 }
 
-// startDequeue removes a claim from the queue. If the claim was at the head, the turn passes to the next claim. If the request
-// fails, the claim loses its place when its turn comes. Caller holds mu.
+// startDequeue begins to remove a claim from the queue. If the claim was at the head, the turn passes to the next claim. If the
+// request fails, the claim loses its place when its turn comes. Caller holds mu.
 func (q *Queue[K]) startDequeue(key K, id string) {
 	if q.closed {
 		return

@@ -37,8 +37,8 @@ type Listener struct {
 type Connection interface {
 	// Receive returns the next message. It returns when ctx ends, and the connection stays usable.
 	Receive(ctx context.Context) (message string, err error)
-	// Ping returns nil once the other end has answered. The next Receive
-	// returns a message that comes before the answer.
+	// Ping returns nil once the other end has answered. A message that arrives before the answer is returned by the
+	// next Receive.
 	Ping(ctx context.Context) error
 	Close()
 }
@@ -130,7 +130,7 @@ func (w *Listener) Wake(key string) {
 	w.wakeFirst(key)
 }
 
-// wakeFirst wakes the first waiter of a queue that has no pending wake-up. Caller holds mu.
+// wakeFirst wakes the first of a queue's waiters that has no pending wake-up. Caller holds mu.
 func (w *Listener) wakeFirst(key string) {
 	for _, waiter := range w.queues[key] {
 		select {

@@ -132,7 +132,7 @@ func (l *fakeConnection) Ping(ctx context.Context) error {
 
 func (l *fakeConnection) Close() { l.closed.Store(true) }
 
-// errClient stands for an error of a client library.
+// errClient stands for an error from a client library.
 var errClient = errors.New("E42")
 
 // server is the server that a Listener connects to.

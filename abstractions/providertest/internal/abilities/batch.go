@@ -34,7 +34,7 @@ var batchChecks = []suite.Check{
 		holder := e.Take(e.Name())
 		for _, result := range renewBatch(e, holder.RenewRequest(e.Long), holder.RenewRequest(e.Long)) {
 			if result.Err != nil {
-				e.Unknown(result.Err) // one of the two may have been passed over
+				e.Unknown(result.Err) // the provider may have skipped one of the two
 				continue
 			}
 			holder.IsGranted(result.Grant)

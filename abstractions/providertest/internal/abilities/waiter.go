@@ -125,8 +125,8 @@ var waiterChecks = []suite.Check{
 		holder.Release()
 		next.TakeTurn().IsHeld()
 	}},
-	// The check releases a lease around the moment in which a waiter registers. The waiter
-	// either finds the name free by an acquire after its registration, or gets a wake-up.
+	// The check releases a lease around the moment in which a waiter registers. Either the waiter's acquire after
+	// its registration finds the name free, or the waiter gets a wake-up.
 	{Name: "Trap_T32_NothingIsMissedAfterRegistration", Run: func(e *suite.Env) {
 		suite.Ability[abstractions.Waiter](e, e.Peer)
 		for round := range 10 {

@@ -283,8 +283,8 @@ func goroutines(e *suite.Env) int {
 // a hundredth of the TTL, and a little more.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 
-// isLostBy waits for the loss of a lease. The loss must come before the end of the trust
-// that began at the time from, but not much earlier.
+// isLostBy waits for the loss of a lease. The loss must come before the end of the trust that
+// began at the argument from, but not much earlier.
 func (m *testManager) isLostBy(lease *leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
 	<-lease.Done()
 	trusted := time.Since(from)

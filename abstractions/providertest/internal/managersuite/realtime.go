@@ -133,7 +133,7 @@ var realTrustChecks = []managerCheck{
 				m.checkTrust(lease, begun, acquired, c.ttl)
 				e.Equal(c.ttl, lease.TTL())
 
-				// A renewal without an answer prolongs nothing.
+				// A renewal without an answer does not prolong trust.
 				m.setFault(renews, lostReply)
 				if err := lease.Renew(ctx); !errors.Is(err, abstractions.ErrUnavailable) {
 					return fmt.Errorf("a renewal without an answer: %w", err)

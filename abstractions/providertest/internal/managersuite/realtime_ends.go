@@ -174,7 +174,7 @@ var realEndingChecks = []managerCheck{
 			awaitFree(e, name)
 		}
 
-		// An acquire arrives when its caller has left.
+		// An acquire arrives after its caller has left.
 		late := manage(e, e.P, leasing.Options{TTL: e.Long, NoAutoRenew: true}, ignoringContexts)
 		name, arrived := e.Name(), make(chan struct{})
 		late.setFault(acquires, func(x *exchange) error {
@@ -295,7 +295,7 @@ var realEndingChecks = []managerCheck{
 			for _, v := range []verb{acquires, renews, releases} {
 				m.setFault(v, c.hangs)
 			}
-			e.WaitIdle() // HandOver renews a lease that was not renewed in this instant
+			e.WaitIdle() // HandOver would not renew a lease that began in the same instant
 			calls := map[string]<-chan error{}
 			for _, c := range []struct {
 				what    string

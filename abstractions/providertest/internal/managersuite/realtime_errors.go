@@ -32,7 +32,7 @@ var realErrorChecks = []managerCheck{
 		for _, kind := range []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
 			lease := m.get(e.Name(), longOptions(e))
 			name := lease.Name()
-			e.WaitIdle() // HandOver renews a lease that was not renewed in this instant
+			e.WaitIdle() // HandOver would not renew a lease that began in the same instant
 			for _, v := range []verb{acquires, renews, releases, inspects, breaks} {
 				m.setFault(v, refusal(fmt.Errorf("%w: %w", kind, errMine)))
 			}

@@ -111,7 +111,7 @@ var realPauseChecks = []managerCheck{
 		e.Greater(len(m.requests(acquires)), 2)
 		checkError(e, m.try(ctx, name), "acquire", name, abstractions.ErrDenied, errMine)
 
-		// Any other answer restarts the time.
+		// Any other answer restarts Options.RefusalTimeout.
 		holder := e.Take(name)
 		begun = time.Now()
 		var last time.Time

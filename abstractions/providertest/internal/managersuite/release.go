@@ -47,7 +47,7 @@ var releaseChecks = []managerCheck{
 			e.IsFree(name)
 		}
 
-		// An acquire that ignores its context arrives when its caller has left.
+		// An acquire that ignores its context arrives after its caller has left.
 		late := manage(e, e.P, leasing.Options{}, ignoringContexts)
 		for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
 			_, err := late.Acquire(ctx, name)

@@ -31,7 +31,7 @@ var trustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.Short)-e.Short/8, "Remaining")
 		m.isLostBy(lease, sent, e.Short, abstractions.LostExpired)
 	}},
-	// The check calls Err at the very instant in which trust ends. Err has to report the loss without an earlier
+	// The check calls Err at the very instant at which trust ends. Err has to report the loss without an earlier
 	// event.
 	{"Manager_Trap_T05_ErrReportsTheLossByItself", func(_ context.Context, e *suite.Env, m *testManager) {
 		var reported []<-chan error

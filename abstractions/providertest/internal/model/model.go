@@ -136,7 +136,7 @@ func (m *model) claim() *modelClaim {
 	return c
 }
 
-// metadata draws a map. Providers must return its texts unchanged, even texts that stores
+// metadata draws a map. Providers must return the map's texts unchanged, even texts that stores
 // tend to change.
 func (m *model) metadata() map[string]string {
 	return pick(m.random, []map[string]string{
@@ -179,7 +179,7 @@ func (m *model) client() abstractions.Provider {
 	return pick(m.random, []abstractions.Provider{m.e.P, m.e.Peer})
 }
 
-// prolong moves the end of the lease to ttl after a request, unless the lease ends later already.
+// prolong moves the end of the lease to ttl after a request, unless the lease already ends later.
 func (m *model) prolong(sent, returned time.Time, ttl time.Duration, anew bool) {
 	if m.record.Left == abstractions.Infinite {
 		return
@@ -358,7 +358,7 @@ func (m *model) call(request func(context.Context, abstractions.Provider) error)
 	return sent, returned, err
 }
 
-// sameError compares answers, and reports whether both are a success.
+// sameError compares answers, and reports whether both calls succeeded.
 func (m *model) sameError(want, got error) bool {
 	m.logf("  → %v", got)
 	m.e.Equal(answer(want), answer(got), m.text())

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Fault is an answer of a proxy in place of the server's.
+// Fault is an answer from a proxy in place of the server's.
 type Fault struct {
 	name       string
 	status     int // of the answer; 0: no answer

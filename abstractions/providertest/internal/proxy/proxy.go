@@ -25,8 +25,8 @@ type Proxy struct {
 	Followed  atomic.Int64          // requests that have followed a redirect
 }
 
-// New starts a proxy in front of a server. If transport is nil, it sends requests through a
-// plain http.Transport.
+// New starts a proxy in front of a server. If transport is nil, the proxy sends requests
+// through a plain http.Transport.
 func New(t testing.TB, server string, transport http.RoundTripper) *Proxy {
 	t.Helper()
 	to, err := url.Parse(server)
@@ -91,7 +91,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// reply is an answer of the server.
+// reply is an answer from the server.
 type reply struct {
 	code   int
 	status string

@@ -133,7 +133,7 @@ func (e *Env) TryBreak(req abstractions.BreakRequest) (abstractions.BreakResult,
 	return Send(e, e.Peer.Break, req)
 }
 
-// Break breaks a lease from the other client, and must succeed.
+// Break makes the other client break a lease, and must succeed.
 func (e *Env) Break(req abstractions.BreakRequest) abstractions.BreakResult {
 	result, err := e.TryBreak(req)
 	e.NoError(err, "break %q", req.Name)

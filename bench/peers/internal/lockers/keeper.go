@@ -13,7 +13,7 @@ const RenewAt = 0.6
 
 // keeper is the loop that users of a library without auto-renewal write for
 // each lock: a goroutine with a ticker. After a failure other than errGone, the
-// next tick retries the renewal. The zero keeper renews nothing.
+// next tick retries the renewal. The zero keeper does not renew.
 type keeper struct {
 	stop chan struct{} // nil unless the lock is kept
 	lost atomic.Bool

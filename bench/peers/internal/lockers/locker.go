@@ -52,11 +52,11 @@ type Config struct {
 	Counter *wire.Counter // counts the commands sent; nil counts nothing
 }
 
-// Peer is a library, or the lock in memory that is measured for comparison.
+// Peer is a library, or the in-memory lock that is measured for comparison.
 type Peer struct {
 	Name     string
 	Redlock  bool // it also runs on several independent servers
-	Local    bool // it is no library, but a lock in memory
+	Local    bool // an in-memory lock, not a library
 	TryOnly  bool // it can't wait for a name
 	WaitOnly bool // it stores nothing: its cycles are not comparable, and its locks end with their connection
 	Open     func(context.Context, Config) (Locker, error)

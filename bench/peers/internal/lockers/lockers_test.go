@@ -62,7 +62,7 @@ func eachPeer(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 	}
 }
 
-// eachLibrary is eachPeer without the lock in memory.
+// eachLibrary is eachPeer without the in-memory lock.
 func eachLibrary(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
 		if !p.Local {
@@ -77,7 +77,7 @@ func TestAdaptersExcludeRedis(t *testing.T) {
 		defer cancel()
 		var counter wire.Counter
 		first := open(t, p, Config{URL: url, TTL: 30 * time.Second, Counter: &counter})
-		second := first // a lock in memory is one object for all
+		second := first // an in-memory lock is one object, shared by all clients
 		if !p.Local {
 			second = open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		}
@@ -132,8 +132,8 @@ func TestAdaptersWaitRedis(t *testing.T) {
 }
 
 // acquire repeats its request at intervals. rueidislock gives up and undoes an attempt
-// that takes longer than 20 ms, as happens on a busy machine. With NOLOOP it is not
-// notified of its own change, so it may wait forever for a free name.
+// that takes longer than 20 ms, as happens on a busy machine. With NOLOOP rueidislock is
+// not notified of its own changes, so it may wait forever for a free name.
 func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, timeout/10)

@@ -47,7 +47,7 @@ func (l *rueidisLocker) Try(ctx context.Context, name string) (Lock, error) {
 	return rueidisLocked(held, release, err)
 }
 
-// Acquire ends with ctx. The lock also ends with ctx, which is the design of rueidislock.
+// Acquire ends with ctx. The lock also ends with ctx, by rueidislock's design.
 func (l *rueidisLocker) Acquire(ctx context.Context, name string) (Lock, error) {
 	held, release, err := l.locks.WithContext(ctx, name)
 	return rueidisLocked(held, release, err)
