@@ -77,7 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease like an operator. It ignores an error of Break.
+// breakLease breaks a lease, as an operator would. It ignores an error of Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {

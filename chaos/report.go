@@ -51,8 +51,8 @@ func (p *Provider) Report() Report {
 	return r
 }
 
-// Unused returns the names of the rules whose fault never happened, sorted. A
-// passing test has shown nothing about these rules.
+// Unused returns the names of the rules whose fault never happened, sorted. A test that passes says
+// nothing about these rules.
 func (r Report) Unused() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {

@@ -91,7 +91,7 @@ func (p *pair) awaitDue(d direction, sent time.Time) bool {
 			return false
 		case conditions.loses(d):
 			p.lost[d].Store(true)
-			if c, _ := p.proxy.now(); !c.loses(d) { // the conditions have just changed, and Set did not see this loss
+			if c, _ := p.proxy.now(); !c.loses(d) { // the conditions have just changed, and Set has not seen this loss
 				p.reset()
 			}
 			return false

@@ -170,8 +170,8 @@ var escapes = []string{
 	`(exec setsid --wait timeout 1h $J)`,
 }
 
-// escapeScript is the script around one of the escapes. Its last line of output shows contest.run that all output
-// has arrived.
+// escapeScript is the script around one of the escapes. It prints a last line, by which contest.run knows that
+// all output has arrived.
 const escapeScript = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
 exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
 %s

@@ -60,7 +60,7 @@ func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation
 // event is the call or the return of a move.
 type event struct {
 	at    time.Duration
-	kind  int // in one instant calls precede returns, unless order decides
+	kind  int // calls precede returns in the same instant, unless order decides
 	order int // 0 if unknown
 	move  int
 }
@@ -186,8 +186,8 @@ func (s *search) forget(m *move) {
 	s.states = after.all
 }
 
-// take keeps the states in which a move has taken effect. Without such a state it reports false,
-// and does not change the states.
+// take keeps the states in which a move has taken effect. If there is none, it reports false, and
+// does not change the states.
 func (s *search) take(m *move) bool {
 	taken := s.apply(m)
 	if len(taken) == 0 {

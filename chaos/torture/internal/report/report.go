@@ -166,7 +166,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// lines passes the lines of the report, without the verdict, to line.
+// lines calls line for each line of the report except the verdict.
 func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("provider", "%s, TTL %v", r.Provider, r.TTL)
 	line("plan", "%s, seed %d", r.planName(), r.Seed)

@@ -158,8 +158,8 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill pauses or kills worker processes, one at a time, until the second context ends.
-// The successors of killed processes work until ctx ends.
+// stopAndKill pauses or kills worker processes, one at a time, until the context until ends. The
+// successors of killed processes work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {
@@ -178,7 +178,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 		}
 		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
 		p.kill()
-		successor, err := r.spawn(next) // with a number of its own
+		successor, err := r.spawn(next) // the successor has a number of its own
 		if err != nil {
 			return err
 		}

@@ -136,8 +136,8 @@ func script(path string, argv []string) (command string, args []string) {
 	return "/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...)
 }
 
-// stub becomes the command. It makes settings that a guard can't make: LISTEN_PID is known only once the process has
-// started, and a guard can't ignore SIGCHLD.
+// stub becomes the command. It sets up what the guard can't: LISTEN_PID is known only once the process has started,
+// and the guard can't ignore SIGCHLD.
 func stub() {
 	ignored, _ := strconv.ParseUint(os.Args[1], 10, 64)
 	if signalSet(ignored).has(unix.SIGCHLD) {
@@ -175,7 +175,7 @@ func (g *guard) reportStart(err error) {
 		report{kind: kindStarted, code: g.child, group: unix.Getpid()}.send(g.reports)
 	}
 	if g.outer {
-		_ = unix.Close(g.reports) // so that the pipe ends with the inner guard
+		_ = unix.Close(g.reports) // so that the pipe closes when the inner guard ends
 	}
 	go g.reap()
 }
