@@ -77,7 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease, as an operator would. It ignores an error of Break.
+// breakLease breaks a lease in the same way as an operator. It ignores an error of Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -174,8 +174,8 @@ const (
 	lateTimeout = 10 * time.Second
 )
 
-// deliver applies an operation after a delay, when its caller has already got an answer. Close
-// drops the operation, like the network of a machine that is switched off.
+// deliver applies an operation after a delay, in the background. Close drops the operation, as if
+// the machine had been switched off.
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -129,8 +129,8 @@ type StealLeaseOptions struct {
 	Budget Budget
 }
 
-// StealLease breaks held leases, as an operator would. Without RunOut this is the documented
-// exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
+// StealLease breaks held leases in the same way as an operator. Without RunOut this is the
+// documented exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",

@@ -246,7 +246,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 	require.Contains(t, report.String(), "seed 9")
 }
 
-// An unfinished search is not a violation, but the verdict must mention it.
+// An unfinished search is not a violation, but the verdict must mention the search.
 func TestVerdict(t *testing.T) {
 	one := torture.Violation{Check: history.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{

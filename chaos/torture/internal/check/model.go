@@ -43,8 +43,8 @@ type move struct {
 
 // step reports whether an operation can take effect now, and returns the next state. Time
 // moves only to the earliest moment at which all operations so far can have happened, so a history
-// is refused only if no clock can explain it. An optional operation that would change nothing does
-// not take effect.
+// is refused only if no clock can explain the order. An optional operation that would change
+// nothing does not take effect.
 func (l leaseState) step(o *move, margin time.Duration) (bool, leaseState) {
 	l.now = max(l.now, o.Call)
 	if l.now > o.Return {

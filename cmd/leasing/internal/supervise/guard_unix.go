@@ -181,8 +181,8 @@ func (g *guard) reportStart(err error) {
 }
 
 // reap waits for all children of the guard. The inner guard reports the end of the command, and the end of the command's
-// last descendant. The outer guard ends the processes that the inner guard has left running. A guard without a child has
-// no descendant.
+// last descendant. The outer guard ends the processes that the inner guard has left running. A guard without children
+// has no descendants left.
 func (g *guard) reap() {
 	defer close(g.childless)
 	for {
@@ -235,7 +235,7 @@ func (g *guard) killDescendants() {
 	}
 }
 
-// killAll sends KILL to a group, to the descendants of a process except one, and to the groups that they lead:
+// killAll sends KILL to a group, to the descendants of root except spared, and to the groups that they lead:
 // one signal ends even a group that keeps forking.
 func killAll(group, root, command, spared int) {
 	if group > 0 {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of the two guards, and of the process that becomes the command, as a list of processes
-// shows them.
+// The names that a list of processes shows for the two guards, and for the process that becomes the
+// command.
 const (
 	outerName = "leasing outer guard"
 	innerName = "leasing guard"
