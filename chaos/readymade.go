@@ -11,9 +11,10 @@ import (
 // FlakyNetworkOptions configure FlakyNetwork. Zero fields select the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
-	// Probability is the probability that a request is lost, and that a reply is lost. Default
-	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a waiter
-	// are lost with four times that probability.
+	// Probability is the probability that a request is lost. A reply is lost with the same
+	// probability. Default 0.05. Half of Probability is the probability that a request arrives
+	// late, and also that it arrives twice. The wake-ups of a waiter are lost with four times
+	// Probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10

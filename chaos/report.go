@@ -32,7 +32,7 @@ type Report struct {
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // the backend refused them, or did not answer
-	Dropped int `json:"dropped"` // the wrapper was closed before their delivery
+	Dropped int `json:"dropped"` // the wrapper was closed before or during their delivery
 	Pending int `json:"pending"` // not yet delivered
 }
 

@@ -49,8 +49,8 @@ func (n *nameHistory) releases() {
 	}
 }
 
-// results finds answers of a lease's methods, and ends of its context, that do not match the state
-// of the lease, or that came early or late.
+// results finds answers from a lease's methods, and ends of its context, that do not match the
+// state of the lease, or that come too early or too late.
 func (n *nameHistory) results() {
 	for _, w := range n.replies {
 		if n.h.Stopped(w.Worker, w.Call, w.Return) || slices.Contains(n.h.Killed, w.Worker) {
