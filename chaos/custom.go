@@ -29,11 +29,11 @@ type CustomFault interface {
 	// leasing.ErrUnavailable.
 	//
 	// If Inject returns nil, or the error from its last call to next, the caller gets the answer to
-	// that call. If Inject returns nil and has not called next, the operation follows. A panic
-	// counts in Report.Panics, and the outcome is unknown.
+	// that call. If Inject returns nil and has not called next, the wrapper then performs the
+	// operation. A panic counts in Report.Panics, and the outcome is unknown.
 	//
-	// The context of next is that of the request. A Wait's registration ends with this context.
-	// After Inject has returned, next does nothing and returns leasing.ErrClosed.
+	// next sends the request with the context that it gets. The registration of a Wait ends with
+	// that context. After Inject has returned, next does nothing and returns leasing.ErrClosed.
 	Inject(ctx context.Context, o Operation, next func(ctx context.Context) error) error
 }
 

@@ -27,7 +27,7 @@ type identity struct {
 type rule struct {
 	Rule
 	disabled bool
-	seen     int              // operations that matched, in the window
+	seen     int              // operations that matched within the window
 	perName  counters[string] // the same, by name
 	limit    limiter
 	answers  *recent[any, *answers] // of reads, for FaultStaleRead

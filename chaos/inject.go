@@ -77,7 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease in the same way as an operator. It ignores an error of Break.
+// breakLease breaks a lease in the same way as an operator. It ignores an error from Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -170,7 +170,7 @@ const (
 	// maxLate bounds the pending late operations. Beyond this bound FaultDeliveredLate does not
 	// happen.
 	maxLate = 1 << 12
-	// lateTimeout bounds a late operation at the backend.
+	// lateTimeout is the timeout of a late operation at the backend.
 	lateTimeout = 10 * time.Second
 )
 

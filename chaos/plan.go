@@ -24,7 +24,7 @@ type Plan struct {
 }
 
 // Rule is one fault with its conditions. The fault happens to the operations
-// that match, when the policy chooses them, as long as budget and rate allow.
+// that match, when the policy chooses them, within the budget and the rate.
 type Rule struct {
 	// Name identifies the rule in reports, Provider.Enable and
 	// Provider.Disable. It must be unique. Default: the fault's kind, with

@@ -42,9 +42,9 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 			turn(id)
 			seen = append(seen, holder())
 		}
-		// The fifth read, at 5 s, may return an answer from 2 s or before, and the
-		// seventh, at 7 s, an answer from 4 s or before. The wrapper keeps one answer per 3 s: the
-		// answers from 1 s and 4 s.
+		// The fifth read, at 5 s, may return an answer from 2 s or earlier, and the seventh, at 7
+		// s, an answer from 4 s or earlier. The wrapper keeps one answer per 3 s: the answers from
+		// 1 s and 4 s.
 		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
 		assert.Len(t, b.times(chaos.OpInspect), 7)
 	})

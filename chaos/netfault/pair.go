@@ -33,7 +33,7 @@ type chunk struct {
 // throughput.
 const maxChunks = 1024
 
-// run passes on the data of both ends, until one end closes its connection.
+// run passes on the data from both ends, until one end closes its connection.
 func (p *pair) run() {
 	var all sync.WaitGroup
 	for d, from := range []net.Conn{p.client, p.server} {

@@ -37,8 +37,9 @@ const (
 	journalCode = 7
 )
 
-// journalMain is "journal FILE LASTS [stubborn]". A line is the token, the process, its group, and the run. All
-// processes append to one file, so the order of the lines is that of the writes.
+// journalMain runs "journal FILE LASTS [stubborn]", which writes lines to FILE. A line has the token, the
+// process, its group, and the run. All processes append to one file, so the order of the lines is that of the
+// writes.
 func journalMain(args []string) {
 	duration, err := time.ParseDuration(args[1])
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// orders looks for an order at each layer. It sets the claim that each break hit, which clients may not have seen.
+// orders looks for an order at each layer. It sets the claim that each break hit: the client of a break may not
+// have seen the claim.
 func (n *nameHistory) orders() {
 	met := map[int64]string{} // by token; empty with votes, since a minority may have granted a token
 	for _, o := range n.operations {

@@ -84,8 +84,8 @@ func (n *nameHistory) results() {
 	}
 }
 
-// bounds returns the earliest time at which a method may return without an answer, and the latest time
-// at which it must return. A release goes on for a TTL, and at most for a second after its context has ended.
+// bounds returns the earliest time at which a method may return without an answer, and the time by which it
+// must return. A release goes on for a TTL, and at most for a second after its context has ended.
 func (n *nameHistory) bounds(c *claim, w history.Answer) (least, most time.Duration) {
 	switch {
 	case w.Verb == "renew":

@@ -15,7 +15,7 @@ import (
 // machine's monotonic clock.
 type History struct {
 	TTL time.Duration `json:"ttl"`
-	// Backend is the time of the backend's clock before the run, in microseconds since 1970; 0 if the
+	// Backend is the time on the backend's clock before the run, in microseconds since 1970; 0 if the
 	// backend does not report its time. Tokens follow that clock.
 	Backend    int64         `json:"backend"`
 	Operations []Operation   `json:"operations"`
@@ -187,7 +187,7 @@ type Ending string
 const (
 	EndingGivenUp   Ending = "given up"
 	EndingLost      Ending = "lost"
-	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, which stands for a process that dies
+	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, to simulate a process that dies
 	EndingKilled    Ending = "killed"    // with its process
 )
 

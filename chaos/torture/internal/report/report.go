@@ -134,7 +134,8 @@ func (r *Report) WriteHistory(w io.Writer) error {
 // violation: see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
-// Err returns nil if there is no violation and no name is undecided. Its text is the report.
+// Err returns nil if there is no violation and no name is undecided, and otherwise an error with
+// the report as its text.
 func (r *Report) Err() error {
 	if r.OK() && len(r.Undecided) == 0 {
 		return nil
