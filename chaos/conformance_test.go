@@ -110,7 +110,8 @@ func TestConformanceWithEverythingTwice_memory(t *testing.T) {
 	providertest.Run(t, harness(everythingTwice(), false))
 }
 
-// TestConformanceWithAFaultOfOnesOwnThatPasses_memory: a CustomFault that returns the answer of next changes nothing.
+// TestConformanceWithAFaultOfOnesOwnThatPasses_memory: a CustomFault that only returns the answer from next has no
+// effect.
 func TestConformanceWithAFaultOfOnesOwnThatPasses_memory(t *testing.T) {
 	servertest.Long(t)
 	providertest.Run(t, harness(chaos.Plan{Rules: []chaos.Rule{customRule(passing)}}, false))

@@ -206,7 +206,7 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and the
+// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call to next acquires the name, and the
 // second is refused, so the outcome is unknown.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	b := &refuser{Provider: memlease.New(memlease.Options{})}

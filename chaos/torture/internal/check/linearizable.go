@@ -31,11 +31,11 @@ func (n *nameHistory) orders() {
 	}
 }
 
-// linearizable looks for an order of the operations of one layer, in which each answer is the
-// answer of the model. It goes through the calls and returns in chronological order, and keeps all
-// possible states of the name. An operation that returns must have taken effect, possibly after
-// other operations in flight. (Lowe's just-in-time linearization. The effort grows with the number
-// of operations in flight at a time, and not with the length of the history.)
+// linearizable looks for an order of one layer's operations in which the model gives the same
+// answers. It goes through the calls and returns in chronological order, and keeps all possible
+// states of the name. An operation that returns must have taken effect, possibly after other
+// operations in flight. (Lowe's just-in-time linearization. The effort grows with the number of
+// operations in flight at a time, and not with the length of the history.)
 func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation) {
 	s := search{nameHistory: n, steps: n.SearchSteps, states: []state{{leaseState: leaseState{votes: n.Votes}}}}
 	all := moves(withoutTransientRefusals(seen, n.operations))

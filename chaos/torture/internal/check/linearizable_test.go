@@ -368,7 +368,7 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	violates(t, "an earlier token", history.CheckMetadata, true, history.History{Readings: []history.Reading{reading}}, votes)
 }
 
-// A majority ends when its earliest vote ends, which may have been given before another claim released the other votes.
+// A majority ends with its earliest vote. That vote may have been given before another claim released the other votes.
 func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	h := history.History{TTL: ttl, Operations: []history.Operation{
 		op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("acquire", "b", 20*ms, 520*ms, history.ResultDone, 2), op("release", "a", 500*ms, 510*ms, history.ResultDone, 0),

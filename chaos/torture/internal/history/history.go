@@ -276,7 +276,7 @@ type Reading struct {
 	Has      string `json:"has"`
 }
 
-// Answer is an answer of a lease to its holder.
+// Answer is an answer from a lease to its holder.
 type Answer struct {
 	Worker int    `json:"worker"`
 	Name   string `json:"name"`

@@ -211,7 +211,7 @@ func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration
 	}
 	lease, err := acquire(ctx, name)
 	if !w.options.Repeatable { // not in a repeatable run, since the receiver of a wake-up in the same instant would be random
-		leave() // this ends no lease
+		leave() // must not end the lease
 	}
 	if err == nil {
 		work(lease.Context(), lease)

@@ -62,8 +62,8 @@ func (r *run) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// awaitWorkers waits for the workers, for a bounded time. It returns the errors of workers that could
-// not work. They are not violations, because their cause may not be the provider.
+// awaitWorkers waits for the workers, for a bounded time. It returns the errors from workers that
+// could not work. They are not violations, because their cause may not be the provider.
 func (r *run) awaitWorkers() error {
 	var errs []error
 	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
@@ -93,7 +93,7 @@ func (r *run) progress(phase string) int {
 	return p.Operations
 }
 
-// take acquires and then releases a name. It returns the error of the acquire.
+// take acquires and then releases a name. It returns the error from the acquire.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.Tuning.RequestTimeout+r.options.Patience)
 	defer cancel()

@@ -41,7 +41,7 @@ func init() {
 // guard adopts the descendants whose parents have ended, so a process that leaves the command's group does not
 // escape.
 //
-// A guard reads no lease and needs no network. It goes on if leasing is stopped, killed or starved. If all
+// A guard reads no lease and needs no network. It works even if leasing is stopped, killed or starved. If all
 // three die at once, only PR_SET_PDEATHSIG is left, which ends only the command's first process, and only on
 // Linux.
 func Guard() {
