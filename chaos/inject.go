@@ -128,7 +128,8 @@ func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied
 	return p.injectedError(o, f, f.fault().failure())
 }
 
-// waitDelays waits for all delays before, or after, the effect.
+// waitDelays waits for all delays before the effect or, if after is set, for all delays after the
+// effect.
 func (p *Provider) waitDelays(ctx context.Context, o operation, f decision, after bool) error {
 	for _, d := range f.delays {
 		if d.after() != after {

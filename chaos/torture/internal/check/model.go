@@ -122,8 +122,8 @@ func (l leaseState) renew(o *move, margin time.Duration) (bool, leaseState) {
 	return true, l
 }
 
-// earliestBeginning returns the earliest beginning of a lease that a request has granted or renewed. With votes, the first ones may have been given
-// long before there was a majority, and the majority ends when these end.
+// earliestBeginning returns the earliest beginning of a lease that a request has granted or renewed. With votes, the first votes may have been
+// given long before there was a majority, and the majority ends when the first votes end.
 func (l leaseState) earliestBeginning(o *move) time.Duration {
 	if l.votes {
 		return o.Call
