@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 )
 
-// TestTrap_T277_AttemptsOfARequest checks each operation's attempt number and outcome.
+// TestTrap_T277_AttemptsOfARequest checks the attempt number and outcome of each operation.
 func TestTrap_T277_AttemptsOfARequest(t *testing.T) {
 	var attempts []string
 	p, b := wrappedWith(t, chaos.Options{Observer: func(i chaos.Injection) {

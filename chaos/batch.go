@@ -101,7 +101,7 @@ func (p *Provider) beginItem(ctx context.Context, i *item) {
 }
 
 // customItems runs the CustomFaults of some items concurrently. join waits for the faults, and
-// panics again if one of them panicked.
+// repeats the panic of a fault.
 func (p *Provider) customItems(ctx context.Context, items []*item) (join func()) {
 	if len(items) == 0 {
 		return func() {}
@@ -215,7 +215,7 @@ func longest(items []*item) (d time.Duration) {
 	return d
 }
 
-// delayItems waits for the longest of the items' delays before, or after, the effect, since the
+// delayItems waits for the longest of the items' delays, before or after the effect, since the
 // items share one request.
 func (p *Provider) delayItems(ctx context.Context, items []*item, after bool) error {
 	var longest time.Duration

@@ -39,8 +39,8 @@ func never() chaos.Plan {
 	return plan
 }
 
-// everythingTwice returns a plan that applies operations twice, which changes no answer of a
-// correct provider. It leaves out Break, whose answers would change.
+// everythingTwice returns a plan that applies operations twice, which does not change the answers
+// of a correct provider. It leaves out Break, whose answers would change.
 func everythingTwice() chaos.Plan {
 	return chaos.Plan{Rules: []chaos.Rule{{
 		Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice},
@@ -110,14 +110,15 @@ func TestConformanceWithEverythingTwice_memory(t *testing.T) {
 	providertest.Run(t, harness(everythingTwice(), false))
 }
 
-// TestConformanceWithAFaultOfOnesOwnThatPasses_memory: a CustomFault that returns the answer of next changes nothing.
+// TestConformanceWithAFaultOfOnesOwnThatPasses_memory: a CustomFault that only returns the answer from next has no
+// effect.
 func TestConformanceWithAFaultOfOnesOwnThatPasses_memory(t *testing.T) {
 	servertest.Long(t)
 	providertest.Run(t, harness(chaos.Plan{Rules: []chaos.Rule{customRule(passing)}}, false))
 }
 
-// forget waits for the end of the retention, and then acquires other names until their sweep has
-// deleted the name.
+// forget waits until the name's retention has ended, and then acquires other names until a sweep
+// has deleted the name.
 func forget(t testing.TB, p leasing.Provider, name string) {
 	time.Sleep(providerkit.DefaultRetention)
 	for i := 0; ; i++ {

@@ -19,7 +19,8 @@ import (
 type CustomFault interface {
 	// Inject runs in place of an operation, and next performs the operation. A fault may wait,
 	// return an error before next, call next and return an error afterwards, or call next more
-	// than once. It should return soon after ctx ends. Close does not end a fault that waits.
+	// than once. It should return soon after ctx ends. Provider.Close does not interrupt a fault
+	// that is waiting.
 	//
 	// If Inject returns an error of its own, the caller gets it as an InjectedError. The error
 	// should match the error of package leasing that a backend would return, such as
@@ -27,12 +28,12 @@ type CustomFault interface {
 	// was applied although next has applied something, then the outcome is unknown:
 	// leasing.ErrUnavailable.
 	//
-	// If Inject returns nil, or the error of the last call of next, the caller gets the answer of
-	// that call. If Inject returns nil and has not called next, the operation follows. A panic
-	// counts in Report.Panics, and the outcome is unknown.
+	// If Inject returns nil, or the error from its last call to next, the caller gets the answer to
+	// that call. If Inject returns nil and has not called next, the wrapper then performs the
+	// operation. A panic counts in Report.Panics, and the outcome is unknown.
 	//
-	// The context of next is that of the request. A Wait's registration ends with this context.
-	// After Inject has returned, next does nothing and returns leasing.ErrClosed.
+	// next sends the request with the context that it gets. The registration of a Wait ends with
+	// that context. After Inject has returned, next does nothing and returns leasing.ErrClosed.
 	Inject(ctx context.Context, o Operation, next func(ctx context.Context) error) error
 }
 
@@ -42,7 +43,7 @@ type CustomPolicy interface {
 	// Picks reports whether the fault happens to an operation. It is called once for each
 	// operation that the other fields of Policy choose, and must be fast. A seed repeats a run
 	// if the result depends only on the operation, and not on its Attempt and Since, which
-	// depend on time. A panic counts in Report.Panics, and means false.
+	// depend on time. A panic counts in Report.Panics, and as the result false.
 	Picks(o Operation) bool
 }
 
@@ -108,7 +109,7 @@ func (p *Provider) runCustom(ctx context.Context, o operation, f *occurrence, ap
 	return nil, p.injectedError(o, f, err)
 }
 
-// errNoAnswer is the result of a call of next that has not returned, or has panicked.
+// errNoAnswer is the result of a call to next that has not returned, or has panicked.
 var errNoAnswer = fmt.Errorf("%w: the fault has returned without the answer", abstractions.ErrUnavailable)
 
 // isSame reports whether two errors are identical, without the panic of == for types that are not
@@ -126,7 +127,7 @@ type effect struct {
 	outcome
 }
 
-// outcome holds the results of the calls of next.
+// outcome holds the results of the calls to next.
 type outcome struct {
 	called   bool
 	applied  bool // one of the calls may have had an effect
@@ -135,7 +136,7 @@ type outcome struct {
 	panicked any // by the provider
 }
 
-// close returns the outcome. Later calls of next fail.
+// close returns the outcome. Later calls to next fail.
 func (e *effect) close() outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,7 +165,7 @@ func (e *effect) next(ctx context.Context) error {
 	return err
 }
 
-// begin begins a call of next. It reports false if Inject has returned.
+// begin begins a call to next. It reports false if Inject has returned.
 func (e *effect) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,7 +186,7 @@ func (p *Provider) protect(call func()) (panicked any) {
 		p.mu.Lock()
 		p.report.Panics++
 		p.mu.Unlock()
-		defer func() { _ = recover() }() // of the logger: there is no other place to report that panic
+		defer func() { _ = recover() }() // ignores a panic of the logger, which can be reported nowhere
 		p.options.Logger.LogAttrs(context.Background(), slog.LevelError, "leasing: code of a chaos test panicked",
 			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 	}()

@@ -25,7 +25,7 @@ import (
 
 var errDiskFull = errors.New("disk full")
 
-// diskFull is a fault of a user's module: the disk is full, before or after the effect.
+// diskFull is a fault from a user's module: the disk is full, before or after the effect.
 type diskFull struct{ after bool }
 
 func (f diskFull) Inject(ctx context.Context, _ chaos.Operation, next func(context.Context) error) error {
@@ -35,7 +35,7 @@ func (f diskFull) Inject(ctx context.Context, _ chaos.Operation, next func(conte
 	return errDiskFull
 }
 
-// coin is a policy of a user's module. It picks half of the operations, at random.
+// coin is a policy from a user's module. It picks half of the operations, at random.
 type coin struct{}
 
 func (coin) Picks(o chaos.Operation) bool { return o.Rand.IntN(2) == 0 }
@@ -206,7 +206,7 @@ func TestTrap_T273_AFaultOfOnesOwnHidesNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call of next acquires the name, and the
+// TestTrap_T273_ARefusalAfterAnEffectIsUnknown: the first call to next acquires the name, and the
 // second is refused, so the outcome is unknown.
 func TestTrap_T273_ARefusalAfterAnEffectIsUnknown(t *testing.T) {
 	b := &refuser{Provider: memlease.New(memlease.Options{})}
@@ -258,7 +258,7 @@ func TestTrap_T273_TheCauseOfAContextIsNoAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, leasing.ErrLost)
 }
 
-// TestTrap_T273_NextEndsWithTheFault: after the fault has returned, a call of next has no effect.
+// TestTrap_T273_NextEndsWithTheFault: after the fault has returned, a call to next has no effect.
 func TestTrap_T273_NextEndsWithTheFault(t *testing.T) {
 	var kept func(context.Context) error
 	p, b := wrapped(t, customRule(fault(func(_ context.Context, _ chaos.Operation, next func(context.Context) error) error {

@@ -27,7 +27,7 @@ type identity struct {
 type rule struct {
 	Rule
 	disabled bool
-	seen     int              // operations that matched, in the window
+	seen     int              // operations that matched within the window
 	perName  counters[string] // the same, by name
 	limit    limiter
 	answers  *recent[any, *answers] // of reads, for FaultStaleRead
@@ -99,7 +99,7 @@ func (f *occurrence) appliesFirst() bool { return f.after() || f.kind() == Fault
 // decision holds the faults that happen to one operation.
 type decision struct {
 	delays []*occurrence // of kind FaultDelay
-	main   *occurrence   // of another kind; nil for none
+	main   *occurrence   // the fault of another kind; nil if there is none
 }
 
 // decide applies each rule once to an operation and returns the faults to inject. It fills in the
@@ -213,7 +213,7 @@ func (p *Provider) admit(hit *occurrence, o operation, since time.Duration) Reas
 			return ReasonPending
 		}
 	case FaultPartitioned:
-		return "" // limits don't apply: a network that passes every tenth packet is another fault
+		return "" // limits don't apply: a partition is a state, and dropping only some of the packets is another fault
 	}
 	if reason := cmp.Or(p.limit.refuses(o.name, since), hit.rule.limit.refuses(o.name, since)); reason != "" {
 		return reason
@@ -223,8 +223,8 @@ func (p *Provider) admit(hit *occurrence, o operation, since time.Duration) Reas
 	return ""
 }
 
-// partition returns the partition that currently cuts an operation off, or nil. It only reads the
-// clock, and counts nothing.
+// partition returns the partition that currently cuts an operation off, or nil. It reads only the
+// clock, and changes no counter.
 func (p *Provider) partition(o operation) *occurrence {
 	if !p.partitions || p.inactive.Load() {
 		return nil

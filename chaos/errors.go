@@ -14,7 +14,7 @@ import (
 var ErrInjected = errors.New("injected by chaos")
 
 // InjectedError names the rule that caused an error. A *leasing.Error wraps it, as it wraps an
-// error of a backend's client library.
+// error from a backend's client library.
 type InjectedError struct {
 	Rule string
 	Kind FaultKind

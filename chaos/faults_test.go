@@ -25,10 +25,10 @@ const (
 // promise describes the effect of a fault on each operation to which it can happen.
 type promise struct {
 	fault   chaos.Fault
-	except  []chaos.Op      // operations on which the effect differs: see other tests
+	except  []chaos.Op      // operations on which the effect differs: other tests cover them
 	sent    []time.Duration // when the operation reaches the backend; empty for never
 	returns time.Duration   // when the caller gets its answer
-	is, not []error         // errors that the answer must match, and must not match; with none to match, it must be nil
+	is, not []error         // errors that the answer must match, and errors that it must not match; if "is" is empty, the error must be nil
 }
 
 var (
@@ -266,7 +266,7 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 
 // TestWhatWasAppliedIsUnknown: the outcome of an applied request is unknown, even if the
 // wrapper is closed before the answer comes, because ErrClosed would promise that nothing was
-// sent. The error comes without a grant.
+// sent. The call returns no grant with this error.
 func TestWhatWasAppliedIsUnknown(t *testing.T) {
 	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * second}}
 	for what, rules := range map[string][]chaos.Rule{
@@ -336,7 +336,7 @@ func TestRulesAreSwitchedTogether(t *testing.T) {
 	assert.Equal(t, map[string]int{"a": 1, "b": 1}, p.Report().ByRule)
 }
 
-// TestADelayWithoutAnEnd: an infinite delay with jitter does not overflow to no delay.
+// TestADelayWithoutAnEnd: adding jitter to an infinite delay does not overflow.
 func TestADelayWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,

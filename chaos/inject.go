@@ -77,7 +77,7 @@ func (p *Provider) inject(ctx context.Context, o operation, f *occurrence, apply
 	return nil, p.fail(ctx, o, f, applied)
 }
 
-// breakLease breaks a lease like an operator. It ignores an error of Break.
+// breakLease breaks a lease in the same way as an operator. It ignores an error from Break.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -128,7 +128,8 @@ func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied
 	return p.injectedError(o, f, f.fault().failure())
 }
 
-// waitDelays waits for all delays before, or after, the effect.
+// waitDelays waits for all delays before the effect or, if after is set, for all delays after the
+// effect.
 func (p *Provider) waitDelays(ctx context.Context, o operation, f decision, after bool) error {
 	for _, d := range f.delays {
 		if d.after() != after {
@@ -170,12 +171,12 @@ const (
 	// maxLate bounds the pending late operations. Beyond this bound FaultDeliveredLate does not
 	// happen.
 	maxLate = 1 << 12
-	// lateTimeout bounds a late operation at the backend.
+	// lateTimeout is the timeout of a late operation at the backend.
 	lateTimeout = 10 * time.Second
 )
 
-// deliver applies an operation after a delay, when its caller has already got an answer. Close
-// drops the operation, like the network of a machine that is switched off.
+// deliver applies an operation after a delay, in the background. Close drops the operation, as if
+// the machine had been switched off.
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

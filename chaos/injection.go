@@ -147,7 +147,7 @@ func (o operation) request() identity { return identity{o.op, o.name, cmp.Or(o.i
 
 // recordOutcome counts a failed attempt, and clears the failures of a request that has been answered.
 func (p *Provider) recordOutcome(o operation, err error) {
-	if o.attempt == 1 && err == nil || o.attempt == 0 { // nothing to clear, or never decided
+	if o.attempt == 1 && err == nil || o.attempt == 0 { // no failures to clear, or decide was not called
 		return
 	}
 	p.mu.Lock()

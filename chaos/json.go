@@ -174,7 +174,7 @@ func decodeFields(path string, data []byte, into reflect.Value) error {
 	return nil
 }
 
-// invalidJSON converts an error of package encoding/json into an InvalidError.
+// invalidJSON converts an error from package encoding/json into an InvalidError.
 func invalidJSON(path string, err error, want string) error {
 	if isInvalid(err) {
 		return err

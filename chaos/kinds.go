@@ -24,11 +24,11 @@ const (
 	// FaultRequestLost sends nothing. After Delay and Jitter the caller gets an unknown
 	// outcome.
 	FaultRequestLost FaultKind = "request_lost"
-	// FaultReplyLost applies the operation. Delay and Jitter later the caller
-	// gets an unknown outcome.
+	// FaultReplyLost applies the operation. The caller gets an unknown outcome, after Delay and
+	// Jitter.
 	FaultReplyLost FaultKind = "reply_lost"
 	// FaultDeliveredLate returns an unknown outcome at once, and applies the operation after
-	// Delay (more than 0) and Jitter. Wake-ups of a Wait arrive late by the same time.
+	// Delay (more than 0) and Jitter. Wake-ups of a Wait are delayed by the same time.
 	FaultDeliveredLate FaultKind = "delivered_late"
 	// FaultAppliedTwice applies the operation, and applies it again after Delay and
 	// Jitter, like a client that retries by itself. The caller gets the second
@@ -39,8 +39,8 @@ const (
 	// replica that lags. (The request is still sent to the backend, to record answers for later
 	// reads.) Nothing happens if there is no such answer.
 	FaultStaleRead FaultKind = "stale_read"
-	// FaultBroken breaks the lease of the operation's name, whichever claim holds it, before the
-	// operation or, with After, after the operation. See Fault.RunOut.
+	// FaultBroken breaks the lease of the operation's name, whichever claim holds it: before the
+	// operation, or after it if After is set. See Fault.RunOut.
 	FaultBroken FaultKind = "broken"
 	// FaultPartitioned cuts the caller off. Nothing is sent, and the call returns an
 	// unknown outcome when its context ends, or after Delay and Jitter if set. If the
@@ -92,7 +92,7 @@ var (
 
 // trait describes the fields and effects of a kind of fault.
 type trait struct {
-	does       string // the effect on an operation, in words
+	does       string // describes the effect on an operation
 	ops        []Op
 	delay      bool // uses Delay
 	needsDelay bool

@@ -24,7 +24,7 @@ type Plan struct {
 }
 
 // Rule is one fault with its conditions. The fault happens to the operations
-// that match, when the policy chooses them, as long as budget and rate allow.
+// that match, when the policy chooses them, within the budget and the rate.
 type Rule struct {
 	// Name identifies the rule in reports, Provider.Enable and
 	// Provider.Disable. It must be unique. Default: the fault's kind, with
@@ -44,8 +44,8 @@ type Rule struct {
 // setting any other field is an error.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
-	// Delay is a time whose meaning depends on the kind. Jitter is the bound
-	// of a random time that is added to Delay.
+	// Delay is a time whose meaning depends on the kind. A random time of up to Jitter is added to
+	// Delay.
 	Delay  time.Duration `json:"delay,omitzero"`
 	Jitter time.Duration `json:"jitter,omitzero"`
 	// After makes the fault happen after the operation took effect at the
@@ -81,7 +81,7 @@ type Policy struct {
 	From   time.Duration `json:"from,omitzero"`
 	To     time.Duration `json:"to,omitzero"`
 	Repeat time.Duration `json:"repeat,omitzero"`
-	// Skip is the number of operations that pass before any may fail.
+	// Skip is the number of operations that pass before the first that may fail.
 	Skip int `json:"skip,omitempty"`
 	// First, unless 0, is the number of operations after the skipped ones that may fail.
 	First int `json:"first,omitempty"`
@@ -91,8 +91,8 @@ type Policy struct {
 	// "x..x" means a fault, no fault twice, a fault. There are no faults after
 	// its end.
 	Sequence string `json:"sequence,omitempty"`
-	// Probability, unless 0, is the probability of the fault, at most 1. In JSON
-	// a probability of 0 is an error; leave the field out for "always".
+	// Probability, unless 0, is the probability of the fault, at most 1. In JSON a probability of 0
+	// is an error: omit the field to choose all operations.
 	Probability float64 `json:"probability,omitempty"`
 	// PerName counts the operations on each name separately.
 	PerName bool `json:"per_name,omitempty"`
@@ -127,8 +127,8 @@ type Budget struct {
 	PerName int `json:"per_name,omitempty"`
 }
 
-// Rate caps the faults in any period of length Per at Count. The zero value
-// means no limit; otherwise set both.
+// Rate limits the faults to Count in any period of length Per. The zero value means no limit;
+// otherwise set both.
 type Rate struct {
 	Count int           `json:"count,omitempty"`
 	Per   time.Duration `json:"per,omitzero"`

@@ -36,7 +36,7 @@ func (p Policy) hits(draw float64) bool { return p.Probability == 0 || draw < p.
 // random holds the random numbers of one operation and one rule.
 type random struct {
 	happens, jitter float64
-	seed            [2]uint64 // for a CustomFault and a CustomPolicy
+	seed            [2]uint64 // the seeds for a CustomFault and a CustomPolicy
 }
 
 // draw derives random numbers only from the seed, the rule and the operation,
@@ -53,7 +53,7 @@ func draw(seed uint64, rule string, o operation, nth int) random {
 	for _, text := range []string{rule, string(o.op), o.name, o.owner} {
 		binary.BigEndian.PutUint64(number[:], uint64(len(text)))
 		h.Write(number[:])
-		_, _ = io.WriteString(h, text) // a hash does not fail
+		_, _ = io.WriteString(h, text) // writing to a hash never fails
 	}
 	digest := h.Sum(nil)
 	return random{

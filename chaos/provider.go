@@ -31,9 +31,9 @@ type Options struct {
 	// call the wrapper.
 	Observer func(Injection)
 	// OnDecision is called with the decision of each rule about each operation, on the
-	// goroutine of the request, before a fault happens. The decision of a rule that skips the
-	// operation has the reason. OnDecision must be fast and safe for concurrent use, and must not
-	// call the wrapper. Default: no decisions are reported.
+	// goroutine of the request, before a fault happens. If a rule skips the operation, its decision
+	// has the reason. OnDecision must be fast and safe for concurrent use, and must not call the
+	// wrapper. Default: no decisions are reported.
 	OnDecision func(Decision)
 	// Logger logs each fault, at level Info. Default: no logging.
 	Logger *slog.Logger
@@ -49,8 +49,8 @@ type intercepted = providerkit.Intercepted
 // use.
 //
 // It has the optional abilities of the wrapped provider, and also injects faults
-// into their requests. Look for them with abstractions.As: all methods always
-// exist, but return leasing.ErrUnsupported without the ability.
+// into their requests. Look for them with abstractions.As: the methods always exist, but return
+// leasing.ErrUnsupported if the wrapped provider lacks the ability.
 //
 // A fault may happen to a batch of renewals as a whole (OpRenewBatch), or to its items
 // (OpRenew), which are answered together. A batch takes as long as the longest
@@ -130,10 +130,10 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 }
 
 // Reset returns the wrapper to its state after Wrap: counters, attempts, budgets, rates,
-// the report, the answers for stale reads, the rules that are disabled, and the plan's
-// time. The same operations then have the same faults as before. Pending late deliveries
-// still arrive, so call Settle before Reset. The owners of claims are kept. A count that
-// a CustomFault or CustomPolicy keeps is not reset. Reset is safe for concurrent use.
+// the report, the answers for stale reads, the set of disabled rules, and the plan's time. The same
+// operations then have the same faults as before. Pending late deliveries still arrive, so call
+// Settle before Reset. Reset keeps the owners of claims, and the state of a CustomFault or
+// CustomPolicy. Reset is safe for concurrent use.
 func (p *Provider) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

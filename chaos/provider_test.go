@@ -25,7 +25,7 @@ type withExtra struct {
 
 func (p withExtra) As(target any) bool { return p.as != nil && p.as(target) }
 
-// extra is an ability that the wrapper does not know.
+// extra is an ability unknown to the wrapper.
 type extra interface{ Extra() }
 
 func (withExtra) Extra() {}

@@ -11,9 +11,10 @@ import (
 // FlakyNetworkOptions configure FlakyNetwork. Zero fields select the defaults.
 type FlakyNetworkOptions struct {
 	Seed uint64
-	// Probability is the probability that a request is lost, and that a reply is lost. Default
-	// 0.05. A request arrives late, or twice, each with half of Probability. Wake-ups of a waiter
-	// are lost with four times that probability.
+	// Probability is the probability that a request is lost. A reply is lost with the same
+	// probability. Default 0.05. Half of Probability is the probability that a request arrives
+	// late, and also that it arrives twice. The wake-ups of a waiter are lost with four times
+	// Probability.
 	Probability float64
 	// MaxDelay is the longest delay of a request; a third of the requests are
 	// delayed. Default 50 ms. A request that is delivered late arrives after 10
@@ -38,9 +39,8 @@ func FlakyNetwork(o FlakyNetworkOptions) Plan {
 // SlowBackendOptions configure SlowBackend. Zero fields select the defaults.
 type SlowBackendOptions struct {
 	Seed uint64
-	// Delay is added to every operation, half of it before its effect and half
-	// after. Jitter is the bound of a random part that is added to each half.
-	// Defaults 200 ms and 100 ms.
+	// Delay is added to every operation, half before the effect and half after. A random time of up
+	// to Jitter is added to each half. Defaults 200 ms and 100 ms.
 	Delay, Jitter time.Duration
 	// Stall is the probability that an operation takes ten times Delay
 	// longer. Default 0.02.
@@ -123,15 +123,15 @@ type StealLeaseOptions struct {
 	Probability float64
 	// Names are the patterns of the leases that may be broken. Default: all.
 	Names []string
-	// RunOut refuses renewals and lets the lease run out. Otherwise the name is
-	// free at once, while its holder still trusts the lease.
+	// RunOut refuses further renewals of a broken lease and lets the lease run out. Otherwise the
+	// name is free at once, while its holder still trusts the lease.
 	RunOut bool
 	// Budget bounds the number of broken leases. Default: no bound.
 	Budget Budget
 }
 
-// StealLease breaks held leases, like an operator. Without RunOut this is the documented exception
-// to mutual exclusion: fencing tokens must refuse the former holder's writes.
+// StealLease breaks held leases in the same way as an operator. Without RunOut this is the
+// documented exception to mutual exclusion: fencing tokens must refuse the former holder's writes.
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
@@ -149,13 +149,13 @@ type ThrottledAccountOptions struct {
 	Probability float64
 	// RetryAfter is the pause that the backend suggests. Default 500 ms.
 	RetryAfter time.Duration
-	// From, For and Every bound the time in which requests are refused, as in
-	// TotalOutageOptions. Default, if all are 0: always.
+	// From, For and Every set the periods in which requests are refused, as in TotalOutageOptions.
+	// If all three are 0, requests are refused at any time.
 	From, For, Every time.Duration
 }
 
-// ThrottledAccount throttles requests: an account over its limit. Leases
-// should survive this plan.
+// ThrottledAccount throttles requests, like an account over its limit. Leases should survive this
+// plan.
 func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	when := Policy{}
 	if o.From != 0 || o.For != 0 || o.Every != 0 {
@@ -178,8 +178,8 @@ type TotalOutageOptions struct {
 	Hang bool
 }
 
-// TotalOutage makes the backend unavailable to all for a while. Leases should survive an outage
-// shorter than their remaining trust. In a longer outage all leases are lost in time.
+// TotalOutage makes the backend unavailable to all owners for a while. Leases should survive an
+// outage shorter than their remaining trust. In a longer outage all leases are lost in time.
 func TotalOutage(o TotalOutageOptions) Plan {
 	rule := Rule{Name: "outage", Fault: Fault{Kind: FaultError}, When: window(o.From, o.For, o.Every)}
 	if o.Hang {
@@ -196,8 +196,9 @@ type GrayFailureOptions struct {
 	// Slow are the patterns of the owners whose replies are slow. Default: all owners that end
 	// in 2 or 7, which is a fifth of worker-1, worker-2 and so on.
 	Slow []string
-	// Probability is the probability that a request hangs and is answered late, and that
-	// its client pauses for about the time for which it trusts a lease. Default 0.02.
+	// Probability is the probability that a request hangs and is answered late. It is also the
+	// probability that its client pauses for about the time for which it trusts a lease. Default
+	// 0.02.
 	Probability float64
 }
 

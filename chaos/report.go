@@ -32,7 +32,7 @@ type Report struct {
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // the backend refused them, or did not answer
-	Dropped int `json:"dropped"` // the wrapper was closed before their delivery
+	Dropped int `json:"dropped"` // the wrapper was closed before or during their delivery
 	Pending int `json:"pending"` // not yet delivered
 }
 
@@ -51,8 +51,8 @@ func (p *Provider) Report() Report {
 	return r
 }
 
-// Unused returns the names of the rules whose fault never happened, sorted. A
-// passing test has shown nothing about these rules.
+// Unused returns the names of the rules whose fault never happened, sorted. A test that passes says
+// nothing about these rules.
 func (r Report) Unused() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {

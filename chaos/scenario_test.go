@@ -39,9 +39,9 @@ func (tr *eventLog) String() string {
 	return strings.Join(slices.Sorted(slices.Values(tr.lines)), "\n")
 }
 
-// scenario lets three owners compete for two names through one wrapper for half a minute of
-// virtual time, with every verb and ability, and returns the events that callers and observers
-// saw, and the report.
+// scenario lets three owners compete for two names through one wrapper, for half a minute of
+// virtual time, with every verb and ability. It returns the events that callers and observers saw,
+// and the report.
 func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,15 +42,15 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 			turn(id)
 			seen = append(seen, holder())
 		}
-		// The fifth read, at 5 s, may return an answer from 2 s or before, and the
-		// seventh, at 7 s, an answer from 4 s or before. The wrapper keeps one
-		// answer per 3 s: the answers of 1 s and 4 s.
+		// The fifth read, at 5 s, may return an answer from 2 s or earlier, and the seventh, at 7
+		// s, an answer from 4 s or earlier. The wrapper keeps one answer per 3 s: the answers from
+		// 1 s and 4 s.
 		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
 		assert.Len(t, b.times(chaos.OpInspect), 7)
 	})
 }
 
-// A caller that changes its answer does not change the next caller's answer.
+// If a caller modifies the answer it got, the next caller's answer does not change.
 func TestStaleAnswerIsTheCallersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
@@ -116,7 +116,8 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	})
 }
 
-// TestStaleReadsAreTheCallersOwn: a caller that changes its answer does not change later answers.
+// TestStaleReadsAreTheCallersOwn: if a caller modifies the answer it got, later answers do not
+// change.
 func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
 	req := claim("n", "id")

@@ -83,7 +83,7 @@ func without(ops, others []Op) []Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool { return slices.Contains(others, op) })
 }
 
-// shadowed returns the error of the first rule that never fires.
+// shadowed returns an error for the first rule that never fires.
 func (p Plan) shadowed() error {
 	for i, r := range p.Rules {
 		if j := p.shadow(i); j >= 0 {
@@ -95,8 +95,8 @@ func (p Plan) shadowed() error {
 }
 
 // shadow returns the earlier rule that takes all operations of the i-th rule, or -1. A rule
-// that is disabled in the plan shadows no other rule, since tests enable such rules only for a
-// while.
+// that is disabled in the plan shadows no other rule, since tests enable such rules only
+// temporarily.
 func (p Plan) shadow(i int) int {
 	r := p.Rules[i]
 	for j, by := range p.Rules {

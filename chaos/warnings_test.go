@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 		p, err := chaos.Wrap(withoutAbilities{memlease.New(memlease.Options{})}, plan, chaos.Options{Owner: "me"})
 		require.NoError(t, err)
 		warnings := p.Warnings()
-		assert.Len(t, warnings, 1+strings.Count(want, "has no name"), "%q", warnings) // the provider lacks the operations without a name
+		assert.Len(t, warnings, 1+strings.Count(want, "has no name"), "%q", warnings) // the other warning: the provider has no list and no ping
 		assert.Contains(t, strings.Join(warnings, "\n"), want)
 		require.NoError(t, p.Close())
 	}

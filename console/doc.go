@@ -35,10 +35,11 @@
 //
 // While the list is open in a browser, the held names are listed once for all viewers, at most once every
 // Options.Refresh, and listing takes at most a tenth of the time. While a name is open, the name, its waiters and
-// a page of its history are read every Options.Refresh, once for all viewers. While the health page is open, the
-// backend is pinged. A part of a page is rendered once for all its viewers, and few parts are rendered at a time.
-// All users together have up to 200 live pages. The body of a request is limited to 64 KiB and 10 s. Otherwise
-// the console sends no request to the backend. A page that is hidden in its browser stops refreshing.
+// a page of its history are read every Options.Refresh, once for all viewers. While the health page is open, the backend is
+// pinged. Apart from these requests, and those to end a lease, the console sends nothing to the backend. A part of a page is
+// rendered once for all its viewers, and few parts are rendered at a time. All users together have up to 200 live pages. The
+// body of a request may be up to 64 KiB long, and must arrive within 10 s. A page that is hidden in its browser stops
+// refreshing.
 //
 // The list ends after [MaxNames] names. A page shows a hundred of them; the server
 // filters and sorts.

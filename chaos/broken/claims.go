@@ -99,7 +99,7 @@ func (a *aliases[T]) lookup(one T) T {
 }
 
 // grantsReleasedClaims grants a name to a claim that was released, as if a late
-// request were the claim's first request. In the wrapped provider such a claim has another ID.
+// request were the claim's first request. The wrapped provider gets such a claim under another ID.
 func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	var below, above aliases[string]
 	var shown aliases[abstractions.Fingerprint]
@@ -142,8 +142,8 @@ func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
 	})
 }
 
-// mixesBatches returns each answer of a batch for the wrong item. A provider that does not renew in
-// batches is not broken.
+// mixesBatches returns each answer of a batch for the wrong item. It has no effect on a provider
+// that does not renew in batches.
 func mixesBatches(p abstractions.Provider) abstractions.Provider {
 	return batchOnly{providerkit.Intercept(p, func(ctx context.Context, x *providerkit.Exchange) (any, error) {
 		reply, err := x.Send(ctx, x.Request)

@@ -14,6 +14,6 @@
 // The wrapper's state stands for the server's state: wrap a provider once, and share the
 // wrapper among all contenders.
 //
-// Trap T50, a chaos wrapper that applies its policy twice, is a defect of a test and not of a
-// provider. The test of that trap in package chaos has such a wrapper.
+// Trap T50 is missing: a chaos wrapper that applies its policy twice is a defect of a test and not
+// of a provider. Package chaos tests that trap with a wrapper of its own.
 package broken

@@ -90,8 +90,8 @@ func expiresLate(p abstractions.Provider) abstractions.Provider {
 	return storesFor(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }
 
-// neverExpires stores a lease so that it never expires. On a backend without infinite leases the
-// provider is not broken.
+// neverExpires stores each lease as an infinite lease. It has no effect on a backend without
+// infinite leases.
 func neverExpires(p abstractions.Provider) abstractions.Provider {
 	if !p.Capabilities().Infinite {
 		return withoutAbilities{p}

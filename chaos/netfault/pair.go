@@ -33,7 +33,7 @@ type chunk struct {
 // throughput.
 const maxChunks = 1024
 
-// run passes on the data of both ends, until one end closes its connection.
+// run passes on the data from both ends, until one end closes its connection.
 func (p *pair) run() {
 	var all sync.WaitGroup
 	for d, from := range []net.Conn{p.client, p.server} {
@@ -91,7 +91,7 @@ func (p *pair) awaitDue(d direction, sent time.Time) bool {
 			return false
 		case conditions.loses(d):
 			p.lost[d].Store(true)
-			if c, _ := p.proxy.now(); !c.loses(d) { // the conditions have just changed, and Set did not see this loss
+			if c, _ := p.proxy.now(); !c.loses(d) { // the conditions have just changed, and Set has not seen this loss
 				p.reset()
 			}
 			return false

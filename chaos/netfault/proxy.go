@@ -192,8 +192,8 @@ func (p *Proxy) now() (Conditions, <-chan struct{}) {
 	return p.conditions, p.changed
 }
 
-// Conditions are the state of the network between client and server. The zero
-// value is a good network.
+// Conditions are the state of the network between client and server. The zero value is a network
+// without faults.
 type Conditions struct {
 	// Latency and a random part of Jitter are added to each reply.
 	Latency, Jitter time.Duration

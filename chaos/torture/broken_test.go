@@ -37,7 +37,7 @@ func short(defect broken.Defect, seed uint64) torture.Options {
 		panic(err)
 	}
 	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, MaxSearchSteps: 2_000_000}
-	if defect.Trap == "T56" { // the defect shows only if a copy arrives late and no other claim has come since
+	if defect.Trap == "T56" { // the defect shows only if a copy of a request arrives late, and no other claim has acquired the name since
 		options.Plan = chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.2})
 		options.Names = 32
 	}

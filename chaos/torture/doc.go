@@ -46,7 +46,7 @@
 //	rules         where the order at the backend is certain, each answer follows the rules that all providers share (providerkit.Record)
 //	tokens        each grant has a higher token than all grants that had ended before it was requested, no two claims share a token, and
 //	              no token is behind the backend's clock
-//	fence         the resource accepted no write with a smaller token than it had seen, and refused no write of a valid lease
+//	fence         the resource accepted no write with a token smaller than one it had seen, and refused no write of a valid lease
 //	renewal       each lease is renewed within the documented part of its TTL, and a failed renewal is retried while trust lasts; an
 //	              attempt may take a third of that time; no lease is renewed that should not be. Each renewal has the state of the latest grant
 //	loss          each holder is notified of its loss. The delay is reported as a distribution

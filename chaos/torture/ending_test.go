@@ -115,7 +115,7 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 }
 
 // stopsGranting wraps a provider so that it grants the names at the beginning of a run, but not at the
-// end. At the end it refuses if answers is set, and otherwise does not answer.
+// end. At the end it refuses each acquire if answers is set, and otherwise does not answer.
 func stopsGranting(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
@@ -220,7 +220,7 @@ func TestFenceThatDoesNothing_memory(t *testing.T) {
 	require.Zero(t, report.Accepted+report.Stale)
 }
 
-// Clocks may differ by the margin: a lease that ends early by the margin is no violation.
+// Clocks may differ by the margin: a lease that ends early by the margin is not a violation.
 func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
 	for short, ok := range map[time.Duration]bool{10 * ms: true, 300 * ms: false} {
 		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
@@ -246,7 +246,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 	require.Contains(t, report.String(), "seed 9")
 }
 
-// An unfinished search is no violation, but the verdict must mention the search.
+// An unfinished search is not a violation, but the verdict must mention the search.
 func TestVerdict(t *testing.T) {
 	one := torture.Violation{Check: history.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{

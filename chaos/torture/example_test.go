@@ -34,11 +34,11 @@ func ExampleRun() {
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		torture.Test(t, torture.Options{
-			Open: torture.Share(memlease.New(memlease.Options{})), // made in the bubble, like everything that reads the time
+			Open: torture.Share(memlease.New(memlease.Options{})), // created in the bubble, like all that reads the time
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
 			For:  4 * time.Minute,
 			Seed: 42, Repeatable: true,
-			Patience: 100 * time.Millisecond, // no machine is slow in virtual time
+			Patience: 100 * time.Millisecond, // virtual time does not depend on the speed of the machine
 		})
 	})
 }

@@ -37,8 +37,9 @@ const (
 	journalCode = 7
 )
 
-// journalMain is "journal FILE LASTS [stubborn]". A line is the token, the process, its group, and the run. All
-// processes append to one file, so the order of the lines is that of the writes.
+// journalMain runs "journal FILE LASTS [stubborn]", which writes lines to FILE. A line has the token, the
+// process, its group, and the run. All processes append to one file, so the order of the lines is that of the
+// writes.
 func journalMain(args []string) {
 	duration, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -170,8 +171,8 @@ var escapes = []string{
 	`(exec setsid --wait timeout 1h $J)`,
 }
 
-// escapeScript is the script around one of the escapes. Its last line of output shows contest.run that all output
-// has arrived.
+// escapeScript is the script around one of the escapes. It prints a last line, by which contest.run knows that
+// all output has arrived.
 const escapeScript = `await() { while [ ! -s $CODE ]; do sleep 0.02; done; return $(cat $CODE); }
 exec 2>/dev/null > >(sleep 0.05; cat >> $OUT)
 %s

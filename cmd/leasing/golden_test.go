@@ -42,7 +42,7 @@ var varyingTexts = []struct {
 	what *regexp.Regexp
 	by   string
 }{
-	{regexp.MustCompile(`(?m)^(ok|note) +latency .*$`), "ok  latency  PINGS"}, // a note on a busy machine
+	{regexp.MustCompile(`(?m)^(ok|note) +latency .*$`), "ok  latency  PINGS"}, // on a busy machine it is a note
 	{regexp.MustCompile(`"(ok|note)","check":"latency","text":".*"`), `"ok","check":"latency","text":"PINGS"`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
 	{regexp.MustCompile(`(_s":)[0-9.e-]+`), "${1}SECONDS"},
@@ -51,7 +51,7 @@ var varyingTexts = []struct {
 	{regexp.MustCompile(`\bfp_[0-9a-f]{16}\b`), "FINGERPRINT"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`(leasing/doctor)/[0-9A-Z]{8}`), "$1/RANDOM"},
-	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // Redis' error, on a busy machine
+	{regexp.MustCompile(`backend unavailable: begun but not finished: access denied`), "access denied"}, // the error from Redis on a busy machine
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},

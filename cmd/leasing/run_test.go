@@ -400,7 +400,8 @@ func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	p := newTestEnv(t)
 	r := p.start("run", "--ttl", "2s", "--grace", "500ms", "name", "--", "sh", "-c", `trap 'echo TERM' TERM; echo ready; while true; do sleep 0.1; done`)
 	r.awaitOutput("ready")
-	// The lock of the one writer: sqlite.org/walformat.html#locks, WAL_WRITE_LOCK.
+	// Take the lock of the one writer, WAL_WRITE_LOCK (sqlite.org/walformat.html#locks), so that no
+	// renewal succeeds.
 	shared, err := os.OpenFile(filepath.Join(p.folder, "leasing", "leases.db-shm"), os.O_RDWR, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
@@ -410,8 +411,8 @@ func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
 	require.Contains(t, r.text(r.out), "TERM")
 }
 
-// A database that was deleted is a certain loss: another process may have the name in a new
-// database, so the command is killed at once.
+// If the database is deleted, the lease is certainly lost: another process may have the name in a
+// new database, so the command is killed at once.
 func TestRunOnSQLiteWhenTheDatabaseIsDeleted(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

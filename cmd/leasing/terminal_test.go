@@ -95,7 +95,7 @@ func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	x.prints("ready")
 	x.types("one\n")
 	x.prints("first one")
-	x.types("\x1a") // Ctrl-Z: leasing stops, too, for a shell to notice
+	x.types("\x1a") // after Ctrl-Z leasing stops, too, so that a shell notices the stop
 	eventually(t, func() bool {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.Process.Pid))
 		return strings.Contains(string(status), "State:\tT")

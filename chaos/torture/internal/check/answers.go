@@ -145,8 +145,9 @@ func (n *nameHistory) listing() {
 const remembered = 8
 
 // ghosts finds claims that were granted after their release. A provider need remember only
-// the last eight released claims of a name. Each voting server remembers eight of its own, so with
-// votes a grant is a violation only if no other claim was released since.
+// the last eight released claims of a name. Each voting server remembers its own last eight, which
+// may differ: with votes a grant is a violation only if no other claim was released, and no lease
+// broken, since that release.
 func (n *nameHistory) ghosts() {
 	for _, c := range n.claims {
 		for layer, seen := range map[history.Layer][]*history.Operation{history.LayerClient: c.clientOps, history.LayerBackend: c.backendOps} {
@@ -178,9 +179,9 @@ func firstRelease(claim []*history.Operation, acquire *history.Operation) (relea
 	return release
 }
 
-// mayForget reports whether so many other claims may have been released between a release and
-// an acquire that a provider may forget the release. Each break counts, since a break names no
-// claim.
+// mayForget reports whether a provider may have forgotten a release by the time of an acquire,
+// because enough other claims may have been released in between. Each break counts, since a break
+// names no claim.
 func (n *nameHistory) mayForget(operations []history.Operation, release, acquire *history.Operation) bool {
 	others, breaks := map[string]bool{}, 0
 	for _, o := range operations {

@@ -17,7 +17,7 @@ const (
 )
 
 var options = check.Limits{
-	DriftFactor: 1e-15, DriftFloor: 10*ms - 1, // 10 ms, since the factor's part is rounded up
+	DriftFactor: 1e-15, DriftFloor: 10*ms - 1, // a margin of 10 ms, since the part from DriftFactor is rounded up to 1 ns
 	Patience: 500 * ms, MaxPoll: time.Second, RenewFraction: 0.6, SearchSteps: 100_000,
 }
 
@@ -139,7 +139,7 @@ func TestOverlap(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	loose := options
-	loose.AssumptionsBroken = true // tokens must rise in this case, too
+	loose.AssumptionsBroken = true // tokens must rise even then
 	grants := func(second, third int64) history.History {
 		return history.History{Operations: []history.Operation{
 			op("acquire", "a", 0, 10*ms, history.ResultDone, 5), op("acquire", "b", 20*ms, 30*ms, history.ResultDone, second), op("acquire", "c", 25*ms, 40*ms, history.ResultDone, third),

@@ -33,8 +33,8 @@ func (l *Limits) Margin(ttl time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl)*l.DriftFactor)) + l.DriftFloor
 }
 
-// Grace is the time that a request in flight may take beyond a wait limit, and that the manager
-// may wait for a reply after the end of its context.
+// Grace is the time that a request in flight may take beyond a wait limit. It is also the time for
+// which the manager may wait for a reply after the end of the request's context.
 const Grace = time.Second + 50*time.Millisecond
 
 // after returns the time at which a lease runs out by the fastest clock.

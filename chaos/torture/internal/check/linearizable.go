@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// orders looks for an order at each layer. It sets the claim that each break hit, which clients may not have seen.
+// orders looks for an order at each layer. It sets the claim that each break hit: the client of a break may not
+// have seen the claim.
 func (n *nameHistory) orders() {
 	met := map[int64]string{} // by token; empty with votes, since a minority may have granted a token
 	for _, o := range n.operations {
@@ -30,11 +31,11 @@ func (n *nameHistory) orders() {
 	}
 }
 
-// linearizable looks for an order of the operations of one layer, in which each answer is the
-// answer of the model. It goes through the calls and returns in chronological order, and keeps all
-// possible states of the name. An operation that returns must have taken effect, possibly after
-// other operations in flight. (Lowe's just-in-time linearization. The effort grows with the number
-// of operations in flight at a time, and not with the length of the history.)
+// linearizable looks for an order of one layer's operations in which the model gives the same
+// answers. It goes through the calls and returns in chronological order, and keeps all possible
+// states of the name. An operation that returns must have taken effect, possibly after other
+// operations in flight. (Lowe's just-in-time linearization. The effort grows with the number of
+// operations in flight at a time, and not with the length of the history.)
 func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation) {
 	s := search{nameHistory: n, steps: n.SearchSteps, states: []state{{leaseState: leaseState{votes: n.Votes}}}}
 	all := moves(withoutTransientRefusals(seen, n.operations))
@@ -60,7 +61,7 @@ func (n *nameHistory) linearizable(layer history.Layer, seen []history.Operation
 // event is the call or the return of a move.
 type event struct {
 	at    time.Duration
-	kind  int // in one instant calls precede returns, unless order decides
+	kind  int // calls precede returns in the same instant, unless order decides
 	order int // 0 if unknown
 	move  int
 }
@@ -186,8 +187,8 @@ func (s *search) forget(m *move) {
 	s.states = after.all
 }
 
-// take keeps the states in which a move has taken effect. Without such a state it reports false,
-// and does not change the states.
+// take keeps the states in which a move has taken effect. If there is none, it reports false, and
+// does not change the states.
 func (s *search) take(m *move) bool {
 	taken := s.apply(m)
 	if len(taken) == 0 {

@@ -368,7 +368,7 @@ func TestVotesMayRaiseTheTokenOfAClaim(t *testing.T) {
 	violates(t, "an earlier token", history.CheckMetadata, true, history.History{Readings: []history.Reading{reading}}, votes)
 }
 
-// A majority ends with the first of its votes, which may have been given before another claim had released the other votes.
+// A majority ends with its earliest vote. That vote may have been given before another claim released the other votes.
 func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	h := history.History{TTL: ttl, Operations: []history.Operation{
 		op("acquire", "a", 0, 10*ms, history.ResultDone, 1), op("acquire", "b", 20*ms, 520*ms, history.ResultDone, 2), op("release", "a", 500*ms, 510*ms, history.ResultDone, 0),
@@ -382,8 +382,8 @@ func TestVotesMayBeGivenLongBeforeAMajority(t *testing.T) {
 	require.Contains(t, checks(h, votes), history.CheckLinearizable, "before the first may have ended")
 }
 
-// Redlock takes back votes that came too late, even if other clients have seen these votes. A lease
-// whose grant was answered stays.
+// Redlock takes back votes that came too late, even if other clients have seen these votes. It does
+// not take back a lease whose grant was answered.
 func TestVotesMayBeTakenBack(t *testing.T) {
 	observed := []history.Operation{
 		unanswered(op("acquire", "a", 0, 10*ms, history.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),

@@ -41,9 +41,9 @@ func (n *nameHistory) liveness() {
 }
 
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
-// hand-over if no fault has happened since the first current waiter began to wait, and otherwise the time until a
-// waiter polls and gets an answer. No wake-up is sent when a lease runs out. The waiter knows the end of the lease
-// because of which it was refused, and notices the end of other leases within ten polls. The same holds for a
+// hand-over if no fault has happened since the first of the present waiters began to wait, and otherwise the time
+// until a waiter polls and gets an answer. No wake-up is sent when a lease runs out. A waiter knows the end of
+// the lease that its refusal named, and notices the end of other leases within ten polls. The same holds for a
 // release whose wake-up went to a waiter that was leaving.
 func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.firstWait(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
@@ -68,8 +68,8 @@ func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) t
 	return bound
 }
 
-// knowsEnd reports whether a worker's waiter was refused because of the lease that ran out. A claim whose wait has
-// ended since does not share what it knows with the worker's other claims.
+// knowsEnd reports whether a worker's waiter was refused because of the lease that ran out. Once that claim's wait
+// has ended, the worker's other claims do not know this end.
 func (n *nameHistory) knowsEnd(worker int, idle span) bool {
 	for _, c := range n.claims {
 		refused := slices.IndexFunc(c.clientOps, func(o *history.Operation) bool {
@@ -96,7 +96,7 @@ func (n *nameHistory) mayYield(worker int, from, to time.Duration) bool {
 	})
 }
 
-// firstWait returns when the longest-waiting of the waiters at the given time began to wait.
+// firstWait returns the time at which the first of the waiters at the given time began to wait.
 func (n *nameHistory) firstWait(at time.Duration) time.Duration {
 	first := at
 	for _, w := range n.waits {

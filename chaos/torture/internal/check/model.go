@@ -42,9 +42,9 @@ type move struct {
 }
 
 // step reports whether an operation can take effect now, and returns the next state. Time
-// moves only to the earliest moment at which all operations so far can have happened, so a
-// history is refused only if no clock can explain that history. An optional operation that
-// would change nothing does not take effect.
+// moves only to the earliest moment at which all operations so far can have happened, so a history
+// is refused only if no clock can explain the order. An optional operation that would change
+// nothing does not take effect.
 func (l leaseState) step(o *move, margin time.Duration) (bool, leaseState) {
 	l.now = max(l.now, o.Call)
 	if l.now > o.Return {
@@ -101,8 +101,8 @@ func (l leaseState) blocks(latest time.Duration) bool {
 func (l leaseState) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l leaseState) renew(o *move, margin time.Duration) (bool, leaseState) {
-	// If the claim was granted a second lease, this excludes its earlier lease. The holder may not have received the later token of
-	// a repeated acquire.
+	// The token must match, since the claim may have been granted a second lease. With votes it may also be earlier: the holder may
+	// not have received the later token of a repeated acquire.
 	mine := l.claim == o.Claim && (l.token == o.Token || l.votes && l.token > o.Token)
 	if o.Result == history.ResultUnknown && (!mine || l.breaking) {
 		return l.withoutEffect(o)
@@ -122,8 +122,8 @@ func (l leaseState) renew(o *move, margin time.Duration) (bool, leaseState) {
 	return true, l
 }
 
-// earliestBeginning returns the earliest beginning of a lease that a request has granted or renewed. The first votes may have been given long before
-// there was a majority, and the majority ends when these votes end.
+// earliestBeginning returns the earliest beginning of a lease that a request has granted or renewed. With votes, the first votes may have been
+// given long before there was a majority, and the majority ends when the first votes end.
 func (l leaseState) earliestBeginning(o *move) time.Duration {
 	if l.votes {
 		return o.Call

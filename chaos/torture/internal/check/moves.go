@@ -100,7 +100,7 @@ func (all claimFacts) move(o history.Operation) (m move, matters bool) {
 		m.Return = c.held
 		matters = c.held >= 0
 	case "release":
-		// At that time its lease has run out, with or without the release.
+		// After that time the lease has run out, with or without the release.
 		if c.ttl != leasing.Infinite {
 			m.Return = c.held + c.ttl
 		}

@@ -63,8 +63,8 @@ type nameHistory struct {
 	readings   []history.Reading
 	replies    []history.Answer
 	observed   []history.Observation
-	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease, by the
-	// token that they hit, or were meant for; 0 if the token is not known.
+	// breaks are the breaks after which another claim may hold the name while the holder trusts its lease. The
+	// key is the token of the lease that they hit or were meant for; 0 if it is not known.
 	breaks   map[int64][]history.Operation
 	infinite map[int64]bool // tokens of leases without an end
 	claims   map[string]*claim

@@ -49,8 +49,8 @@ func (n *nameHistory) releases() {
 	}
 }
 
-// results finds answers of a lease's methods, and ends of its context, that do not match the state
-// of the lease, or that came early or late.
+// results finds answers from a lease's methods, and ends of its context, that do not match the
+// state of the lease, or that come too early or too late.
 func (n *nameHistory) results() {
 	for _, w := range n.replies {
 		if n.h.Stopped(w.Worker, w.Call, w.Return) || slices.Contains(n.h.Killed, w.Worker) {
@@ -84,8 +84,8 @@ func (n *nameHistory) results() {
 	}
 }
 
-// bounds returns the earliest time at which a method may return without an answer, and the latest time
-// at which it must return. A release goes on for a TTL, and at most for a second after its context has ended.
+// bounds returns the earliest time at which a method may return without an answer, and the time by which it
+// must return. A release goes on for a TTL, and at most for a second after its context has ended.
 func (n *nameHistory) bounds(c *claim, w history.Answer) (least, most time.Duration) {
 	switch {
 	case w.Verb == "renew":

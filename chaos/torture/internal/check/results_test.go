@@ -14,7 +14,8 @@ func reply(verb string, call, ret time.Duration, result history.Result) history.
 	return history.Answer{Name: "n", Claim: "a", Verb: verb, Call: call, Return: ret, Result: result}
 }
 
-// The check compares a lease's answers to its holder with the replies to its manager.
+// The check compares the answers that a holder got from its lease with the replies that its manager
+// got.
 func TestReply(t *testing.T) {
 	acquired := op("acquire", "a", 0, 10*ms, history.ResultDone, 5)
 	released := op("release", "a", 500*ms, 520*ms, history.ResultDone, 5)

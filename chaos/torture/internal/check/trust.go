@@ -62,9 +62,9 @@ func (n *nameHistory) overlaps() {
 }
 
 // exclusiveUntil returns the end of a hold's trust, or an earlier time if an operator has broken the
-// lease. Another claim may hold the name at once or, if the lease was infinite and not broken with
-// Immediate, after the grace. The token of a break identifies its lease. A break whose token is unknown
-// may have hit any lease.
+// lease. After a break another claim may hold the name at once or, if the lease was infinite and not
+// broken with Immediate, after the grace. The token of a break identifies its lease. A break whose
+// token is unknown may have hit any lease.
 func (n *nameHistory) exclusiveUntil(t history.Hold) (end time.Duration) {
 	end = t.Trusted()
 	for _, b := range n.breaks[0] {

@@ -15,7 +15,7 @@ import (
 // machine's monotonic clock.
 type History struct {
 	TTL time.Duration `json:"ttl"`
-	// Backend is the time of the backend's clock before the run, in microseconds since 1970; 0 if the
+	// Backend is the time on the backend's clock before the run, in microseconds since 1970; 0 if the
 	// backend does not report its time. Tokens follow that clock.
 	Backend    int64         `json:"backend"`
 	Operations []Operation   `json:"operations"`
@@ -167,14 +167,15 @@ type Hold struct {
 	End    time.Duration      `json:"end"`
 	Ending Ending             `json:"ending"`
 	Reason leasing.LostReason `json:"reason"`
-	// Noticed is the time at which the holder saw its context end; 0 if the holder did not
-	// see the end, or had given the lease up before.
+	// Noticed is the time at which the holder saw the lease's context end; 0 if it did not, or had
+	// given the lease up before.
 	Noticed  time.Duration `json:"noticed"`
 	Renewals int           `json:"renewals"`
 	// Renewed and RenewalFailed report that the lease's observer got such an event.
 	Renewed       bool `json:"renewed"`
 	RenewalFailed bool `json:"renewal_failed"`
-	// Renews reports that the manager was to renew the lease. Otherwise Most limits its renewals.
+	// Renews reports that the manager was to renew the lease for as long as it was held. Otherwise
+	// Most is the maximum number of renewals.
 	Renews bool `json:"renews"`
 	Most   int  `json:"most"`
 }
@@ -186,7 +187,7 @@ type Ending string
 const (
 	EndingGivenUp   Ending = "given up"
 	EndingLost      Ending = "lost"
-	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, which stands for a process that dies
+	EndingAbandoned Ending = "abandoned" // its manager was closed during the hold, to simulate a process that dies
 	EndingKilled    Ending = "killed"    // with its process
 )
 
@@ -249,7 +250,7 @@ type Wait struct {
 	Own    bool   `json:"own"`
 }
 
-// Reading is a holder's view of its own lease: the backend's record and the lease's own fields.
+// Reading is a holder's view of its lease: the backend's record and the lease's own fields.
 type Reading struct {
 	Worker      int           `json:"worker"`
 	Name        string        `json:"name"`
@@ -275,7 +276,7 @@ type Reading struct {
 	Has      string `json:"has"`
 }
 
-// Answer is an answer of a lease to its holder.
+// Answer is an answer from a lease to its holder.
 type Answer struct {
 	Worker int    `json:"worker"`
 	Name   string `json:"name"`
@@ -291,7 +292,7 @@ type Answer struct {
 	Bound  time.Duration `json:"bound"`
 	Cut    bool          `json:"cut"`
 	Result Result        `json:"result"`
-	// Unclear reports that the error is none of package leasing's errors.
+	// Unclear reports that the error matches none of the errors of package leasing.
 	Unclear bool `json:"unclear"`
 }
 
@@ -304,7 +305,7 @@ type Observation struct {
 	Reason leasing.LostReason `json:"reason"`
 	By     string             `json:"by"` // the actor and the reason of a break
 	At     time.Duration      `json:"at"`
-	Own    bool               `json:"own"`   // sent to the lease's observer, and not to its manager's
+	Own    bool               `json:"own"`   // from the lease's observer, not from its manager's
 	Times  int                `json:"times"` // the number of events that were merged
 }
 

@@ -134,7 +134,8 @@ func (r *Report) WriteHistory(w io.Writer) error {
 // violation: see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
-// Err returns nil if there is no violation and no name is undecided. Its text is the report.
+// Err returns nil if there is no violation and no name is undecided, and otherwise an error with
+// the report as its text.
 func (r *Report) Err() error {
 	if r.OK() && len(r.Undecided) == 0 {
 		return nil
@@ -166,7 +167,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// lines passes the lines of the report, without the verdict, to line.
+// lines calls line for each line of the report except the verdict.
 func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("provider", "%s, TTL %v", r.Provider, r.TTL)
 	line("plan", "%s, seed %d", r.planName(), r.Seed)

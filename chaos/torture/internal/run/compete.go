@@ -73,7 +73,7 @@ func (w *worker) compete(ctx context.Context, manager *leasing.Manager) (crashed
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // not in a repeatable run: the order in which goroutines draw random numbers varies
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // not in a repeatable run, since the order in which goroutines draw random numbers varies
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
 		w.attemptTogether(ctx, manager, several, w.between(0.9, 1.6))
 		return false
@@ -210,8 +210,8 @@ func (w *worker) acquire(ctx context.Context, leave func(), leaves time.Duration
 		defer time.AfterFunc(leaves, leave).Stop()
 	}
 	lease, err := acquire(ctx, name)
-	if !w.options.Repeatable { // not in a repeatable run: the receiver of a wake-up in the same instant would be random
-		leave() // this ends no lease
+	if !w.options.Repeatable { // not in a repeatable run, since the receiver of a wake-up in the same instant would be random
+		leave() // must not end the lease
 	}
 	if err == nil {
 		work(lease.Context(), lease)

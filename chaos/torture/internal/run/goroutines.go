@@ -13,7 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// The labels mark the goroutines of a run or of one manager, and all goroutines that those start.
+// The labels mark the goroutines of a run or of one manager, and all goroutines that these
+// goroutines start.
 const (
 	goroutineLabel = "leasing.torture"
 	managerLabel   = "leasing.torture.manager"

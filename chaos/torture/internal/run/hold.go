@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture/internal/history"
 )
 
-// endOf returns the result for an error of a lease: a hand-over and a Close count as a release.
+// endOf returns the result for an error from a lease: a hand-over and a Close count as a release.
 func endOf(err error) history.Result {
 	if errors.Is(err, leasing.ErrHandedOver) || errors.Is(err, leasing.ErrClosed) {
 		return history.ResultReleased

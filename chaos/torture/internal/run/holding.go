@@ -63,7 +63,7 @@ func (w *worker) hold(work, run context.Context, manager *leasing.Manager, l *le
 				w.recordAnswer(run, history.Answer{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
 			}
 			if usage.lingers > 0 {
-				_ = l.Release(work) // inside Do, Release ends only the work
+				_ = l.Release(work) // in Do, Release only ends the work
 				pause(context.WithoutCancel(run), usage.lingers)
 			}
 			h.end(history.EndingGivenUp)

@@ -36,7 +36,7 @@ func (w *worker) repeatAcquire(ctx context.Context, name, id, owner string, held
 }
 
 // copyRenewal delivers a late copy of a renewal of a lost lease. The backend may still have the lease, and the copy must
-// not shorten it: the recorded requests of the manager do not include the copy, so they would not explain an earlier end.
+// not shorten it: the recorded requests of the manager do not include the copy, and so would not explain an earlier end.
 func (w *worker) copyRenewal(l *leasing.Lease) {
 	ttl := l.TTL()
 	if ttl == leasing.Infinite { // a lost infinite lease is no longer known to the backend

@@ -67,7 +67,7 @@ type Options struct {
 
 	// Votes says that the backend consists of voting servers, like Redlock. There a claim may have a majority of votes without
 	// receiving the replies: other claims see it as the holder until the votes are withdrawn. A claim that repeats its acquire
-	// while a server is unreachable may get a later token, and a listing may have a name twice.
+	// while a server is unreachable may get a later token, and a listing may contain a name twice.
 	Votes bool `json:"votes"`
 
 	// Repeatable uses the same lease names in each run. With the same seed, in virtual time, the history

@@ -46,7 +46,7 @@ func (r *run) play(ctx context.Context) error {
 		m.runner.endFaults()
 	}
 	r.faultsEnd = r.now()
-	for _, m := range r.slots { // one after the other: if all stopped at once, a release would wake a random waiter
+	for _, m := range r.slots { // stops one worker after the other: if all stopped at once, a release would wake a random waiter
 		m.stop()
 		pause(context.Background(), time.Millisecond)
 	}

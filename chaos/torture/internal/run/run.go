@@ -62,8 +62,8 @@ func (r *run) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// awaitWorkers waits for the workers, for a bounded time. It returns the errors of workers that could
-// not work. They are not violations, because their cause may not be the provider.
+// awaitWorkers waits for the workers, for a bounded time. It returns the errors from workers that
+// could not work. They are not violations, because their cause may not be the provider.
 func (r *run) awaitWorkers() error {
 	var errs []error
 	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
@@ -93,7 +93,7 @@ func (r *run) progress(phase string) int {
 	return p.Operations
 }
 
-// take acquires and then releases a name. It returns the error of the acquire.
+// take acquires and then releases a name. It returns the error from the acquire.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.Tuning.RequestTimeout+r.options.Patience)
 	defer cancel()
@@ -158,8 +158,8 @@ func (r *run) checkGoroutines() {
 	}
 }
 
-// stopAndKill pauses or kills worker processes, one at a time, until the second context ends.
-// The successors of killed processes work until ctx ends.
+// stopAndKill pauses or kills worker processes, one at a time, until the context until ends. The
+// successors of killed processes work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {
@@ -178,7 +178,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 		}
 		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
 		p.kill()
-		successor, err := r.spawn(next) // with a number of its own
+		successor, err := r.spawn(next) // the successor has a number of its own
 		if err != nil {
 			return err
 		}

@@ -2,13 +2,15 @@
 
 package descendants
 
-// AdoptsOrphans is false, because this system has no way to keep descendants whose parent has ended.
+// AdoptsOrphans is false, because on this system a process can't become the parent of descendants
+// whose own parent has ended.
 const AdoptsOrphans = false
 
 // AdoptOrphans does nothing.
 func AdoptOrphans(bool) {}
 
-// Visit visits the only descendant that this system can name: the command, even in a group of its own.
+// Visit visits only the command, even in a group of its own: this system has no way to find other
+// descendants.
 func Visit(_, command int, visit func(pid int) bool) {
 	if command != 0 {
 		_ = visit(command)

@@ -43,7 +43,7 @@ The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 			}
 			options.NoAutoRenew = options.TTL != leasing.Infinite // the first renewal makes the lease infinite
 			signals := supervise.NewSignals()
-			signals.Catch() // a signal leaves no lease whose ID was not printed
+			signals.Catch() // a signal must not leave a lease behind without its ID being printed
 			return signals.CancelOnSignal(cmd.Context(), func(ctx context.Context) error {
 				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error {
 					return acquireAndPrint(ctx, a, b, args[0], limit, options)
@@ -87,7 +87,7 @@ func acquireAndPrint(ctx context.Context, a *cli.App, b *cli.Backend, name strin
 	if err := printLease(a, lease); err != nil {
 		return errors.Join(err, lease.Release(ctx))
 	}
-	_, err = lease.HandOver(context.WithoutCancel(ctx)) // a signal must not stop it: the ID was printed
+	_, err = lease.HandOver(context.WithoutCancel(ctx)) // a signal must not stop the hand-over, since the ID was printed
 	return err
 }
 

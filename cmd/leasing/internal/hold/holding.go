@@ -64,8 +64,8 @@ func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string, limi
 	return w, err
 }
 
-// setGrace makes room in the TTL for the grace: TERM is sent one grace before trust ends, and renewals
-// have to come before TERM.
+// setGrace makes room in the TTL for the grace: TERM is sent one grace period before trust ends, and
+// renewals have to come before TERM.
 func (w *runner) setGrace(f *runFlags) error {
 	if w.OnLoss != supervise.LossTerm {
 		return nil

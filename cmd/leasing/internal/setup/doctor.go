@@ -67,7 +67,7 @@ const (
 	verdictNext  = "next"
 )
 
-// addError adds an error with its advice.
+// addError adds an error, with advice.
 func (d *doctor) addError(check string, err error) {
 	text := output.OneLine(err) + "."
 	if own := advice(err); own != "" {
@@ -148,7 +148,7 @@ func (d *doctor) latency(ctx context.Context, b *cli.Backend) bool {
 		if h.Status == leasing.Unhealthy {
 			err := providerkit.WithText(h.Error, leasing.ErrUnavailable)
 			if _, inspectErr := b.Inspect(ctx, "leasing/doctor"); inspectErr != nil {
-				err = inspectErr // this error has a class
+				err = inspectErr // h.Error is only a text, but this error has its class
 			}
 			d.addError("reach", err)
 			return false

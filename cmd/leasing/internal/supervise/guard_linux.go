@@ -27,7 +27,7 @@ func bootTime() time.Duration {
 // while the machine is suspended.
 type alarm struct{ fd int }
 
-// set arranges that file becomes readable at the time at, and returns the timeout for poll, in ms.
+// set makes file readable at the time at, and returns the timeout for poll, in ms.
 func (a *alarm) set(file *unix.PollFd, at time.Duration) int {
 	if a.fd == 0 {
 		a.fd, _ = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)

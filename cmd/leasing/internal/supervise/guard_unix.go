@@ -41,7 +41,7 @@ func init() {
 // guard adopts the descendants whose parents have ended, so a process that leaves the command's group does not
 // escape.
 //
-// A guard reads no lease and needs no network. It goes on if leasing is stopped, killed or starved. If all
+// A guard reads no lease and needs no network. It works even if leasing is stopped, killed or starved. If all
 // three die at once, only PR_SET_PDEATHSIG is left, which ends only the command's first process, and only on
 // Linux.
 func Guard() {
@@ -136,8 +136,8 @@ func script(path string, argv []string) (command string, args []string) {
 	return "/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...)
 }
 
-// stub becomes the command. It makes settings that a guard can't make: LISTEN_PID is known only once the process has
-// started, and a guard can't ignore SIGCHLD.
+// stub becomes the command. It sets up what the guard can't: LISTEN_PID is known only once the process has started,
+// and the guard can't ignore SIGCHLD.
 func stub() {
 	ignored, _ := strconv.ParseUint(os.Args[1], 10, 64)
 	if signalSet(ignored).has(unix.SIGCHLD) {
@@ -175,14 +175,14 @@ func (g *guard) reportStart(err error) {
 		report{kind: kindStarted, code: g.child, group: unix.Getpid()}.send(g.reports)
 	}
 	if g.outer {
-		_ = unix.Close(g.reports) // so that the pipe ends with the inner guard
+		_ = unix.Close(g.reports) // so that the pipe closes when the inner guard ends
 	}
 	go g.reap()
 }
 
 // reap waits for all children of the guard. The inner guard reports the end of the command, and the end of the command's
-// last descendant. The outer guard ends the processes that the inner guard has left running. A guard without a child has
-// no descendant.
+// last descendant. The outer guard ends the processes that the inner guard has left running. A guard without children
+// has no descendants left.
 func (g *guard) reap() {
 	defer close(g.childless)
 	for {
@@ -235,7 +235,7 @@ func (g *guard) killDescendants() {
 	}
 }
 
-// killAll sends KILL to a group, to the descendants of a process except one, and to the groups that they lead:
+// killAll sends KILL to a group, to the descendants of root except spared, and to the groups that they lead:
 // one signal ends even a group that keeps forking.
 func killAll(group, root, command, spared int) {
 	if group > 0 {

@@ -49,7 +49,7 @@ func (a *action) swap(sig unix.Signal, to *action) bool {
 }
 
 // wasIgnored reports whether a signal was ignored when this process began. If the handler of the Go runtime is called
-// for a signal that Go ignores, it does what the process would have done without Go (sigfwdgo in
+// for a signal that Go ignores, the handler acts as the signal would have acted without Go (sigfwdgo in
 // runtime/signal_unix.go): it does nothing, or ends the process. So wasIgnored sends the signal to a copy of this
 // process, which does nothing else. Afterwards the signal has its default action, or is ignored.
 func wasIgnored(sig unix.Signal) bool {

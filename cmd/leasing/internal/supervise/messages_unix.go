@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of the two guards, and of the process that becomes the command, in a list of processes.
+// The names that a list of processes shows for the two guards, and for the process that becomes the
+// command.
 const (
 	outerName = "leasing outer guard"
 	innerName = "leasing guard"
@@ -21,7 +22,7 @@ const (
 // guardArgs are the arguments of a guard before the command line: files and settings.
 type guardArgs struct {
 	deadlines  int  // the pipe of deadlines
-	inner      int  // for the outer guard: the inner guard's pipe of deadlines; for the inner guard: a pipe that ends with the outer guard
+	inner      int  // for the outer guard: the inner guard's pipe of deadlines; for the inner guard: a pipe that closes when the outer guard ends
 	reports    int  // the pipe of the inner guard's reports to leasing
 	foreground bool // the command's group has the terminal
 	stub       bool // the command needs its own process ID in its environment, or has to ignore a signal that a guard needs

@@ -198,7 +198,7 @@ func (s *supervisor) signal(sig unix.Signal) {
 	}
 }
 
-// kill ends the command and all its descendants. It also continues stopped guards, which then do the same.
+// kill ends the command and all its descendants. It also resumes stopped guards, which then do the same.
 func (s *supervisor) kill() {
 	killAll(s.group, s.guard, s.command, s.group)
 	for _, guard := range s.guards() {
@@ -299,7 +299,7 @@ func (s *supervisor) refresh() bool {
 	return true
 }
 
-// expiry returns the reason for a stop when time runs out.
+// expiry returns the reason for a stop at the end of trust.
 func (s *supervisor) expiry() error {
 	if err := s.lease.Err(); err != nil {
 		return fmt.Errorf("%s: %w", s.lease.Name(), err)
@@ -307,8 +307,8 @@ func (s *supervisor) expiry() error {
 	return fmt.Errorf("%s: %w: the lease could not be renewed in time", s.lease.Name(), leasing.ErrLost)
 }
 
-// stop ends the command because of its lease: the first time with TERM, unless there is
-// no grace, and then with KILL once the grace is over.
+// stop ends the command because its lease is lost or about to run out. The first call sends TERM,
+// if there is time for a grace period and atOnce is false. Otherwise stop sends KILL.
 func (s *supervisor) stop(reason error, atOnce bool) {
 	now := bootTime()
 	first := s.lost == nil
@@ -334,9 +334,9 @@ func (s *supervisor) stop(reason error, atOnce bool) {
 	s.Warn("%s; the command gets TERM", output.OneLine(reason))
 }
 
-// onLost ends the command when the lease has ended before the command. After a break the
-// command gets the grace. After any other loss it is killed at once, because another holder
-// may already have the name.
+// onLost ends the command, or with LossIgnore only warns, when the lease has ended before the
+// command. After a break the command gets the grace. After any other loss it is killed at once,
+// because another holder may already have the name.
 func (s *supervisor) onLost() {
 	if s.OnLoss == LossIgnore {
 		s.Warn("%s; the command goes on", output.OneLine(s.expiry()))
@@ -353,8 +353,9 @@ func (s *supervisor) onLost() {
 // means a fault: a dead disk, or another user's process.
 const killTimeout = 5 * time.Second
 
-// finish ends the guards and all that is left of the command, and waits until no process is left: the lease
-// is not released earlier. It returns the status of the outer guard.
+// finish ends the guards and the remaining processes of the command, and waits for their end, at most for
+// killTimeout. If processes are left even then, the lease is not released. finish returns the status of the
+// outer guard.
 func (s *supervisor) finish() (guard unix.WaitStatus) {
 	defer descendants.AdoptOrphans(false)
 	_ = s.closeDeadlines() // the guards end when they have ended all other processes
