@@ -217,7 +217,7 @@ func ExampleManager_subscribe() {
 	// released jobs/report
 }
 
-// HealthHandler serves a health check that acquires no lease.
+// HealthHandler serves a health check that does not acquire a lease.
 func ExampleHealthHandler() {
 	manager := open()
 	defer manager.Close(context.Background())

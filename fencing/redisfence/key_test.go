@@ -12,8 +12,8 @@ import (
 )
 
 // slotPart is the rule of the Redis Cluster specification, "Hash tags", stated
-// differently from the code: from the first "{" to the first "}" after it, if
-// there is text between them.
+// differently from the code: from the first "{" to the first "}" after it,
+// unless the tag would be empty.
 func slotPart(key string) string {
 	if m := regexp.MustCompile(`(?s)^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
 		return m[1]

@@ -35,7 +35,7 @@ func (b *Batches[T]) Gather(item T, bound time.Duration, failures int) {
 }
 
 // Dispatch queues the gathered items. Up to size items without a failure share a request. After one failure a request carries up
-// to size/16 items, and after more failures up to size/256, but always at least one.
+// to size/16 items, and after more failures up to size/256. It carries at least one item.
 func (b *Batches[T]) Dispatch() {
 	for key, items := range b.gathered {
 		q := b.first

@@ -163,8 +163,8 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 	return result, err
 }
 
-// endBroken ends the manager's own lease of the broken token or, after a break with grace, renews it at once, so that the answer
-// reports the break.
+// endBroken ends the manager's own lease with the broken token or, after a break with grace, renews it at once, so that the
+// answer reports the break.
 func (m *Manager) endBroken(req abstractions.BreakRequest, token int64) {
 	m.endLeases(req.Name, func(l *lease) *abstractions.LostError {
 		switch {
