@@ -101,7 +101,7 @@ type leasePage struct {
 	Queue      bool // the backend lists waiters
 	HasHistory bool
 	History    []abstractions.HistoryEntry // newest first
-	Before     string                      // where the page begins; "" at the newest entry
+	Before     string                      // where the page begins; "" means at the newest entry
 	Older      string                      // where the next page begins; "" after the oldest
 	AllowBreak bool
 }

@@ -95,7 +95,7 @@ var areas = []area{
 	{"providers/sql/sqlserver/", "", [3]tests{ownTests("providers/sql/sqlserver")}}, // no server can run here
 	{"providers/sql/dialect/server.go", "mariadb", mariadbs},
 	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &dialectTests}, overSQLite}},
-	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the verdicts on errors
+	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the classification of errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},

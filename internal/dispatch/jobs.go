@@ -39,8 +39,8 @@ const (
 	overdueFactor = 16
 )
 
-// NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job is
-// begun once ended returns true. Both are called under the queue's lock.
+// NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job
+// begins after ended has returned true. Both are called under the queue's lock.
 func NewJobs(limit int, spawn func(f func()) bool, ended func() bool) *Jobs {
 	return &Jobs{spawn: spawn, ended: ended, limit: limit, maxWorkers: max(MaxJobs, overdueFactor*limit)}
 }

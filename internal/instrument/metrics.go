@@ -214,7 +214,7 @@ func (t *Telemetry) Scope(name string) *Scope {
 		return s
 	}
 	s, made := t.makeScope(key)
-	if made { // a counter that appears only with its first event shows no increase
+	if made { // a counter that appears only with its first event would not show that event as an increase
 		for _, reason := range []abstractions.LostReason{
 			abstractions.LostExpired, abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone, abstractions.LostRenewalLimit, abstractions.LostClosed,
 		} {
