@@ -123,21 +123,19 @@
 //
 // # Observing
 //
-// Options takes OpenTelemetry providers and a slog logger. The metrics, with times in
-// seconds, are leasing.acquire.duration, .success, .failure and .attempt.failure
-// (requests of waiters that the backend did not answer); leasing.renewal.duration,
-// .success, .failure and .margin (trust left when a renewal came back: alert on it);
-// leasing.lost; leasing.broken; leasing.release.duration; leasing.active.count;
-// leasing.waiters and leasing.waiters.oldest (an age); leasing.held.duration;
-// leasing.backend.up (0 if the latest request was not answered, else 1); leasing.cleanups
-// (claims without a holder that are still to be released);
-// leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and
-// error.type or leasing.lost.reason. Spans: leasing.acquire, leasing.adopt,
-// leasing.renew, leasing.release, leasing.break, leasing.lost. Their attributes leasing.attempts and
-// leasing.lost.reason count requests and say why a lease was lost. The span of a wait has a link to the acquire
-// of each lease that was in its way, including those of other processes: see Options.TracerProvider.
-// Losses, breaks and failures are logged as warnings; a repeated failure is logged
-// once at first, and then with a count. Manager.Subscribe delivers events; [HealthHandler] serves a health report.
+// Options takes OpenTelemetry providers and a slog logger. The metrics, with times in seconds, are
+// leasing.acquire.duration, .success, .failure and .attempt.failure (requests of waiters that the backend did not
+// answer); leasing.renewal.duration, .success, .failure and .margin (trust left when a renewal came back: alert on
+// it); leasing.lost; leasing.broken; leasing.release.duration; leasing.active.count; leasing.waiters and
+// leasing.waiters.oldest (an age); leasing.held.duration; leasing.backend.up (0 if the latest request was not
+// answered, else 1); leasing.cleanups (claims without a holder that are not yet released);
+// leasing.observer.panics. Their attributes are leasing.provider, leasing.scope, and error.type or
+// leasing.lost.reason. Spans: leasing.acquire, leasing.adopt, leasing.renew, leasing.release, leasing.break,
+// leasing.lost. Their attributes leasing.attempts and leasing.lost.reason count requests and say why a lease was
+// lost. The span of a wait has a link to the acquire of each lease that was in its way, including those of other
+// processes: see Options.TracerProvider. Losses, breaks and failures are logged as warnings; a repeated failure is
+// logged once at first, and then with a count. Manager.Subscribe delivers events; [HealthHandler] serves a health
+// report.
 //
 // # Testing
 //

@@ -14,7 +14,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// A whole program. Its functions run and runMaintenance follow.
+// A complete program, with the functions run and runMaintenance below.
 func Example() {
 	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
@@ -44,7 +44,8 @@ func runMaintenance(ctx context.Context, token int64) error {
 	return ctx.Err()
 }
 
-// open stands for opening the provider of your choice: see the modules under providers.
+// open opens the memory provider. Open the provider of your choice instead: see the modules under
+// providers.
 func open() *leasing.Manager {
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "worker-1"})
 	if err != nil {
@@ -73,7 +74,7 @@ func ExampleManager_TryDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 	job := func(ctx context.Context, _ *leasing.Lease) error {
-		// Inside the job the same name is taken.
+		// Inside the job the name is already taken.
 		return manager.TryDo(ctx, "jobs/report", func(context.Context, *leasing.Lease) error { return nil })
 	}
 
@@ -216,7 +217,7 @@ func ExampleManager_subscribe() {
 	// released jobs/report
 }
 
-// HealthHandler serves a health check that acquires no lease.
+// HealthHandler serves a health check that does not acquire a lease.
 func ExampleHealthHandler() {
 	manager := open()
 	defer manager.Close(context.Background())

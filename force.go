@@ -42,17 +42,17 @@ func HeldBy(ctx context.Context, manager *Manager, owner, prefix string) ([]Reco
 	return slices.CompactFunc(held, func(a, b Record) bool { return a.Name == b.Name }), nil
 }
 
-// ForceRelease breaks the leases in records, one after the other, with Manager.Break.
-// The records come from HeldBy, Manager.List or Manager.Inspect. Each lease is
-// identified by its record's token: a lease that has ended since is no error, and a newer
-// holder of the name is left alone. So options.IfToken must be 0, and a record
-// without a token makes the call fail before anything is sent.
+// ForceRelease breaks the leases in records, one after the other, with Manager.Break. The
+// records come from HeldBy, Manager.List or Manager.Inspect. Each lease is identified by
+// its record's token: it is not an error if that lease has ended since, and a newer
+// holder of the name is left alone. So options.IfToken must be 0, and a record without a
+// token makes the call fail before anything is sent.
 //
 // After an error ForceRelease continues with the next record, until ctx ends; the result
-// leaves out the records that it did not get to. The error joins the errors of all records.
+// leaves out the records that it did not reach. The error joins the errors for all records.
 // Each Break is reported separately in events, log, metrics and spans. A provider that
-// keeps a history records it in the transaction of the break. So if the process dies
-// midway, its breaks are on record, and a second call breaks the rest.
+// keeps a history records each break in the transaction of that break. So if the process
+// dies midway, its breaks are on record, and a second call breaks the rest.
 func ForceRelease(ctx context.Context, manager *Manager, records []Record, options BreakOptions) ([]ForcedRelease, error) {
 	each := options
 	if each.IfToken != 0 {

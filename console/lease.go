@@ -12,15 +12,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// lease is a record that a page shows some time after the record was read. readAt is by this
-// process's clock; of times by the backend's clock only differences are used.
+// lease is a record that a page shows some time after the record was read. readAt is by this process's
+// clock. Times by the backend's clock are used only as differences.
 type lease struct {
 	*leasing.Record
 	readAt time.Time
 }
 
-// The states of a lease on the pages. A low lease has a late holder: with the default renewal at
-// least 0.4 of the TTL is always left.
+// The states of a lease on the pages. A low lease has less than a third of its TTL left, so its holder
+// is late: the default renewal leaves at least 0.4 of the TTL.
 const (
 	stateFree        = "free"
 	stateHeld        = "held"
@@ -101,7 +101,7 @@ type leasePage struct {
 	Queue      bool // the backend lists waiters
 	HasHistory bool
 	History    []abstractions.HistoryEntry // newest first
-	Before     string                      // where the page begins; "" at the newest entry
+	Before     string                      // where the page begins; "" means at the newest entry
 	Older      string                      // where the next page begins; "" after the oldest
 	AllowBreak bool
 }

@@ -68,8 +68,8 @@ func (c *Console) streamShared(w http.ResponseWriter, r *http.Request, key partK
 // minPause is the minimum time between two events of a stream.
 const minPause = 100 * time.Millisecond
 
-// viewerOf returns the viewer whose share of the streams a request uses: the user, or without a user the
-// address.
+// viewerOf returns the viewer whose share of the streams a request uses: the user, or the address if there is no
+// user.
 func viewerOf(r *http.Request) string {
 	if user := userOf(r); user != "" {
 		return "user " + user

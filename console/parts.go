@@ -46,8 +46,8 @@ func newParts() *parts {
 
 // get returns a part that is up to date, or nil if ctx ends before the part is rendered. Only one of several
 // concurrent callers gathers the data and renders the part. gather receives the data that were shown before,
-// or nil. It returns a function for the new data, and the time at which the part is out of date. That function
-// runs in a slot, like the rendering.
+// or nil. It returns a function that produces the new data, and the time at which the part is out of date. The
+// function runs in a slot, like the rendering.
 func (s *parts) get(ctx context.Context, key partKey, gather func(last any) (data func() any, until time.Time)) *part {
 	s.mu.Lock()
 	now := time.Now()
@@ -80,7 +80,7 @@ func (p *part) isForgotten(key partKey, now time.Time) bool {
 }
 
 func (s *parts) render(p *part, name string, last any, gather func(last any) (data func() any, until time.Time)) {
-	defer close(p.rendered) // even after a panic of the provider's code
+	defer close(p.rendered) // even after a panic in the provider's code
 	data, until := gather(last)
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()

@@ -25,7 +25,7 @@ type shared struct {
 	underWay chan struct{} // closed at the end of the read under way; nil without one
 }
 
-// reading is an answer of the backend. It does not change.
+// reading is an answer from the backend. It does not change.
 type reading struct {
 	listing
 	at   time.Time     // just before the list was requested; zero before the first list
@@ -95,8 +95,8 @@ func (s *shared) fetch() {
 	s.underWay = nil
 }
 
-// wait waits for the end of the read under way. Call it after s.end has ended: then no further read
-// begins.
+// wait waits for the end of the read under way. Call it only after s.end has ended, when no further read
+// can begin.
 func (s *shared) wait() {
 	s.mu.Lock()
 	underWay := s.underWay

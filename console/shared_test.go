@@ -28,7 +28,8 @@ func TestASlowListIsReadRarely(t *testing.T) {
 	})
 }
 
-// Viewers that come during a read wait for that read. A viewer that leaves does not end the read.
+// Viewers that arrive during a read wait for that read. A viewer that leaves does not end the
+// read.
 func TestAReadIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

@@ -21,7 +21,7 @@ type streams struct {
 // stream is one page that is kept up to date.
 type stream struct{ end context.CancelFunc }
 
-// add adds a stream of a user; end ends the stream. ok is false if the user can have no further stream.
+// add adds a stream of a user; end ends the stream. ok is false if the user can't have another stream.
 func (s *streams) add(user string, end context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package fencing implements the check of fencing tokens by which a protected
-// resource refuses writes of former holders of a lease.
+// Package fencing checks fencing tokens, so that a protected resource can refuse writes from
+// former holders of a lease.
 //
 // # Why
 //
@@ -20,11 +20,11 @@
 //
 // # Kinds of resources
 //
-// There is a package for each kind of resource. It applies the rule where the
-// resource is stored, atomically with the write:
+// Each kind of resource has a package that applies the rule where the resource is stored,
+// atomically with the write:
 //
 //   - sqlfence: a table in the resource's own SQL database, or a column of the resource's table.
-//   - redisfence: one script with the write, which may be a script of yours.
+//   - redisfence: one script checks the token and then writes, or runs your own Lua script.
 //   - etagfence: objects and documents that are replaced under an ETag, as in
 //     Azure Blob Storage, Cosmos DB or Amazon S3.
 //   - httpfence: a service behind HTTP, and its clients.
@@ -33,13 +33,13 @@
 //
 //   - It does not order reads. Until the resource has seen the new token, the
 //     former holder may still write. If you read a value before that, a write
-//     computed from the value loses the former holder's update. So show the
-//     token when the lease begins, before you read anything.
+//     computed from the value loses the former holder's update. So send the
+//     token to the resource when the lease begins, before you read anything.
 //   - It protects only against writers that use the check.
-//   - It is only as durable as the token's storage. A resource that lost or
-//     deleted its token admits any token, until it sees the next token.
+//   - It is only as durable as the token's storage. A resource that lost or deleted its token
+//     admits whatever token comes next.
 //   - It compares tokens of one lease name. Tokens of two names are unrelated,
-//     so always protect a resource by the same name.
+//     so always protect a resource by a lease of the same name.
 //   - It does not replace the lease: without mutual exclusion, each new token
 //     would invalidate the work of its predecessor.
 package fencing

@@ -12,8 +12,8 @@ type Fence func(ctx context.Context, resource string, token int64, fn func(ctx c
 
 // CheckFirst makes a Fence from a check like redisfence.Fence.Advance: fn runs if
 // the check returns nil. A larger token can get in while fn runs, so work that was
-// admitted may end after a successor's has begun. The writes of fn need a check of
-// their own where they are stored.
+// admitted may end after its successor's work has begun. The writes of fn need a
+// check of their own where they are stored.
 func CheckFirst(advance func(ctx context.Context, resource string, token int64) error) Fence {
 	return func(ctx context.Context, resource string, token int64, fn func(ctx context.Context) error) error {
 		if err := advance(ctx, resource, token); err != nil {

@@ -28,9 +28,9 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 
 // Check implements the rule: it returns nil if token is at least the highest token
-// that the resource has seen (0 for none), and a *StaleError otherwise. A number that
-// no lease has, such as 0, is an error that matches leasing.ErrInvalid: comparing it
-// would admit a caller without a lease. Refusals are counted in
+// that the resource has seen (0 for none), and a *StaleError otherwise. For a number
+// that no lease has, such as 0, the error matches leasing.ErrInvalid: comparing the
+// number would admit a caller without a lease. Refusals are counted in
 // leasing.fence.refused, of OpenTelemetry's global meter provider.
 func Check(resource string, token, seen int64) error {
 	if token < 1 || token > leasing.MaxToken {

@@ -26,14 +26,14 @@
 // Entries may be missing: a killed process writes neither the entries that waited in
 // memory nor the loss of its leases. A reader then sees the next acquire, with a greater
 // token. If the backend did not confirm a release, the released entry has a Reason, and
-// the name became free when the TTL had passed. If the reply to a write was lost, equal
-// entries may appear twice.
+// the name became free when the TTL had passed, or earlier. If the reply to a write was
+// lost, equal entries may appear twice.
 //
 // Times are by the clock of the recording process, and entries of several processes
-// arrive in any order. To order the entries of a name sort them by token, and for one
-// token: acquired, renewed, broken, then lost or released. An adopted lease has another
-// acquired entry with the same token. A broken entry has the token but not the holder,
-// which is in the acquired entry of that token.
+// arrive in any order. To order the entries of a name, sort them by token, and entries
+// with the same token by kind: acquired, renewed, broken, then lost or released. An
+// adopted lease has another acquired entry with the same token. A broken entry has the
+// token but not the holder, which is in the acquired entry of that token.
 //
 // Where a provider's own history has an "expired" entry, this history has the holder's
 // "lost" entry, with its reason: see leasing.LostReason. Its time is the end of trust,

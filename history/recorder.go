@@ -173,7 +173,7 @@ func (r *Recorder) write(batch []abstractions.NamedEntry) {
 	}
 }
 
-// writeOnce writes a batch once. A panic of the writer becomes an error.
+// writeOnce writes a batch once. A panic in the writer becomes an error.
 func (r *Recorder) writeOnce(batch []abstractions.NamedEntry) (err error) {
 	ctx, cancel := context.WithTimeout(r.writeCtx, writeTimeout)
 	defer cancel()

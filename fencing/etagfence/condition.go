@@ -41,16 +41,16 @@ type Condition struct {
 	WriteID     string // to store with the object; unique to this write
 }
 
-// NewCondition returns the condition under which a token may replace the object that
-// was read, or a *fencing.StaleError if the object carries a larger token. resource
-// names the object in that error. If the store then refuses the write, there was
-// another write: read once more, and make a new condition. Replace does all this in a
-// loop.
+// NewCondition returns the condition under which the holder of a token may replace
+// the object that was read, or a *fencing.StaleError if the object carries a larger
+// token. resource names the object in that error. If the store then refuses the
+// write, there was another write: read once more, and make a new condition. Replace
+// does all this in a loop.
 //
 // As with all fencing, a new holder that only reads has not shown its token,
 // and a former holder's write is admitted until the new holder has written. So
 // write the token at the beginning of a lease, without changing the content,
-// and compute from the content that this Replace has read.
+// and compute from the content that was read for that write.
 //
 // Deleting an object loses its token, and a former holder may then recreate the
 // object. While former holders may still be running, write an empty object

@@ -39,9 +39,9 @@ func Metadata[V string | *string](condition Condition, others map[string]V) map[
 }
 
 // ReadObject returns the Object of an ETag and the metadata that was read
-// together with that ETag. Names match in any case. A value that is not a token,
-// or a second token, is an error that matches leasing.ErrInvalid, since reading
-// it as "no token" would admit every writer.
+// together with that ETag. Names match regardless of case. A value that is not a
+// token, or a second token, is an error that matches leasing.ErrInvalid, since
+// reading it as "no token" would admit every writer.
 func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
 	object := Object{ETag: etag}
 	text, found, err := lookUp(metadata, MetadataToken)
@@ -59,7 +59,7 @@ func ReadObject[V string | *string](etag string, metadata map[string]V) (Object,
 	return object, nil
 }
 
-// lookUp returns the value of a name in any case, and whether the name exists.
+// lookUp returns the value of a name, regardless of case, and whether the name exists.
 func lookUp[V string | *string](metadata map[string]V, name string) (text string, found bool, err error) {
 	for key, value := range metadata {
 		if !strings.EqualFold(key, name) {

@@ -58,8 +58,8 @@ type Replacement struct {
 // if there was no other write since: writers that share a token, such as goroutines
 // of one holder, should take turns.
 //
-// Other errors of Read and Write are returned without a retry. After an error
-// of Write, and after a *fencing.StaleError, the write may have been applied.
+// Other errors from Read and Write are returned without a retry. After an error from Write, and
+// after a *fencing.StaleError, the write may have been applied.
 func Replace(ctx context.Context, token int64, r Replacement) error {
 	if r.Read == nil || r.Write == nil {
 		return &leasing.InvalidError{Field: "Replacement", Value: "nil", Want: "both Read and Write"}

@@ -83,8 +83,8 @@ func TestReplaceCreatesAndReplaces(t *testing.T) {
 	require.EqualValues(t, 8, object.Token)
 }
 
-// interrupted runs Replace, and calls the function between after Replace's first read and before
-// its first write.
+// interrupted runs Replace and, after Replace's first read and before its first write, calls the
+// given function.
 func interrupted(t *testing.T, store *objectStore, token int64, between func()) (turns int, err error) {
 	t.Helper()
 	var content string
@@ -188,7 +188,7 @@ func TestReplaceUnderTheSameWriteIDWritesOnce(t *testing.T) {
 	require.NoError(t, post(33, "job-2"))
 	require.Equal(t, []int64{33, 33}, store.writes)
 
-	// Another holder's token must be shown, regardless of the write ID.
+	// Another holder's token must be stored, regardless of the write ID.
 	require.NoError(t, post(34, "job-2"))
 	require.Equal(t, []int64{33, 33, 34}, store.writes)
 	require.ErrorIs(t, post(33, "job-2"), leasing.ErrStale)
@@ -266,7 +266,7 @@ func TestReplaceGivesUpWhereNothingChanges(t *testing.T) {
 		Resource: "report",
 		Read: func(context.Context) (etagfence.Object, error) {
 			turns++
-			return etagfence.Object{ETag: fmt.Sprint(turns / 15)}, nil // 14 times one version, then the next
+			return etagfence.Object{ETag: fmt.Sprint(turns / 15)}, nil // a version for 14 reads, then the next
 		},
 		Write: func(context.Context, etagfence.Condition) error { return etagfence.ErrPrecondition },
 	})

@@ -45,7 +45,7 @@ func WithLease(ctx context.Context, lease Holder) context.Context {
 //
 // The token is also sent after a redirect. It is not a secret, and grants no access on its own.
 //
-// A Transport is safe for concurrent use if Base is; don't change it in use.
+// A Transport is safe for concurrent use if Base is; don't change its fields once it is in use.
 type Transport struct {
 	Base  http.RoundTripper // nil means http.DefaultTransport
 	Lease Holder            // for requests whose context carries none; may be nil

@@ -24,7 +24,7 @@ func ExampleHandler() {
 	}))
 	defer server.Close()
 
-	// Its clients, which hold the lease in turn.
+	// The clients, which take turns holding the lease.
 	ctx := context.Background()
 	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
 	if err != nil {

@@ -16,9 +16,9 @@ const (
 	// HeaderToken carries the token of a request, in decimal, and in a refusal the
 	// refused token.
 	HeaderToken = "Leasing-Token"
-	// HeaderName carries the name of the token's lease, percent-encoded.
-	// It is optional, and lets a server detect a token of another lease,
-	// with which a comparison would be meaningless.
+	// HeaderName carries the name of the token's lease, percent-encoded. It
+	// is optional, and lets a server detect the token of another lease,
+	// which it can't compare.
 	HeaderName = "Leasing-Name"
 	// HeaderSeen carries, in a refusal, the highest token that the resource has seen.
 	HeaderSeen = "Leasing-Token-Seen"

@@ -13,8 +13,8 @@ import (
 // HandlerOptions are the options of Handler. The zero value protects one
 // resource, in memory.
 type HandlerOptions struct {
-	// Fence admits the requests. nil means a new fencing.Gates, which knows only
-	// the tokens that this process has seen.
+	// Fence admits the requests. nil means a new fencing.Gates, which has only the
+	// tokens that this process has seen.
 	Fence fencing.Fence
 	// Resource returns the name of the resource that a request touches; nil
 	// means one resource for all requests. Two names for one resource would
@@ -91,7 +91,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Type: staleProblem, Title: "Stale fencing token", Status: http.StatusPreconditionFailed,
 			Detail: "a later holder of the lease has been here", Token: stale.Token, Seen: stale.Seen,
 		})
-	default: // the sender must not learn details of a failure behind the fence
+	default: // the sender must not see details of a failure behind the fence
 		refuse(w, problem{
 			Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
 			Detail: "the fencing token could not be checked; the request was not run",

@@ -1,6 +1,6 @@
-// Package redisfence checks fencing tokens in Redis, in one script with the write.
-// See package fencing for the reason. It works with any Redis client: you write the
-// one-line [Eval].
+// Package redisfence checks fencing tokens in Redis: one script checks the token
+// and then writes. See package fencing for the reason. It works with any Redis
+// client: you write the one-line [Eval].
 //
 //	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 //		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()

@@ -37,11 +37,11 @@ type Options struct {
 	// resource is the hash, and holds its own token. Deleting or overwriting
 	// the hash then loses the token.
 	Field string
-	// Retention, unless 0, makes Redis delete a fence that got no token for
-	// that time, rounded up to milliseconds. From then on any token is
-	// admitted, so Retention must be longer than any pause of a former holder,
-	// such as several days. It is for short-lived names, and can't be combined
-	// with Field.
+	// Retention, unless 0, makes Redis delete a fence that has received no
+	// token for that time, rounded up to milliseconds. From then on any token
+	// is admitted, so Retention must be longer than any pause of a former
+	// holder, such as several days. It is for short-lived names, and can't be
+	// combined with Field.
 	Retention time.Duration
 }
 
@@ -50,23 +50,22 @@ type Options struct {
 // token, and writes, in one script. A fence must be in the same Cluster slot as the keys it protects: see Key.
 // A Fence is immutable and safe for concurrent use.
 //
-// A fence has no TTL unless Options.Retention is set. A fence that was
-// deleted protects nothing until the holder shows its token again, so:
+// A fence has no TTL unless Options.Retention is set. A fence that was deleted does not protect its keys until
+// the holder shows its token again, so:
 //
 //   - Don't set a TTL on it, and don't delete it with the value.
 //   - Under a maxmemory-policy of allkeys-..., Redis may evict it, and under
 //     volatile-... if it has a Retention. Use noeviction.
-//   - FLUSHALL, and a restart without persistence, forget it with everything
-//     it protects.
+//   - FLUSHALL, and a restart without persistence, delete it with everything it protects.
 //   - After a failover that lost the last writes, value and fence both have
 //     their earlier state: a script is replicated as a whole. A former holder's
 //     write may be admitted until the present holder shows its token once more.
 //
 // If the fence's key holds something other than a token, such as data of another
 // application, the error matches leasing.ErrInvalid, and nothing was written.
-// After an error that matches neither that nor leasing.ErrStale, it is unknown
-// whether the script ran. Pass the lease's context: once it has ended, nothing
-// is sent, and the error matches its cause.
+// After an error that matches neither leasing.ErrInvalid nor leasing.ErrStale,
+// it is unknown whether the script ran. Pass the lease's context: once it has
+// ended, nothing is sent, and the error matches its cause.
 type Fence struct {
 	eval      Eval
 	field     string
@@ -121,10 +120,10 @@ func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...s
 	return removed, nil
 }
 
-// Run runs a script if the token is not stale, and returns a *fencing.StaleError
-// otherwise, whose Resource is the fence. The script sees keys and args as KEYS and
-// ARGV. Run returns the script's result as the client converts it; a nil of Redis is
-// returned as nil, without an error.
+// Run runs a script if the token is not stale. Otherwise it returns a
+// *fencing.StaleError whose Resource is the fence. The script sees keys and args as
+// KEYS and ARGV. Run returns the script's result as the client converts it; a nil
+// reply from Redis is returned as nil, without an error.
 func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int64, keys []string, args ...any) (any, error) {
 	switch {
 	case script == nil || script.text == "":

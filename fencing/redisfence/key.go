@@ -16,8 +16,8 @@ import (
 // them one hash tag, and always use the fence of the same key.
 //
 // A key that contains "}" but no hash tag is refused, since it can't become a
-// hash tag itself; so is "". Redis documents hash tags in its Cluster
-// specification.
+// hash tag itself. An empty key is also refused. Redis documents hash tags in
+// its Cluster specification.
 func Key(key string) (string, error) {
 	tag := hashTag(key)
 	if tag == "" || strings.Contains(tag, "}") {

@@ -13,7 +13,7 @@ import (
 
 // slotPart is the rule of the Redis Cluster specification, "Hash tags", stated
 // differently from the code: from the first "{" to the first "}" after it,
-// if anything stands between.
+// unless the tag would be empty.
 func slotPart(key string) string {
 	if m := regexp.MustCompile(`(?s)^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
 		return m[1]

@@ -24,23 +24,24 @@ var (
 	del     = NewScript(deleteLua)
 )
 
-// Script is a Lua script with the check of a token in front of it, run by
-// Redis as one script, without other commands in between. It is immutable and
-// safe for concurrent use. Make each Script once, since Redis caches a script
-// by its text.
+// Script is a Lua script whose body runs only after the check of a token.
+// Redis runs check and body as one script, without other commands in between.
+// It is immutable and safe for concurrent use. Make each Script once, since
+// Redis caches a script by its text.
 type Script struct{ text string }
 
 // NewScript puts the check in front of a script. Write the script as if it
-// stood alone: KEYS and ARGV are its own, from 1, without the fence's, and
-// Fence.Run returns its result. Line numbers in error messages are those of the
-// script, and a first line "#!lua ..." remains the first line.
+// stood alone: KEYS and ARGV are its own, numbered from 1, without the fence's
+// key and arguments, and Fence.Run returns its result. Line numbers in error
+// messages are those of the script, and a first line "#!lua ..." remains the
+// first line.
 //
 // If the script fails half-way, its writes stay, as with any Redis script, and the token counts as
 // seen.
 func NewScript(body string) *Script {
 	shebang := ""
 	if strings.HasPrefix(body, "#!") {
-		// Redis removes the line but keeps its line break, to preserve the line numbers.
+		// Redis removes the line "#!..." but keeps its line break, to preserve the line numbers.
 		shebang, body, _ = strings.Cut(body, "\n")
 		shebang += "\n"
 	}

@@ -9,7 +9,7 @@
 //
 // [Table] keeps the highest token of each resource in a separate table, which the
 // statement of [Table.CreateSQL] creates. [Guard] is for tables whose rows have a
-// token column. Both work with any database/sql driver of PostgreSQL or SQLite.
+// token column. Both work with any database/sql driver for PostgreSQL or SQLite.
 //
 // Read inside [Table.Do], or call [Table.Advance] in a transaction of its own when
 // the lease begins: values read before that may still change.

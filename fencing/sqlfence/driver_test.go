@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// recorder is a database/sql driver that logs its requests and answers the check with the higher of
-// the shown and the seen token.
+// recorder is a database/sql driver that logs its requests and answers the check with the larger of
+// the request's token and the highest token seen.
 type recorder struct {
 	seen int64
 	fail map[string]error // by the first word of the log entry

@@ -14,7 +14,7 @@ type Placeholders int
 // The styles.
 const (
 	Question Placeholders = iota + 1 // ?, as in SQLite
-	Dollar                           // $1, as in PostgreSQL, whose functions a Table calls
+	Dollar                           // $1, as in PostgreSQL; a Table then calls PostgreSQL functions
 )
 
 func (p Placeholders) validate() error {

@@ -76,7 +76,7 @@ func (t *Table) CreateSQL() string {
 }
 
 // AdvanceSQL returns the statement behind Advance and its arguments, for transactions
-// that are not database/sql's. It returns one row with one column, the highest token
+// that do not use database/sql. It returns one row with one column, the highest token
 // seen, including this token. Pass that to fencing.Check: if the token is stale, roll
 // back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {

@@ -119,8 +119,8 @@ func schedule(ctx context.Context, work func(context.Context), option gocron.Sch
 	return scheduler.Shutdown()
 }
 
-// control runs a manager of controller-runtime. Its API server does not exist, and gets no
-// request.
+// control runs a controller-runtime manager. It sends no request to its API server, which does
+// not exist.
 func control(ctx context.Context, m *leasing.Manager, _ string, work func(context.Context)) error {
 	host, _ := os.Hostname()
 	retry, deadline, duration := time.Second, 3*time.Second, 6*time.Second

@@ -23,7 +23,7 @@ type suite struct {
 	tests   string // their package
 	edits   []edit
 	flags   []string
-	cluster bool // the tests start an API server of Kubernetes
+	cluster bool // the tests start a Kubernetes API server
 }
 
 // edit replaces a pattern in the files that match a glob.

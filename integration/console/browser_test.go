@@ -85,7 +85,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	return p
 }
 
-// takeComplaints returns the errors so far, and forgets them all.
+// takeComplaints returns the errors so far, and clears the list.
 func (p *tab) takeComplaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -106,7 +106,7 @@ func breaksALease(t *testing.T, browser context.Context) {
 	p.says("Last token")
 }
 
-// refusesWithoutRights: there is no button, and a request by hand does nothing.
+// refusesWithoutRights: there is no button, and a request that a script sends is refused.
 func refusesWithoutRights(t *testing.T, browser context.Context) {
 	w := newWorld(t, console.Options{})
 	lease := w.hold(w.manager("worker-1"), "jobs/report", nil)

@@ -124,9 +124,8 @@ func BenchmarkHandOff(b *testing.B) {
 	})
 }
 
-// BenchmarkHeld holds 10,000 names for a minute, unless a hundred could not be acquired, and
-// reports the numbers of held and lost names, the time to get all names, and the CPU time of this
-// process.
+// BenchmarkHeld holds 10,000 names for a minute, unless a hundred acquires fail, and reports the
+// numbers of held and lost names, the time to get all names, and the CPU time of this process.
 func BenchmarkHeld(b *testing.B) {
 	log.SetOutput(io.Discard) // the client logs that an agent refuses connections
 	const names, clients, during = 10_000, 32, time.Minute

@@ -96,8 +96,8 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 }
 
-// Each command works as it is written, except that it runs another program, and that a leader has
-// only one term.
+// Each command works as written, except that it runs another program, and that a leader has only
+// one term.
 func TestTheCommandsWork(t *testing.T) {
 	leasing, all := built(t), commands(t)
 	require.Len(t, all, 4)

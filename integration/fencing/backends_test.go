@@ -61,7 +61,7 @@ func (b backend) table(t *testing.T) *sqlfence.Table {
 	table, err := sqlfence.NewTable(b.style, "")
 	require.NoError(t, err)
 	b.exec(t, table.CreateSQL())
-	b.exec(t, table.CreateSQL()) // a second time does no harm
+	b.exec(t, table.CreateSQL()) // creating the table again does no harm
 	return table
 }
 

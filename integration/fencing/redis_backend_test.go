@@ -17,10 +17,10 @@ import (
 type redisBackend struct {
 	*redisfence.Fence
 	client *redis.Client
-	tag    string // begins each key of the test's own: "{fencing:...}"
+	tag    string // the prefix of all the test's keys: "{fencing:...}"
 }
 
-// key returns a key of the test's own. All are in one slot.
+// key returns a key with the test's prefix. All these keys are in one slot.
 func (b redisBackend) key(name string) string { return b.tag + ":" + name }
 
 // fenceWith returns a Fence with other options.

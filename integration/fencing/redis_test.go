@@ -218,9 +218,9 @@ func TestRedisBehindHTTPHandlers(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrStale)
 }
 
-// Many holders with rising tokens write, each through connections of its own. In
-// the order in which Redis ran the writes the tokens never fall, and the stored
-// value is that of the last writer.
+// Many holders with rising tokens write, each through connections of its own.
+// The tokens never fall, in the order in which Redis ran the writes, and the
+// stored value is that of the last writer.
 func TestRedisConcurrentSafe(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")

@@ -21,7 +21,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
-// show shows a token in a transaction of its own.
+// show passes a token through the table's check, in a transaction of its own.
 func show(t *testing.T, b backend, table *sqlfence.Table, resource string, token int64) error {
 	t.Helper()
 	return table.Do(t.Context(), b.db, resource, token, func(context.Context, *sql.Tx) error { return nil })
@@ -195,7 +195,7 @@ func TestTableConcurrentSafe(t *testing.T) {
 	})
 }
 
-// AdvanceSQL and Check also work with transactions that are not of package database/sql.
+// AdvanceSQL and Check also work with transactions that do not use package database/sql.
 func TestAdvanceSQLWithPgx(t *testing.T) {
 	config := postgresConfig(t)
 	connection, err := pgx.ConnectConfig(t.Context(), config)

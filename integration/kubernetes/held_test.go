@@ -136,8 +136,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// hold acquires names, until ten could not be acquired or two minutes are over, and keeps them for
-// a minute.
+// hold acquires names, until ten acquires have failed or two minutes have passed, and keeps the names for a minute.
 func hold(b *testing.B, names int, servers []string, acquire func(i int) (lost <-chan struct{}, err error), writes func() int64) {
 	const clients, during, timeout = 32, time.Minute, 2 * time.Minute
 	for b.Loop() {

@@ -131,8 +131,8 @@ func (r *exclusionCheck) enough() bool {
 	return true
 }
 
-// termKinds are the kinds of terms: released soon, renewed for longer than the TTL, and ended
-// by the holder's death, which frees nothing.
+// termKinds are the kinds of terms: released soon, renewed for longer than the TTL, and ended by
+// the holder's death, without a release.
 var termKinds = []string{"short", "long", "dead"}
 
 func last(ctx context.Context, how string) {
@@ -205,7 +205,7 @@ func holdTerm(ctx context.Context, t *testing.T, p leasing.Provider, r *exclusio
 	}
 	r.enter(who, "ours "+how, g.Token)
 	defer r.leave(who)
-	if how == "dead" { // works for as long as it may trust its lease, and releases nothing
+	if how == "dead" { // works for as long as it may trust its lease, and does not release it
 		<-time.After(time.Until(sent.Add(ttl - 500*time.Millisecond)))
 		return
 	}

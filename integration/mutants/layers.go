@@ -12,7 +12,7 @@ var layers = []string{"own tests", "conformance", "torture"}
 type tests struct {
 	folder, run, skip string
 	slow              bool // including the tests that take minutes
-	// The tests of then, unless nil, run if these tests do not notice the mutant.
+	// then, unless nil, selects further tests, which run if these do not notice the mutant.
 	then *tests
 }
 
@@ -27,8 +27,8 @@ type area struct {
 // underTorture is this package's torture test, over memory and in virtual time.
 var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memory$"}
 
-// A change of the core or of the kit's rules has to pass the suite over memory in virtual time, and with
-// a clock that can be moved. A change of the kit's records has to pass the suite over files.
+// A change to the core or to the kit's rules has to pass the suite over memory twice: in virtual time,
+// and with a clock that can be moved. A change to the kit's records has to pass the suite over files.
 var (
 	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
@@ -63,15 +63,16 @@ const suites = "Conformance"
 
 func ownTests(folder string) tests { return tests{folder: folder, skip: suites} }
 
-// packageTests returns the own tests of a package of the core, and then those of the manager.
+// packageTests selects the tests of a package of the core, and then those of the manager.
 func packageTests(folder string) tests { return tests{folder: folder, then: &ownCore} }
 
-// commandTests returns the own tests of a package of the command, and then those of the command.
+// commandTests selects the tests of a package within the command, and then those of the command
+// itself.
 func commandTests(name string) tests {
 	return tests{folder: "cmd/leasing/internal/" + name, then: &ownCommand}
 }
 
-// areas are searched in this order. The own tests of Redis' scripts leave out the comparison with
+// areas are searched in this order. The tests of changed Redis scripts leave out the comparison with
 // their stored texts, which would notice any change.
 var areas = []area{
 	{"abstractions/providerkit/cas/sweep.go", "file", [3]tests{ownStores, overFiles}},
@@ -94,7 +95,7 @@ var areas = []area{
 	{"providers/sql/sqlserver/", "", [3]tests{ownTests("providers/sql/sqlserver")}}, // no server can run here
 	{"providers/sql/dialect/server.go", "mariadb", mariadbs},
 	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &dialectTests}, overSQLite}},
-	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the verdicts on errors
+	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the classification of errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
@@ -120,8 +121,8 @@ var areas = []area{
 	{"internal/engine/handover.go", "", [3]tests{packageTests("internal/engine"), overMemory}}, // torture does not hand over leases
 }
 
-// area returns the first area that has the changed file. For other files, the core has all three
-// layers, and any other package has its own tests.
+// area returns the first area that has the changed file. A file in none of the areas has all three
+// layers if it belongs to the core, and otherwise only the tests of its package.
 func (m *mutant) area() area {
 	if m.asked != nil {
 		return *m.asked

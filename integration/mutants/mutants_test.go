@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each mutant applies to the present code, and names the broken promise, or the reason why no promise breaks.
+// Each mutant applies to the present code, and names the promise that it breaks, or the reason why it breaks
+// none of the promises.
 func TestEachMutantApplies(t *testing.T) {
 	list, err := parse(listText)
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func goChanges(file, text string) (all []change, err error) {
 	return all, nil
 }
 
-// walk collects the changes of one declaration.
+// walk collects the changes to one declaration.
 type walk struct {
 	text    string
 	offset  func(token.Pos) int
@@ -148,8 +148,7 @@ func (w *walk) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop adds changes that remove single statements, except declarations of names and changes of the
-// control flow.
+// drop adds changes that remove single statements, except declarations and control flow.
 func (w *walk) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {

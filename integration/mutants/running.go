@@ -82,7 +82,7 @@ func (p program) run(ctx context.Context, limit time.Duration) (result, error) {
 			by = found[1]
 		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
 			by = line
-		case p.tests.run != "" && strings.Contains(line, "Error Trace:"): // of a suite's check: the suite reports the failure at its end
+		case p.tests.run != "" && strings.Contains(line, "Error Trace:"): // a failed check of a suite, which reports the failure only at its end
 			by = at
 		}
 	}

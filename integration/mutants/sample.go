@@ -75,7 +75,7 @@ var (
 	ofSQLite = regexp.MustCompile(`/(rules|driver|ended|tokens|hostclock[a-z_]*|disk[a-z_]*)\.go$`)
 )
 
-// realArea returns the area of a drawn mutant, whose layers are the own tests of its package, and tests with a real
+// realArea returns the area of a drawn mutant. Its layers are the tests of the mutant's package, and tests with a real
 // server.
 func realArea(root, file string) area {
 	a := (&mutant{edits: []edit{{file: file}}}).area()
@@ -113,8 +113,8 @@ type candidate struct {
 	rank [sha256.Size]byte
 }
 
-// candidates returns all mutants of the files, in the order of their ranks. The rank of a mutant depends
-// only on the seed and its name, so a change elsewhere does not move a mutant before another.
+// candidates returns all mutants of the files, in the order of their ranks. The rank of a mutant depends only on the
+// seed and its name, so a change elsewhere does not reorder the mutants.
 func candidates(seed string, files map[string]string) (all []candidate, err error) {
 	names := map[string]int{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// changedLines returns the changed lines of each change of a small text, with the operator.
+// changedLines returns the changed lines of each change to a small text, with the operator.
 func changedLines(t *testing.T, file, text string) (lines []string) {
 	t.Helper()
 	all, err := changes(file, text)
@@ -120,7 +120,7 @@ func TestEachCandidateApplies(t *testing.T) {
 	}
 }
 
-// The seed determines the order; a change elsewhere does not move a mutant before another.
+// The seed determines the order; a change elsewhere does not reorder the mutants.
 func TestASeedFixesTheOrder(t *testing.T) {
 	order := func(seed string, files map[string]string) (names []string) {
 		all, err := candidates(seed, files)

@@ -55,7 +55,7 @@ func TestTorture_memory(t *testing.T) {
 }
 
 // TestTortureOfAServer is the layer "torture" for drawn mutants: `leasing-dev torture --for 15s` over a real server.
-// Patience is longer, for a machine that is busy.
+// Patience is longer than the command's default, for a busy machine.
 func TestTortureOfAServer(t *testing.T) {
 	servertest.Long(t)
 	for _, server := range []string{"redis", "postgres", "sqlite", "etcd"} {

@@ -54,7 +54,7 @@ var (
 	failureText = regexp.MustCompile(`(?s)but was (.*)\n[^\n]*Test:`)
 )
 
-// The search, built with the mutant of a trap, reports the steps to an error.
+// The search, built with the mutant of a trap, reports the steps that lead to an error.
 func TestTheSearchFindsEachTrap(t *testing.T) {
 	servertest.Long(t)
 	root, err := filepath.Abs("../..")

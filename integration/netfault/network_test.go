@@ -180,7 +180,7 @@ func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 // A torture run passes with real network faults in place of injected faults.
 func TestTorture(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
-		t.Parallel() // for the most part it waits
+		t.Parallel() // it mostly waits
 		report := torture.Test(t, torture.Options{
 			Open:    func(ctx context.Context) (leasing.Provider, error) { return b.open(ctx, b.behind, b.unique) },
 			Workers: 6, Names: 3, For: 9 * time.Second, Patience: 15 * time.Second,

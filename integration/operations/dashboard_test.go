@@ -77,7 +77,7 @@ var panels = []panel{
 			{"{{instance}} panics", `sum by (instance) (increase(leasing_observer_panics_total{` + selectedProvider + `}` + window + `))`}}},
 }
 
-// dashboard returns the input of Grafana: dashboard schema 39, that of Grafana 11.
+// dashboard returns the dashboard in Grafana's JSON model, with schema version 39, as in Grafana 11.
 func dashboard() map[string]any {
 	type object = map[string]any
 	source := object{"type": "prometheus", "uid": "${datasource}"}

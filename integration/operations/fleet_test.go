@@ -38,7 +38,7 @@ const rules = "../../operations/alerts.yml"
 // atMost bounds the waits on a very slow machine.
 const atMost = 2 * time.Minute
 
-// serverURL returns an environment variable of scripts/with-servers.
+// serverURL returns the value of an environment variable that scripts/with-servers sets.
 func serverURL(t *testing.T, variable string) string {
 	return servertest.Require(t, variable)
 }
@@ -136,7 +136,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	return w
 }
 
-// ask decodes the data of an answer into data, or does nothing until the server is up.
+// ask decodes the data of an answer into data. It ignores errors until the server is up.
 func (w *watcher) ask(path string, data any) {
 	body := struct {
 		Status, Error string

@@ -260,8 +260,9 @@ func (a *arena) pause(p *process, deadline time.Time) {
 	require.NoError(a.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// hasEnough reports whether paused workers have lost enough leases, and a late write was refused. A
-// worker that was about to release its lease loses nothing.
+// hasEnough reports whether paused workers have lost enough leases, and a late write was refused.
+// Not every pause counts: a paused worker that was about to release its lease does not lose that
+// lease.
 func (a *arena) hasEnough() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -54,7 +54,7 @@ var inTrouble = map[string]struct {
 type agentShow struct {
 	*runner.Runner
 	root      string
-	history   string           // file of the history, if the backend keeps none
+	history   string           // the file of the history, if the backend keeps no history
 	reported  []runner.Report  // edits
 	leases    []leasing.Record // that trouble befell
 	crossing  []string         // agents

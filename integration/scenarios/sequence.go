@@ -37,8 +37,8 @@ const (
 	troubleAt = 4
 )
 
-// The kinds of the parent's own reports. A closed report is about a number that readers can now see, an away report about the
-// writer that was cut off.
+// The kinds of the parent's own reports. A closed report is about a number that readers can now see, and an away report is
+// about the writer that was cut off.
 const closed, away = "closed", "is away"
 
 // sequenceShow is one run of the scenario.

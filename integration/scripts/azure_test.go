@@ -79,7 +79,7 @@ func newAzure(t *testing.T, script string) *azure {
 	return a
 }
 
-// tag sets the tag of the group or the account, which names its maker.
+// tag sets the tag that names the maker of the group or of the account.
 func (a *azure) tag(what, by string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "tag."+what), []byte(by+"\n"), 0o600))
 }
@@ -180,7 +180,7 @@ func TestTrap_T268_AnAzureScriptEndsWithItsFirstFailure(t *testing.T) {
 	}
 }
 
-// The scripts change no account and remove no group without the tag leasing=samples.
+// The scripts neither change an account nor remove a group that lacks the tag leasing=samples.
 func TestTrap_T269_AnAzureScriptLeavesAlone(t *testing.T) {
 	for script, account := range map[string]string{"blob": "storage.account", "cosmos": "cosmosdb", "redis": "redisenterprise"} {
 		t.Run(script, func(t *testing.T) {

@@ -81,7 +81,7 @@ type summary struct {
 	failures []string
 }
 
-// report writes the tables, the tests that did not pass, and the last line. It returns whether nothing failed.
+// report writes the tables, the tests that did not pass, and the last line. It returns true if nothing failed.
 func report(out io.Writer, modules []string, steps string, events []byte) (ok bool, err error) {
 	states, printed, err := read(events)
 	if err != nil {

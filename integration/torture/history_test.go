@@ -44,7 +44,7 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 //   - each of these entries has an Acquired event, and a Released or Lost event.
 //
 // Claims whose manager never received the grant, because a reply was lost or no caller waited for it any more, are exempt: they
-// have no event, and their leases have ended. The history has the end of an expired lease only after the next change of its name.
+// have no event, and their leases have ended. The history has the end of an expired lease only after the next change to its name.
 // Breaks come from the plan, and no manager reports them: see TestHistoryAgreesWithBreaks.
 func compareHistory(t *testing.T, open func(context.Context) (leasing.Provider, error)) {
 	reported := &events{leases: map[claim]*lease{}}
@@ -161,7 +161,7 @@ func byToken(all entries) map[int64]entries {
 	return tokens
 }
 
-// histories returns the histories of all names, after one more change of each.
+// histories returns the histories of all names, after one more change to each.
 func histories(t *testing.T, p leasing.Provider) map[string]entries {
 	lister, _ := abstractions.As[abstractions.Lister](p)
 	page, err := lister.List(t.Context(), abstractions.ListRequest{Limit: 1000})

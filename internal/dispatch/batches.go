@@ -34,8 +34,8 @@ func (b *Batches[T]) Gather(item T, bound time.Duration, failures int) {
 	b.gathered[key] = append(b.gathered[key], item)
 }
 
-// Dispatch queues the gathered items. Up to size items without a failure share a request. After one failure a request has up to a
-// sixteenth of size, and after more failures up to a 256th, but at least one item.
+// Dispatch queues the gathered items. Up to size items without a failure share a request. After one failure a request carries up
+// to size/16 items, and after more failures up to size/256. It carries at least one item.
 func (b *Batches[T]) Dispatch() {
 	for key, items := range b.gathered {
 		q := b.first

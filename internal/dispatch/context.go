@@ -93,8 +93,8 @@ func (d detached) Value(key any) any {
 }
 
 // CutOff reports whether err is the cause of a context that has ended. Such an error
-// says nothing about the request, whatever sentinel it matches: the context may
-// be that of another lease, which was lost, or of a manager that is closed.
+// is not about the request, whatever sentinel it matches: the context may be that of
+// another lease, which was lost, or of a manager that is closed.
 func CutOff(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }

@@ -6,9 +6,9 @@ import (
 )
 
 // Jobs runs a bounded number of jobs at a time. Each job sends one request. The first bound, limit, protects the backend, and
-// costs no lease: a job that has waited for a worker for a part of its request's time is overdue, and runs beyond the limit. The
-// second bound, maxWorkers, holds for overdue jobs too, so that goroutines and requests stay few while a server hangs, whatever
-// the number of leases.
+// does not cause the loss of a lease: a job that has waited for a worker for a part of its request's time is overdue, and runs
+// beyond the limit. The second bound, maxWorkers, holds for overdue jobs too, so that goroutines and requests stay few while a
+// server hangs, whatever the number of leases.
 type Jobs struct {
 	spawn             func(f func()) bool
 	ended             func() bool
@@ -39,8 +39,8 @@ const (
 	overdueFactor = 16
 )
 
-// NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job is
-// begun once ended returns true. Both are called under the queue's lock.
+// NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job
+// begins after ended has returned true. Both are called under the queue's lock.
 func NewJobs(limit int, spawn func(f func()) bool, ended func() bool) *Jobs {
 	return &Jobs{spawn: spawn, ended: ended, limit: limit, maxWorkers: max(MaxJobs, overdueFactor*limit)}
 }

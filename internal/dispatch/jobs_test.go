@@ -60,7 +60,7 @@ func TestARequestGetsAPartOfItsTimeWhileOthersAreOverdue(t *testing.T) {
 	})
 }
 
-// No job begins once ended returns true.
+// No job begins after the function ended has returned true.
 func TestJobsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool

@@ -79,8 +79,9 @@ func NewRequests(heedsContext bool, log func(level slog.Level, text string, args
 // unless nil, gets a reply that comes after the caller has left.
 //
 // A panic becomes an error with an unknown outcome, and is logged with its stack. Send does not pass the panic on. Most requests
-// belong to the manager, and there a panic would end the process because of one lease. Nor must a holder's deferred Release end
-// the holder. The steps after an unknown outcome (a retry, a clean-up, the end of trust) are the same as after a lost reply.
+// belong to the manager, and there a panic would end the process because of one lease. A panic in a holder's deferred Release
+// would also end the holder's process. The steps after an unknown outcome (a retry, a clean-up, the end of trust) are the same
+// as after a lost reply.
 func Send[P, Req, Reply any](ctx context.Context, r *Requests, pending *Overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late LateReceiver[Reply]) (Reply, error) {
 	if r.direct {
 		return callGuarded(ctx, r, p, send, req)

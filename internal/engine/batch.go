@@ -74,7 +74,7 @@ func (m *Manager) renewBatch(leases []*lease, divisor time.Duration) {
 	}
 }
 
-// lateBatch are leases whose batch was given up as failed.
+// lateBatch is a batch of leases that was given up as failed.
 type lateBatch []*lease
 
 func (b lateBatch) RepliedLate(results []abstractions.RenewResult, err error) {

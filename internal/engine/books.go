@@ -39,7 +39,7 @@ func (m *Manager) isOwnClaim(r *abstractions.Record) bool {
 }
 
 // endOlder ends each lease of the name whose token is lower than the token of another claim. A higher token of the lease's
-// own claim proves no loss: a server of Redlock may show the claim with a higher token than the majority has granted.
+// own claim does not prove a loss: a Redlock server may show the claim with a higher token than the majority has granted.
 func (m *Manager) endOlder(name string, token int64, claim abstractions.Fingerprint) {
 	m.endLeases(name, func(l *lease) *abstractions.LostError {
 		if l.token >= token || abstractions.FingerprintOf(l.id) == claim {

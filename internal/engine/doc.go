@@ -5,12 +5,12 @@
 //	waiting     makes the decisions about the waiters of one name, in the same way
 //	trust       instants on two clocks, and the time for which a grant is trusted
 //	timetable   calls leases and clean-ups when they are due
-//	dispatch    sends requests: their bounds, panics, batches, and their number at a time
+//	dispatch    sends requests, alone or in batches: bounds their time and number, and recovers panics
 //	notify      delivers events to observers
 //	instrument  metrics and spans
 //
 // None of these packages imports the engine or holds the manager: each is given the functions that it needs.
 //
-// A lease serializes the inputs of its lifecycle.Lease with a lock, and apply carries out the effects. No code of an application
+// A lease serializes the inputs to its lifecycle.Lease with a lock, and apply carries out the effects. No code of an application
 // or a provider runs under a lock: functions that a user has registered with context.AfterFunc run in goroutines of their own.
 package engine

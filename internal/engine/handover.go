@@ -10,7 +10,7 @@ import (
 )
 
 // HandOver renews the lease until a renewal that was sent after the call began has succeeded and no renewal is under way. Then no
-// request of this process can arrive after those of the receiver.
+// request from this process can arrive after those from the receiver.
 func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 	began := l.m.clock.Now()
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// pingName is the name that Health inspects if the provider is no Pinger.
+// pingName is the name that Health inspects if the provider is not a Pinger.
 const pingName = "leasing/health"
 
 func (m *Manager) Health(ctx context.Context) abstractions.Health {
@@ -47,7 +47,8 @@ func (m *Manager) Health(ctx context.Context) abstractions.Health {
 // degrades Health.
 const recentPeriod = time.Minute
 
-// outage has the failures that Health reports, by the manager's monotonic clock. Its times begin at 1 ns, so that 0 means never.
+// outage has the failures that Health reports, with times by the manager's monotonic clock. Its times begin at 1 ns, so that 0
+// means never.
 type outage struct {
 	since    atomic.Int64 // the first failed request after the latest answered request
 	failed   atomic.Int64 // the latest failed request
@@ -55,8 +56,8 @@ type outage struct {
 	losses   atomic.Int64 // the number of all losses
 }
 
-// note records the outcome of a request. If the caller's ctx has ended, an error says nothing
-// about the backend.
+// note records the outcome of a request. An error after the end of the caller's ctx does not count, since it may not
+// come from the backend.
 func (o *outage) note(ctx context.Context, c *trust.Clock, err error) {
 	switch {
 	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, abstractions.ErrUnavailable) && !isDenied(err) && !errors.Is(err, abstractions.ErrNotSetUp):
@@ -78,7 +79,7 @@ func (o *outage) up() int64 {
 	return 1
 }
 
-// noteLoss counts the loss of a lease. The loss after MaxRenewals renewals is no failure.
+// noteLoss counts the loss of a lease. The loss after MaxRenewals renewals does not degrade Health.
 func (o *outage) noteLoss(c *trust.Clock, reason abstractions.LostReason) {
 	o.losses.Add(1)
 	if reason != abstractions.LostRenewalLimit {

@@ -42,8 +42,8 @@ type lease struct {
 	// Fields for the rest of the lease's life.
 
 	acquiredAt time.Duration           // monotonic
-	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call of Context
-	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call of Context
+	ctx        context.Context         // the caller's, whose values the lease keeps; the lease's own after the first call to Context
+	cancel     context.CancelCauseFunc // of the lease's own context; nil before the first call to Context
 	done       chan struct{}           // made by the first waiter for the release under way, closed at its end
 
 	handle     *handle              // until the first renewal
@@ -57,7 +57,7 @@ type lease struct {
 	older           *lease       // the next older lease of the name, or nil; under manager.mu
 }
 
-// Inputs to life and calls of apply are made under the lock. So they call only this package,
+// Inputs to life and calls to apply are made under the lock. So they call only this package,
 // lifecycle and the standard library: not the application's code (contexts, instruments, Random),
 // not the provider's, and not the methods of its errors. apply returns the steps that are left. The
 // caller takes them after it has released the lock.
@@ -144,7 +144,8 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.run()
 }
 
-// After an input to life, apply takes the steps that may be taken under mu, and returns the other steps. Caller holds mu.
+// apply takes the steps that follow an input to life and may be taken under mu, and returns the other steps. Caller holds
+// mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
@@ -188,12 +189,12 @@ func (l *lease) event(kind abstractions.EventKind, now time.Duration) abstractio
 	}
 }
 
-// reschedule sets the time of the loop's next look at the lease. Caller holds mu.
+// reschedule sets the time at which the loop next checks the lease. Caller holds mu.
 func (l *lease) reschedule(now trust.Instant) {
 	due, early := l.life.Next(now)
 	l.m.timetable.Set(l, trust.AddSaturated(now.Mono, due), early)
 	if l.m.timetable.MissedSuspend(now) {
-		l.m.timetable.MakeDueNow(l) // a suspend after now was read, which the loop noticed before the lease was in the timetable
+		l.m.timetable.MakeDueNow(l) // the machine was suspended after now was read, and the loop noticed before the lease was in the timetable
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 // Manager is the library's implementation of abstractions.Manager.
 type Manager struct {
 	provider  abstractions.Provider
-	batch     abstractions.BatchRenewer // nil if the provider is no BatchRenewer
-	waiter    abstractions.Waiter       // nil if the provider is no Waiter
+	batch     abstractions.BatchRenewer // nil if the provider is not a BatchRenewer
+	waiter    abstractions.Waiter       // nil if the provider is not a Waiter
 	caps      abstractions.Capabilities
 	config    Config
 	rules     lifecycle.Rules
@@ -163,8 +163,8 @@ func (m *Manager) Break(ctx context.Context, name string, options abstractions.B
 	return result, err
 }
 
-// endBroken ends the manager's own lease of the broken token or, after a break with grace, renews it at once, so that the answer
-// reports the break.
+// endBroken ends the manager's own lease with the broken token or, after a break with grace, renews it at once, so that the
+// answer reports the break.
 func (m *Manager) endBroken(req abstractions.BreakRequest, token int64) {
 	m.endLeases(req.Name, func(l *lease) *abstractions.LostError {
 		switch {
@@ -272,7 +272,7 @@ func (m *Manager) wrap(op, name, id string, err error) error {
 
 // log writes to the application's logger, which may panic.
 func (m *Manager) log(level slog.Level, text string, args ...any) {
-	defer func() { _ = recover() }() // a panic of the logger can't be reported anywhere else
+	defer func() { _ = recover() }() // a panic in the logger can't be reported anywhere else
 	m.config.Logger.With("provider", m.caps.Provider).Log(context.Background(), level, text, args...)
 }
 

@@ -180,7 +180,7 @@ func (m *Manager) sendRelease(ctx context.Context, pending *dispatch.Overdue, bo
 	_, err := dispatch.Send(b, m.requests, pending, m.provider, func(p abstractions.Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 		return none, p.Release(ctx, req)
 	}, req, nil)
-	if err != nil && dispatch.CutOff(b, err) { // an error of the context is no answer of the backend, even if it says that the request was not applied
+	if err != nil && dispatch.CutOff(b, err) { // an error from the context is not an answer from the backend, even if it says that the request was not applied
 		return lifecycle.NoAnswer(err)
 	}
 	return err

@@ -68,7 +68,7 @@ func (l *lease) renewalAttempts() int {
 	return l.life.Failures() + 1
 }
 
-// renewalAnswer returns the result of a request as an input for life, which does not inspect errors itself.
+// renewalAnswer returns the result of a request as an input to life, which does not inspect errors itself.
 func renewalAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 	a := lifecycle.Answer{Grant: grant, Err: err, Applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
@@ -85,7 +85,7 @@ func renewalAnswer(grant abstractions.Grant, err error) lifecycle.Answer {
 }
 
 // finishRenewal ends a renewal by the engine or the application, alone or in a batch: life extends the trust, ends the lease, or
-// plans the retry. It returns the error of Renew. A batch sums up its renewals in measured, and records the sums.
+// plans the retry. It returns the error for the caller of Renew. A batch sums up its renewals in measured, and records the sums.
 func (l *lease) finishRenewal(sent, now trust.Instant, grant abstractions.Grant, err error, measured map[*instrument.Scope]instrument.Renewed) error {
 	m := l.m
 	if err == nil {

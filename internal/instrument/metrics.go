@@ -117,8 +117,8 @@ func New(c Config) *Telemetry {
 	return t
 }
 
-// registerGauges registers the observable gauges of a manager until Close. If several managers have
-// the same kind of provider, the values of the last manager count.
+// registerGauges registers the observable gauges of a manager until Close. If several managers have the same kind of
+// provider, the gauges show the values of the manager created last.
 func (t *Telemetry) registerGauges(meter metric.Meter, c Config) {
 	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
 		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
@@ -214,7 +214,7 @@ func (t *Telemetry) Scope(name string) *Scope {
 		return s
 	}
 	s, made := t.makeScope(key)
-	if made { // a counter that appears only with its first event shows no increase
+	if made { // a counter that appears only with its first event would not show that event as an increase
 		for _, reason := range []abstractions.LostReason{
 			abstractions.LostExpired, abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone, abstractions.LostRenewalLimit, abstractions.LostClosed,
 		} {
@@ -321,16 +321,16 @@ func (t *Telemetry) Held(s *Scope, held time.Duration) {
 	record(t.heldDuration, held, &s.base)
 }
 
-// CleanUps adds n to the number of claims that are still to be released.
+// CleanUps adds n to the number of claims without a holder that are not yet released.
 func (t *Telemetry) CleanUps(n int64) { add(t.cleanupCount, n, &t.base) }
 
-// ObserverPanicked counts the panic of an observer.
+// ObserverPanicked counts a panic in an observer.
 func (t *Telemetry) ObserverPanicked() { add(t.observerPanics, 1, &t.base) }
 
 // Renewed sums up the renewals of one request.
 type Renewed struct {
 	Count  int64
-	Margin time.Duration // the least trust that was left when they came back
+	Margin time.Duration // the least trust left when these renewals succeeded
 }
 
 // Add adds the renewals of another lease.

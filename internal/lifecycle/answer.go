@@ -67,7 +67,7 @@ func withLastAnswer(earlier, err error) error {
 	return err
 }
 
-// lastAnswer returns the last answer of the backend that err carries.
+// lastAnswer returns the last answer from the backend that err carries.
 func lastAnswer(err error) error {
 	if noAnswer, ok := err.(*noAnswerError); ok { //nolint:errorlint // as MarkNoAnswer has made it
 		return noAnswer.answer

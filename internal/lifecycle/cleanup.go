@@ -14,8 +14,8 @@ type CleanUp struct {
 	ByID bool
 }
 
-// repeats is the number of repetitions of a release that was answered. Before each repetition passes a third of the time that is
-// left; the last repetition is sent at the end.
+// repeats is the number of repetitions of a release whose first try was answered. Each repetition waits for a third of the time
+// that is left, except the last, which waits until the end.
 const repeats = 4
 
 // Tries are the tries of a clean-up. The input Tried has these effects:

@@ -100,8 +100,8 @@ type Effects struct {
 	Settled    bool  // the waiters for the renewal under way see its result
 	Failing    int8  // the change to the number of leases whose latest renewal failed
 	Cause      error // ends the lease's context
-	// Event is to be published; an Event without a Kind is empty. Lost is the loss of the lease, which is published after Event; nil
-	// if the lease is not lost.
+	// Event will be published, unless its Kind is empty. Lost is the loss of the lease, which is published after Event; nil if
+	// the lease is not lost.
 	Event Event
 	Lost  *abstractions.LostError
 	// CleanUp is needed for a claim that may outlive the lease; nil if there is no such claim.

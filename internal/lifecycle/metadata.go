@@ -17,7 +17,7 @@ type metadataChange struct {
 	confirmed map[string]string // by the backend; the map is replaced, never changed
 
 	wanted  map[string]string // nil if there is nothing to change
-	version int               // of wanted: counts the calls of WantMetadata
+	version int               // of wanted: counts the calls to WantMetadata
 
 	carried   map[string]string // by the renewal under way; nil if it carries none
 	carriedAs int               // the version of carried
@@ -28,7 +28,7 @@ type metadataChange struct {
 	mayLand   trust.Instant // until when an unanswered request may land; zero for no such request
 }
 
-// MetadataVersions say how far the changes of a lease's metadata have come.
+// MetadataVersions says how far the changes to a lease's metadata have come.
 type MetadataVersions struct {
 	Sent    int // the latest version that a renewal carried
 	Granted int // the latest that the backend confirmed

@@ -63,7 +63,7 @@ func (l *Lease) NextStep(now trust.Instant) (step Step, ttl time.Duration) {
 }
 
 // backendEnd returns the time at which the backend ends the lease by itself. uncertain says that a request without an answer may
-// have postponed that time, or may still postpone the end.
+// have postponed that time, or may yet postpone it further.
 func (l *Lease) backendEnd(now trust.Instant) (end trust.Instant, uncertain bool) {
 	return l.sent.Add(l.granted), l.renewalUnanswered || l.mayLand.Left(now) > 0
 }

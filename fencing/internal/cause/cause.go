@@ -11,7 +11,7 @@ import (
 
 // Join adds the cause of ctx to an error that the end of ctx has led to: drivers return
 // errors of their own ("interrupted"), and database/sql returns ErrTxDone. A cause that
-// says that nothing was written is about another request, so only its text is added.
+// matches ErrStale or ErrInvalid is about another request, so only its text is added.
 func Join(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil || errors.Is(err, cause):

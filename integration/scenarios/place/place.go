@@ -66,8 +66,8 @@ func SetUp(ctx context.Context, scenario, rawURL string) (Place, func() error, e
 	if err != nil {
 		return Place{}, nil, err
 	}
-	// A transaction acquires the file's write lock when it begins: a transaction that reads first
-	// could not get the lock later if another has written in between.
+	// A transaction acquires the file's write lock when it begins: a transaction that reads first could not get the
+	// lock later if another transaction has written in between.
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
 	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + scenario + "_" + strings.ToLower(rand.Text()[:8])}
 	if onSQLite || rawURL == "" {
