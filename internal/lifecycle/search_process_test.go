@@ -155,7 +155,7 @@ func (w *world) roundTrip(i int) {
 
 var errNoAnswer = lifecycle.MarkNoAnswer(abstractions.ErrUnavailable)
 
-// due takes the step of a lease that is due.
+// due runs the due step of a process's lease.
 func (w *world) due(i int) {
 	p := &w.parties[i]
 	renew, fx := p.life.Due(p.now())

@@ -57,7 +57,7 @@ type result struct {
 	trace         string // the shortest way to an error; "" for none
 }
 
-// step is a move after another step.
+// step is a move, with the index of the step before it.
 type step struct {
 	parent int32
 	move

@@ -24,7 +24,7 @@ type plan struct {
 	name          string
 	settings      lifecycle.Settings
 	otherSettings *lifecycle.Settings // a holder may want another TTL, and then its own again; nil for one TTL
-	equalClocks   bool                // all clocks agree, and there is no margin
+	equalClocks   bool                // all clocks agree, and the margin is zero
 	processes     int                 // 2 unless set
 	claims        int                 // of each process, 1 unless set
 	requests      int                 // on their way at a time, 3 unless set
@@ -65,7 +65,7 @@ type request struct {
 	metadata map[string]string // of a renewal; nil for no change
 }
 
-// process is a holder with the steps of an engine: it sends one request at a time.
+// process is a holder that acts like the engine: it sends one request at a time.
 type process struct {
 	life     lifecycle.Lease
 	id       string // "" before its first claim

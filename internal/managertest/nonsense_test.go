@@ -41,7 +41,7 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 type failedBatches struct{ *leasingtest.Provider }
 
 func (b failedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a lost lease in the batch, but not which one
+	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // reports a lost lease in the batch, but not which of them
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {

@@ -99,7 +99,7 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreReported(t *testing.T) {
 	})
 }
 
-// The answer that another holder has the name is no failure.
+// The answer that another holder has the name is not a failure.
 func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {

@@ -91,7 +91,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	}
 }
 
-// Sharing hardly slows a process without competitors.
+// Yielding hardly slows a process without competitors.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
 	const cycle = 2100 * time.Microsecond // including the requests
 	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {

@@ -38,9 +38,9 @@ type driver struct {
 	idle  func() // closes the connections that Open made
 }
 
-// provider wraps the driver. It detaches calls, because the client library does not
-// always obey contexts: azcore's BearerTokenPolicy has one call request the token,
-// and all other calls wait for that request.
+// provider wraps the driver. The wrapper detaches calls, because the client library does not always
+// obey contexts: azcore's BearerTokenPolicy has one call request the token, and all other calls
+// wait for that request.
 func (d *driver) provider(timeout time.Duration) *Provider {
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: timeout, Detach: true}), driver: d}
 }

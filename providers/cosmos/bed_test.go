@@ -155,14 +155,14 @@ func (b *bed) loseReply(verb cosmostest.Verb, do func() error) {
 	requireUnknown(b.t, do())
 }
 
-// requireUnknown checks that an error leaves the outcome open.
+// requireUnknown checks that an error leaves the outcome of the request open.
 func requireUnknown(t testing.TB, err error) {
 	t.Helper()
 	requireUnavailable(t, err)
 	require.False(t, abstractions.NotApplied(err))
 }
 
-// requireUnavailable checks that an error makes no promise about the lease.
+// requireUnavailable checks that an error says only that the service was unavailable.
 func requireUnavailable(t testing.TB, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)

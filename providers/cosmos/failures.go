@@ -93,8 +93,8 @@ func containerError(err error) error {
 	return err
 }
 
-// Classify returns the meaning of an error of azcosmos. It reports Unsent only for
-// reads: azcosmos repeats some writes, and an earlier copy may have arrived.
+// Classify returns the meaning of an error from azcosmos. It reports Unsent only for reads:
+// azcosmos repeats some writes, and an earlier copy may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	switch m.Class {

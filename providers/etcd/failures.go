@@ -49,7 +49,7 @@ func textOf(err error) string {
 	return rpctypes.ErrorDesc(err)
 }
 
-// isEtcdError reports whether err is the given error of etcd.
+// isEtcdError reports whether err is the given etcd error.
 func isEtcdError(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
 // retryOnLearner makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected

@@ -24,8 +24,8 @@ type Provider struct {
 	driver *driver
 }
 
-// Open connects to a cluster, and requests its version. It reports options that can't work as leasing.ErrInvalid, and a
-// member before 3.5.13 as leasing.ErrNotSetUp.
+// Open connects to a cluster, and requests its version. It reports invalid options as leasing.ErrInvalid, and a member
+// before 3.5.13 as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
