@@ -23,9 +23,8 @@ import (
 
 // Options configure a Manager. The zero value is ready to use.
 type Options struct {
-	// Owner is a label for the holder of this manager's leases. The label is for people to read,
-	// and has no other effect. At most MaxOwnerBytes. Default: host name, process ID and a random
-	// part.
+	// Owner is a label for the holder of this manager's leases, for operators and their tools. No
+	// grant depends on it. At most MaxOwnerBytes. Default: host name, process ID and a random part.
 	Owner string
 
 	// TTL is the duration of a lease without renewal. Default 30 s, or the nearest TTL that
@@ -120,7 +119,7 @@ type Tuning struct {
 // TTLRequest is the argument of a TTLPolicy.
 type TTLRequest struct {
 	Name string        // of the lease
-	TTL  time.Duration // without the policy: that of AcquireOptions, else of Options
+	TTL  time.Duration // the TTL without the policy: that of AcquireOptions, else of Options
 }
 
 const defaultTTL = 30 * time.Second

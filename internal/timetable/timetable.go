@@ -180,7 +180,7 @@ func (t *Timetable) put(i int, place slot) {
 const suspendResolution = time.Millisecond
 
 // MissedSuspend reports whether the loop has seen a suspend since now was read. An item whose due time was computed
-// from now may be due already: make it due now.
+// from that reading may be due already: make it due now.
 func (t *Timetable) MissedSuspend(now trust.Instant) bool {
 	return t.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution)
 }

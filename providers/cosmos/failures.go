@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// These are the classes of the service's refusals, in addition to those of the kit.
+// These are the classes of the service's refusals, in addition to those of package providerkit.
 const (
 	missing     providerkit.Class = 0x80 + iota // the item does not exist
 	conflict                                    // another write has created or changed the item
