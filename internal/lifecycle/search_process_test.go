@@ -123,7 +123,7 @@ func (p *process) cleanUp(c *lifecycle.CleanUp) {
 	}
 }
 
-// tried handles the end of a try of a clean-up.
+// tried handles the end of an attempt of a clean-up.
 func (p *process) tried(r *request, answered bool) {
 	if !p.cleansUp || p.id != r.id {
 		return

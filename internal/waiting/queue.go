@@ -137,7 +137,7 @@ func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	switch {
 	case pause > 0:
 		return Head{rules: q.rules, last: Answer{Err: holder}}, Step{Pause: pause}
-	case q.rules.Wakeups && now.Sub(q.yield.contendedAt) <= q.rules.maxPushedPause(): // saves the request that must follow a later subscription
+	case q.rules.Wakeups && now.Sub(q.yield.contendedAt) <= q.rules.maxPushedPause(): // to subscribe first saves the request that would follow a later subscription
 		return Head{rules: q.rules}, Step{Subscribe: true}
 	}
 	return Head{rules: q.rules}, Step{Ask: true}

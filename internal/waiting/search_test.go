@@ -69,7 +69,7 @@ type waiter struct {
 	ignoresWakeups bool
 	missed         bool // the name was released after the waiter's last request reached the backend
 	lost           bool // a wake-up for this waiter was lost
-	late           int  // answers in a row after the end of the lease that the backend showed
+	late           int  // answers in a row after the time at which the lease should have ended
 	failures       int  // requests in a row without an answer
 	pauses         int  // in a row while the same claim had the name, or none was known
 	token          int64

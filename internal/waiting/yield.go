@@ -26,7 +26,7 @@ type yieldState struct {
 	ended       time.Time                // when the latest lease ended
 	leases      int                      // in the run
 	yields      int                      // yield times for which the run may last
-	yieldUntil  time.Time                // others get their turn until then
+	yieldUntil  time.Time                // until this time others get their turn
 	contendedAt time.Time                // when our last request found another holder
 }
 

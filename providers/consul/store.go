@@ -40,9 +40,10 @@ func (s *store) query(name, value string) url.Values {
 	return query
 }
 
-// hasMark reports whether an answer comes from a Consul agent, which sends its default policy since
-// 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections lacks that
-// header: tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
+// hasMark reports whether an answer comes from a Consul agent, which sends its default ACL policy
+// in a header since 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many
+// connections lacks that header: tooManyConnsMsg in
+// github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
 func hasMark(response *http.Response, body []byte) bool {
 	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
 		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"

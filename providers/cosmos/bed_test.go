@@ -30,8 +30,8 @@ type bed struct {
 	pipe    *cosmostest.Pipe
 }
 
-// newBed opens a provider with the account's key. options may change the provider's
-// options.
+// newBed opens a provider with the account's key. The functions in options change the
+// provider's options.
 func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options)) *bed {
 	t.Helper()
 	account.Key = testKey
@@ -43,7 +43,7 @@ func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options))
 	return b
 }
 
-// process opens another provider, which stands for another process.
+// process opens another provider, in place of another process.
 func (b *bed) process(options ...func(*Options)) *Provider {
 	b.t.Helper()
 	transport := b.pipe.Transport()

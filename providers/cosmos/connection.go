@@ -110,8 +110,8 @@ func (c *connection) forget(found *container) {
 	}
 }
 
-// close closes the client and idle connections. The caller has ended all calls and the
-// wire's lifetime.
+// close closes the client and idle connections. Before that, the caller has to end all calls
+// and the wire's lifetime.
 func (c *connection) close() {
 	c.forget(c.found.Load())
 	if own := c.wire.own; own != nil {

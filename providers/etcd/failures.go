@@ -24,7 +24,7 @@ const (
 var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started has no version yet
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that started just now has no version yet
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
