@@ -295,10 +295,10 @@ func (l *Lease) Err() error { return l.impl.Err() }
 func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
 // SetMetadata replaces the lease's metadata by a renewal that is sent now; nil clears the metadata.
-// Others see the new metadata once the renewal has succeeded. It counts as a renewal. If it fails
-// while the lease stays held, the next renewals carry the new metadata until one succeeds or the
-// backend refuses the metadata for good. Metadata returns the old metadata until a renewal with the
-// new metadata has succeeded. If there are several calls, the last one counts.
+// Others see the new metadata once the renewal has succeeded. SetMetadata counts as a renewal. If
+// it fails while the lease stays held, the next renewals carry the new metadata until one succeeds
+// or the backend refuses the metadata for good. Metadata returns the old metadata until a renewal
+// with the new metadata has succeeded. If there are several calls, the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
 }
@@ -329,12 +329,12 @@ func (l *Lease) SetTTL(ctx context.Context, ttl time.Duration) error { return l.
 // returned.
 func (l *Lease) Release(ctx context.Context) error { return l.impl.Release(ctx) }
 
-// HandOver ends the lease in this process without releasing it, so that another
-// process can continue it under the same token: see Manager.Adopt. Call it when
-// the work is over, not before, as with Release. It renews first, which gives the
-// other process a whole TTL to adopt the lease, unless MaxRenewals are used up. If
-// the renewal fails, HandOver returns the error; the lease is still held unless
-// the error matches ErrLost. Then it cancels Context, with ErrHandedOver as its cause.
+// HandOver ends the lease in this process without releasing it, so that another process can
+// continue it under the same token: see Manager.Adopt. Call it when the work is over, not before,
+// as with Release. It renews first, which gives the other process a whole TTL to adopt the lease,
+// unless MaxRenewals are used up. If the renewal fails, HandOver returns the error; the lease is
+// still held unless the error matches ErrLost. After a renewal that succeeds it cancels Context,
+// with ErrHandedOver as its cause.
 //
 // Once HandOver has returned a Handover, this process no longer
 // trusts the lease and sends nothing more for the lease. A lease that no process adopts runs

@@ -24,7 +24,8 @@ import (
 // Options configure a Manager. The zero value is ready to use.
 type Options struct {
 	// Owner is a label for the holder of this manager's leases, for operators and their tools. No
-	// grant depends on it. At most MaxOwnerBytes. Default: host name, process ID and a random part.
+	// grant depends on the label. At most MaxOwnerBytes. Default: host name, process ID and a
+	// random part.
 	Owner string
 
 	// TTL is the duration of a lease without renewal. Default 30 s, or the nearest TTL that

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// grant is a grant of the backend.
+// grant is a grant by the backend.
 type grant struct {
 	id    string
 	token int64

@@ -52,7 +52,7 @@ func (p plan) withDefaults() *plan {
 
 // request is a request on its way to the backend.
 type request struct {
-	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for a release by a clean-up
+	kind   byte // 'a' for an acquire, 'n' for a renewal, 'r' for a release, 'c' for a release by a clean-up
 	no     uint8
 	from   int8 // the process
 	copied bool

@@ -234,8 +234,8 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// Other renewals are queued behind one that hangs. Their callers get an error when the manager closes, when the leases are
-// released, and when the trust runs out.
+// Other renewals are queued behind one that hangs. The callers of the queued renewals get an error when the manager
+// closes, when the leases are released, and when the trust runs out.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -45,8 +45,8 @@ var codes = map[status]providerkit.Meaning{
 	{412, 0}:    {Class: conflict},
 	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "the document has another program's data"}, // more than 2 MB
 	{429, 0}:    {Class: providerkit.Refused},
-	// 408, 410, 449, 500, 502, 503 and 504 are unknown. The documentation says that
-	// 449 is safe to retry, but not that the request was not applied.
+	// 408, 410, 449, 500, 502, 503 and 504 are Unknown. The documentation says that 449 is safe to
+	// retry, but not that the request was not applied.
 }
 
 // statusOf returns the status and the header of the service's answer in an error. The

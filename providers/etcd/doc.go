@@ -41,8 +41,8 @@
 //
 // A renewal is a KeepAlive and a read after it: etcd may prolong a lease while it deletes the lease's keys (etcd-io/etcd#14758,
 // #20547), and a member that was stopped while another was elected answers at once when it resumes. If the read shows a later
-// Raft term, the renewal fails as unavailable, and the manager repeats it. A renewal writes nothing to the Raft log. Renewals
-// that are due together share streams and reads.
+// Raft term, the renewal fails as unavailable, and the manager retries. A renewal writes nothing to the Raft log. Renewals that
+// are due together share streams and reads.
 //
 // Sweep deletes a record and raises its floor in one transaction. A request that found no record is refused if the floor
 // has changed since then, however late the request arrives.

@@ -18,9 +18,9 @@ const (
 	adviceTxnOps = "allow 128 operations in a transaction: --max-txn-ops"
 )
 
-// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
-// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the
-// connection: gRPC closes connections that fail, and the function retryOnLearner avoids learners.
+// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where the name is more precise than
+// the gRPC code. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the connection: gRPC
+// closes connections that fail, and the function retryOnLearner avoids learners.
 var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
