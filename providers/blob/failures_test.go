@@ -107,8 +107,8 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T183: an error has the service's own sentences, except those that quote a signature or the signed text. The error for an
-// answer to HEAD has the advice instead.
+// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to
+// HEAD, which has no body, the error has the advice for its code.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const form = `<?xml version="1.0" encoding="utf-8"?><Error><Code>%s</Code><Message>%s
 RequestId:1-2

@@ -23,7 +23,7 @@ type cluster struct {
 	t       testing.TB
 	servers [3]*servertest.Process
 	agents  [3]Options
-	asked   [3]*Provider // clients of those agents, for ask
+	asked   [3]*Provider // clients of the servers' agents, used by ask
 	raft    [3]string    // the servers' addresses for each other
 }
 

@@ -17,9 +17,9 @@ import (
 )
 
 // connection looks up the container at its first use: azcosmos reads the account, and a read
-// of the container returns its partition key, if the container exists. One caller at a time
-// does this work, and finishes it even if its context ends: the providerkit.Provider around
-// the driver has then ended the call, and azcosmos ignores the context. See
+// of the container returns its partition key path, if the container exists. One caller at a
+// time does this work, and finishes it even if its context ends: the providerkit.Provider
+// around the driver has then ended the call, and azcosmos ignores the context. See
 // providerkit.Config.Detach.
 type connection struct {
 	options Options
