@@ -20,7 +20,7 @@ type Manager struct{ impl abstractions.Manager }
 // starts one goroutine, and on Linux a second one that waits for a resume from
 // suspend. Close the manager when done, and the provider after the manager.
 //
-// If an option can't work, the error is an *InvalidError that names the option.
+// If an option is invalid, the error is an *InvalidError that names the option.
 func NewManager(provider Provider, options Options) (*Manager, error) {
 	if provider == nil {
 		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
@@ -147,20 +147,19 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Record, error) {
 	return m.impl.Inspect(ctx, name)
 }
 
-// Waiters returns the backend's queue for a name, in the order in which it is
-// served. Each manager is in that queue at most once per name, with its head
-// waiter; its other waiters queue inside the process and are not listed. A head
-// waiter that waits for a lease of its own manager joins the backend's queue only
-// after up to Tuning.MaxPoll. The error matches ErrUnsupported if the provider
-// is no WaiterLister.
+// Waiters returns the backend's queue for a name, in the order in which it is served. Each manager
+// is in that queue at most once per name, with its head waiter; its other waiters queue inside the
+// process and are not listed. A head waiter that waits for a lease of its own manager joins the
+// backend's queue only after up to Tuning.MaxPoll. The error matches ErrUnsupported if the provider
+// is not a WaiterLister.
 func (m *Manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
 	return m.impl.Waiters(ctx, name)
 }
 
 // List iterates over the records whose names begin with options.Prefix. It reads page by page as
-// the loop goes on, and ends at the first error, which matches ErrUnsupported if the provider is no
-// Lister. On Redis a name may appear twice, and on a Cluster whose slots are being moved a name may
-// be missing.
+// the loop goes on, and ends at the first error, which matches ErrUnsupported if the provider is
+// not a Lister. On Redis a name may appear twice, and on a Cluster whose slots are being moved a
+// name may be missing.
 func (m *Manager) List(ctx context.Context, options ListOptions) iter.Seq2[Record, error] {
 	return m.impl.List(ctx, options)
 }
@@ -296,10 +295,10 @@ func (l *Lease) Err() error { return l.impl.Err() }
 func (l *Lease) Renew(ctx context.Context) error { return l.impl.Renew(ctx) }
 
 // SetMetadata replaces the lease's metadata by a renewal that is sent now; nil clears the metadata.
-// Others see the new metadata once the renewal has succeeded. It counts as a renewal. If it fails
-// while the lease stays held, the next renewals carry the new metadata until one succeeds or the
-// backend refuses the metadata for good. Metadata returns the old metadata until a renewal with the
-// new metadata has succeeded. If there are several calls, the last one counts.
+// Others see the new metadata once the renewal has succeeded. SetMetadata counts as a renewal. If
+// it fails while the lease stays held, the next renewals carry the new metadata until one succeeds
+// or the backend refuses the metadata for good. Metadata returns the old metadata until a renewal
+// with the new metadata has succeeded. If there are several calls, the last one counts.
 func (l *Lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
 	return l.impl.SetMetadata(ctx, metadata)
 }
@@ -330,12 +329,12 @@ func (l *Lease) SetTTL(ctx context.Context, ttl time.Duration) error { return l.
 // returned.
 func (l *Lease) Release(ctx context.Context) error { return l.impl.Release(ctx) }
 
-// HandOver ends the lease in this process without releasing it, so that another
-// process can continue it under the same token: see Manager.Adopt. Call it when
-// the work is over, not before, as with Release. It renews first, which gives the
-// other process a whole TTL to adopt the lease, unless MaxRenewals are used up. If
-// the renewal fails, HandOver returns the error; the lease is still held unless
-// the error matches ErrLost. Then it cancels Context, with ErrHandedOver as its cause.
+// HandOver ends the lease in this process without releasing it, so that another process can
+// continue it under the same token: see Manager.Adopt. Call it when the work is over, not before,
+// as with Release. It renews first, which gives the other process a whole TTL to adopt the lease,
+// unless MaxRenewals are used up. If the renewal fails, HandOver returns the error; the lease is
+// still held unless the error matches ErrLost. After a renewal that succeeds it cancels Context,
+// with ErrHandedOver as its cause.
 //
 // Once HandOver has returned a Handover, this process no longer
 // trusts the lease and sends nothing more for the lease. A lease that no process adopts runs

@@ -23,9 +23,9 @@ import (
 
 // Options configure a Manager. The zero value is ready to use.
 type Options struct {
-	// Owner is a label for the holder of this manager's leases. People read
-	// the label; it decides nothing. At most MaxOwnerBytes. Default: host name,
-	// process ID and a random part.
+	// Owner is a label for the holder of this manager's leases, for operators and their tools. No
+	// grant depends on the label. At most MaxOwnerBytes. Default: host name, process ID and a
+	// random part.
 	Owner string
 
 	// TTL is the duration of a lease without renewal. Default 30 s, or the nearest TTL that
@@ -63,11 +63,11 @@ type Options struct {
 	// Logger logs what an operator should know: a lost lease, a failed
 	// renewal or release, a panicking observer. Default: no logging.
 	Logger *slog.Logger
-	// Scope maps a name to the value of the metric attribute leasing.scope. Return few
-	// different values, since each makes about a hundred time series; after a manager's
-	// first 64 values all others become "_other". Scope is called on the goroutine of
-	// each acquire, from several at a time. Default: the part before the name's first
-	// slash, and "_none" for names that have no slash.
+	// Scope maps a name to the value of the metric attribute leasing.scope. Return few different
+	// values, since each makes about a hundred time series; after a manager's first 64 values all
+	// others become "_other". Scope is called on the goroutine of each acquire, from several
+	// goroutines at a time. Default: the part before the name's first slash, and "_none" for names
+	// that have no slash.
 	Scope func(name string) string
 	// MeterProvider and TracerProvider default to OpenTelemetry's global providers. An acquire whose span is sampled stores
 	// the span's context in the lease's metadata, under the key "traceparent" of W3C Trace Context, where there is room. The
@@ -94,8 +94,9 @@ type Tuning struct {
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
-	// RenewConcurrency bounds the renewal requests in flight; as many more may be in flight for leases whose last renewal failed.
-	// Requests that would otherwise be late exceed the bound, up to 16 times RenewConcurrency or 256, whichever is more. Default 16.
+	// RenewConcurrency bounds the renewal requests in flight; the same number again may be in flight for leases whose last renewal
+	// failed. Requests that would otherwise be late exceed the bound, up to 16 times RenewConcurrency or 256, whichever is more.
+	// Default 16.
 	RenewConcurrency int
 	// RenewBatch is the largest number of claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int
@@ -119,7 +120,7 @@ type Tuning struct {
 // TTLRequest is the argument of a TTLPolicy.
 type TTLRequest struct {
 	Name string        // of the lease
-	TTL  time.Duration // without the policy: that of AcquireOptions, else of Options
+	TTL  time.Duration // the TTL without the policy: that of AcquireOptions, else of Options
 }
 
 const defaultTTL = 30 * time.Second

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/internal/trust"
 )
 
-// grant is a grant of the backend.
+// grant is a grant by the backend.
 type grant struct {
 	id    string
 	token int64
@@ -34,15 +34,15 @@ type past struct {
 	deadline time.Duration
 }
 
-// backend has the record of the name, and facts for the search.
+// backend is the backend's record of the name, with facts that only the search needs.
 type backend struct {
 	record   providerkit.Record
 	deadline time.Duration
 	requests int      // each takes a microsecond
 	floor    int64    // the highest token that was forgotten
-	setBack  bool     // the clock was set back, by a quarter of an hour
+	setBack  bool     // the clock was set back by a quarter of an hour
 	failed   bool     // the backend has failed over
-	before   *past    // of a backend that may fail over
+	before   *past    // nil unless the backend may fail over
 	data     []byte   // of a store
 	version  int      // of data
 	grants   []grant  // in order
@@ -68,8 +68,8 @@ func (w *world) refresh() {
 	}
 }
 
-// arrive makes the backend answer a request. again leaves a copy of the request under way. late says that the answer reaches a
-// process whose caller has left.
+// arrive makes the backend answer a request. If again is set, a copy of the request stays under way. If late is set, the
+// caller has left when the answer arrives.
 func (w *world) arrive(i int, again, late bool) {
 	r := w.network[i]
 	w.network = slices.Clone(w.network)
@@ -205,7 +205,7 @@ func (w *world) forgettable() bool {
 	return (r.Token > 0 || len(r.Ended) > 0) && r.Forgettable(w.plan.retention)
 }
 
-// forget deletes the record. A claim that was broken, but is still being requested, may then be granted.
+// forget deletes the record. A broken claim whose acquire is still under way may then be granted.
 func (w *world) forget() {
 	b := &w.backend
 	b.floor, b.record = max(b.floor, b.record.Token), providerkit.Record{}
@@ -257,7 +257,7 @@ func (w *world) decideInStore(r *request) (given abstractions.Grant, err error) 
 	}
 }
 
-// store is a service with conditional writes and leases, which ends its leases by itself.
+// store is a service with conditional writes and with leases, which end without a request.
 type store struct {
 	cas.Store
 	w    *world

@@ -13,7 +13,7 @@ import (
 // unit is the resolution of instants in a key: margins are thirds of a tick.
 const unit = tick / 3
 
-// tokens ranks the tokens of a state, since the rules only compare tokens.
+// tokens are the tokens of a state, ranked for the key, since the rules only compare tokens.
 type tokens struct {
 	all [16]int64
 	n   int

@@ -148,7 +148,7 @@ func (w *world) do(m move) {
 	}
 }
 
-// pass lets a tick pass. Requests that are too old are lost.
+// pass advances the time by a tick. Requests that are too old are lost.
 func (w *world) pass(stopped int) {
 	w.time += tick
 	for i := range w.parties {

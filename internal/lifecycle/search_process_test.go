@@ -123,7 +123,7 @@ func (p *process) cleanUp(c *lifecycle.CleanUp) {
 	}
 }
 
-// tried handles the end of a try of a clean-up.
+// tried handles the end of an attempt of a clean-up.
 func (p *process) tried(r *request, answered bool) {
 	if !p.cleansUp || p.id != r.id {
 		return
@@ -155,7 +155,7 @@ func (w *world) roundTrip(i int) {
 
 var errNoAnswer = lifecycle.MarkNoAnswer(abstractions.ErrUnavailable)
 
-// due takes the step of a lease that is due.
+// due runs the due step of a process's lease.
 func (w *world) due(i int) {
 	p := &w.parties[i]
 	renew, fx := p.life.Due(p.now())

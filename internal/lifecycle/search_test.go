@@ -57,7 +57,7 @@ type result struct {
 	trace         string // the shortest way to an error; "" for none
 }
 
-// step is a move after another step.
+// step is a move, with the index of the previous step.
 type step struct {
 	parent int32
 	move

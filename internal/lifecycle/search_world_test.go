@@ -23,19 +23,19 @@ const (
 type plan struct {
 	name          string
 	settings      lifecycle.Settings
-	otherSettings *lifecycle.Settings // a holder may want another TTL, and then its own again; nil for one TTL
-	equalClocks   bool                // all clocks agree, and there is no margin
+	otherSettings *lifecycle.Settings // a holder may change to these settings' TTL, and back; nil for one TTL
+	equalClocks   bool                // all clocks agree, and the margin is zero
 	processes     int                 // 2 unless set
-	claims        int                 // of each process, 1 unless set
-	requests      int                 // on their way at a time, 3 unless set
+	claims        int                 // claims of each process; 1 unless set
+	requests      int                 // requests under way at a time; 3 unless set
 	copies        int                 // requests that the network delivers twice
-	lossy         bool                // requests can be lost for good; otherwise a request under way may always still free the name
-	breaks        int                 // by an operator who has seen a token
-	deaths        int                 // of processes; afterwards the restarted process or another may adopt the lease
+	lossy         bool                // requests can be lost; otherwise each request under way may still arrive and free the name
+	breaks        int                 // breaks by an operator who has seen a token
+	deaths        int                 // crashes; afterwards the restarted process or another one may adopt the lease
 	handOver      bool
 	fence         bool // holders write to a resource that compares tokens
-	clock         bool // the backend has a clock, which tokens follow
-	setBack       bool // that clock may be set back, once
+	clock         bool // the backend has a clock, and tokens follow that clock
+	setBack       bool // the backend's clock may be set back, once
 	failover      bool // the backend may lose its latest write, once
 	store         bool // the backend is cas.Records: a read, and then a conditional write
 	late          bool // replies may come after their caller has left
@@ -52,7 +52,7 @@ func (p plan) withDefaults() *plan {
 
 // request is a request on its way to the backend.
 type request struct {
-	kind   byte // 'a', 'n' for a renewal, 'r' for a release, 'c' for a release by a clean-up
+	kind   byte // 'a' for an acquire, 'n' for a renewal, 'r' for a release, 'c' for a release by a clean-up
 	no     uint8
 	from   int8 // the process
 	copied bool
@@ -65,15 +65,15 @@ type request struct {
 	metadata map[string]string // of a renewal; nil for no change
 }
 
-// process is a holder with the steps of an engine: it sends one request at a time.
+// process is a holder that acts like the engine: it sends one request at a time.
 type process struct {
 	life     lifecycle.Lease
 	id       string // "" before its first claim
 	token    int64
 	claims   int8
-	changes  int8 // how often it has wanted another TTL or other metadata
-	lag      int8 // ticks since its clock stood still last
-	awaited  byte // the kind of the request that it waits for; 0 for none
+	changes  int8 // how often the process has changed its TTL or metadata
+	lag      int8 // ticks since the process's clock last stood still
+	awaited  byte // the kind of the request whose answer the process awaits; 0 for none
 	no       uint8
 	adopted  bool
 	awaits   bool // the release waits for the renewal under way
@@ -83,7 +83,7 @@ type process struct {
 	answer   *lifecycle.Answer // an answer that has arrived
 	cleansUp bool              // a clean-up is under way
 	tries    lifecycle.Tries
-	tryAt    trust.Instant // when the next try of the clean-up is due
+	tryAt    trust.Instant // when the next attempt of the clean-up is due
 
 	carriesMetadata bool // the renewal under way carries metadata
 	changesSent     int8 // changes when the latest renewal was sent
@@ -99,7 +99,7 @@ type process struct {
 
 func (p *process) now() trust.Instant { return trust.Instant{Mono: p.clock, Boot: p.clock} }
 
-// holds reports whether the lease is in use, by its phase.
+// holds reports whether the phase is one in which the lease is in use.
 func (p *process) holds() bool {
 	return p.life.Phase() == lifecycle.Working || p.life.Phase() == lifecycle.Ending
 }
@@ -144,7 +144,7 @@ type world struct {
 	operator               int64 // the token of a break under way; 0 for none
 	writes                 [3]write
 	seen                   int64 // the highest token that the resource has seen
-	written                int8  // the grant of its latest write
+	written                int8  // the grant of the resource's latest write
 	violation              string
 }
 

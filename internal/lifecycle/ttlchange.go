@@ -58,7 +58,7 @@ func (t *ttlChange) noteSuccess(granted time.Duration) time.Duration {
 // noteUnanswered notes that the latest renewal got no answer.
 func (t *ttlChange) noteUnanswered() { t.unanswered = min(t.unanswered, t.asked) }
 
-// WantTTL notes that the next renewals ask for the TTL of other settings. It returns the version of that change.
+// WantTTL makes the next renewals ask for the TTL of the changed settings. It returns the version of the change.
 func (l *Lease) WantTTL(changed *Settings) (version int) {
 	if l.ttlChange == nil {
 		l.ttlChange = &ttlChange{asked: l.settings.TTL, longest: max(l.settings.TTL, l.settings.FirstTTL), unanswered: abstractions.Infinite}

@@ -81,7 +81,8 @@ func TestTrap_T56_DelayedAcquireDoesNotLandAsAGhost(t *testing.T) {
 }
 
 func TestTrap_T56_CleanUpIsRepeatedUntilTheTTLHasPassed(t *testing.T) {
-	// A backend that has forgotten which IDs were released grants a late acquire. The next repetition then releases the claim.
+	// A backend that has forgotten which IDs were released grants a late acquire. The next attempt of the clean-up then
+	// releases the claim.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		firstID := ""
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

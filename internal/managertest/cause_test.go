@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// The last attempts before a loss have only milliseconds left, so the last error is their own deadline. The loss also carries the
-// backend's last answer, which an operator needs.
+// The last attempts before a loss have only milliseconds left, so the last error is their own deadline. The error of the loss
+// also contains the backend's last answer, which an operator needs.
 func TestTrap_T189_ALossCarriesTheLastAnswer(t *testing.T) {
 	unknownCA := fmt.Errorf("%w: %w", leasing.ErrUnavailable, x509.UnknownAuthorityError{})
 	for _, answer := range []error{leasing.ErrDenied, &leasing.ThrottledError{RetryAfter: time.Millisecond}, unknownCA} {
@@ -68,7 +68,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerReportsTheDeadline(t *testing.T) {
 	})
 }
 
-// A request that ends at its own bound counts as an outage.
+// A request that ends at its own time limit counts as an outage.
 func TestTrap_T190_ARequestsOwnBoundIsAnOutage(t *testing.T) {
 	virtual(t, leasing.Options{Tuning: leasing.Tuning{RequestTimeout: 3 * time.Second}}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
@@ -135,7 +135,7 @@ func TestTrap_T192_AHigherTokenInAnyAnswerEndsTheLease(t *testing.T) {
 	}
 }
 
-// higherTokens, like a Redlock server at times, shows held names with tokens above the granted tokens.
+// higherTokens, like a Redlock server at times, reports held names with higher tokens than it granted.
 type higherTokens struct{ *leasingtest.Provider }
 
 func (h higherTokens) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
@@ -238,7 +238,7 @@ func TestTrap_T193_ADroppedLeaseIsNamed(t *testing.T) {
 	})
 }
 
-// A deadline of the client library, such as that of a dial, is no answer of the backend.
+// A deadline in the client library, such as that of a dial, is not an answer from the backend.
 func TestTrap_T189_ATimeoutOfTheLibraryIsNoAnswer(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -27,7 +27,7 @@ func TestCloseWaitsForHolders(t *testing.T) {
 		awaitEnd(t, l, time.Second)
 		require.ErrorIs(t, l.Err(), leasing.ErrClosed)
 		require.NotErrorIs(t, l.Err(), leasing.ErrReleased)
-		time.Sleep(10 * time.Minute) // the holder winds its work up
+		time.Sleep(10 * time.Minute) // the holder winds up its work
 		require.Positive(t, p.Count(leasingtest.Renew), "renewals go on")
 		require.Empty(t, closed)
 		require.NoError(t, l.Release(t.Context()))
@@ -234,8 +234,8 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	})
 }
 
-// Other renewals are queued behind one that hangs. Their callers get an error when the manager closes, when the leases are
-// released, and when the trust runs out.
+// Other renewals are queued behind one that hangs. The callers of the queued renewals get an error when the manager
+// closes, when the leases are released, and when the trust runs out.
 func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 	for _, way := range []string{"close", "release", "expiry"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 				require.NoError(t, err)
 				leases = append(leases, l)
 			}
-			time.Sleep(18500 * time.Millisecond) // most are due, one is sent
+			time.Sleep(18500 * time.Millisecond) // most of them are due, and one is sent
 			answers := make(chan error, len(leases))
 			for _, l := range leases {
 				go func() { answers <- l.Renew(context.Background()) }()
@@ -275,7 +275,7 @@ func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
 			for _, l := range leases {
 				_ = l.Release(t.Context())
 			}
-			_ = m.Close(t.Context()) // after the case "close" it reports the same leases once more
+			_ = m.Close(t.Context()) // after the case "close", this second Close reports the same leases again
 		})
 	}
 }

@@ -41,7 +41,7 @@ func TestTrap_T16_CloseDuringAnAppliedAcquireLeavesNoGhost(t *testing.T) {
 			return err
 		})
 		require.NoError(t, held.Release(t.Context()))
-		time.Sleep(50 * time.Millisecond) // the waiter's request is applied, its reply is not there yet
+		time.Sleep(50 * time.Millisecond) // the waiter's request is applied, and the reply is on its way
 		require.NoError(t, m.Close(t.Context()))
 		require.ErrorIs(t, <-answer, leasing.ErrClosed)
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})

@@ -1,2 +1,2 @@
-// Package managertest has the tests of a manager through the public API of package leasing, in virtual time.
+// Package managertest tests a manager through the public API of package leasing, in virtual time.
 package managertest

@@ -134,7 +134,7 @@ func TestTrap_T265_AnErrorNamesItsClaim(t *testing.T) {
 
 		for _, failure := range []error{
 			errNetwork, context.DeadlineExceeded, // errors that don't mention the claim
-			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // of a provider that sets no fingerprint
+			&leasing.Error{Op: "renew", Name: name, Err: errNetwork}, // from a provider that sets no fingerprint
 		} {
 			remove := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, failure))
 			names(lease.Renew(ctx), "renew", id)

@@ -83,7 +83,7 @@ func TestForceReleaseLeavesWhatHasChangedAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, held["a"].Release(t.Context()))
 		require.NoError(t, held["b"].Release(t.Context()))
-		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"}), "b")["b"] // of another process with the same owner
+		theirs := takeAll(t, leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "worker 1"}), "b")["b"] // b is now held by another process with the same owner
 
 		done, err := leasing.ForceRelease(t.Context(), operator, records, leasing.BreakOptions{})
 		require.ErrorIs(t, err, leasing.ErrStale)

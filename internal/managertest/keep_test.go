@@ -14,7 +14,7 @@ import (
 	memorylease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// freeAfter returns the time for which a name stays taken from now, to the millisecond.
+// freeAfter returns how long a name stays taken from now on, to the millisecond.
 func freeAfter(t *testing.T, provider leasing.Provider, name string) time.Duration {
 	t.Helper()
 	record, err := provider.Inspect(t.Context(), abstractions.InspectRequest{Name: name})

@@ -21,7 +21,7 @@ type machine struct {
 	beforeSet func()
 }
 
-// BeforeAlarm makes the next call of Set begin with a call of f.
+// BeforeAlarm makes the next call of Set call f before it sets the alarm.
 func (m *machine) BeforeAlarm(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -71,7 +71,7 @@ func TestSetMetadataWhoseReplyIsLostIsSettledByTheNextRenewal(t *testing.T) {
 		time.Sleep(time.Second)
 		requireMetadata(t, m, l, labels{"v": "2"}, labels{"v": "2"})
 
-		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork)) // this one had no effect
+		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork)) // this renewal does not reach the backend
 		require.Error(t, l.SetMetadata(t.Context(), labels{"v": "3"}))
 		requireMetadata(t, m, l, labels{"v": "2"}, labels{"v": "2"})
 		time.Sleep(time.Second)

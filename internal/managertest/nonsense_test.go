@@ -41,7 +41,7 @@ func TestTrap_T66_ErrorOfAWholeBatchIsNoLoss(t *testing.T) {
 type failedBatches struct{ *leasingtest.Provider }
 
 func (b failedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // a lost lease in the batch, but not which one
+	return nil, errors.Join(&leasing.LostError{Reason: leasing.LostTaken}, errNetwork) // reports a lost lease in the batch, but not which of them
 }
 
 func TestWaitLimitMayBeHuge(t *testing.T) {
@@ -106,7 +106,7 @@ func TestTrap_T32_HungRegistrationDoesNotStopThePolling(t *testing.T) {
 	})
 }
 
-// takeover returns how long a waiter on p waits for a name that another manager releases after a delay of free.
+// takeover returns how long a waiter on p waits for a name that another manager releases after the time free.
 func takeover(t *testing.T, p leasing.Provider, backend *leasingtest.Provider, maxPoll, free time.Duration) time.Duration {
 	t.Helper()
 	m := leasingtest.NewManagerOn(t, p, leasing.Options{Tuning: leasing.Tuning{MaxPoll: maxPoll}})

@@ -99,7 +99,7 @@ func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreReported(t *testing.T) {
 	})
 }
 
-// The answer that another holder has the name is no failure.
+// The answer that another holder has the name is not a failure.
 func TestWaitingForAHolderIsNoFailure(t *testing.T) {
 	options, lines := logged()
 	measured(t, options, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, r *recorder) {
@@ -256,7 +256,7 @@ func TestHealthShowsTheOldestWaiter(t *testing.T) {
 		}
 		time.Sleep(50 * time.Second)
 		require.Equal(t, 52*time.Second, m.Health(t.Context()).OldestWaiter)
-		time.Sleep(8500 * time.Millisecond) // the first has given up, and the second has taken its place
+		time.Sleep(8500 * time.Millisecond) // the first waiter has given up, and the second has taken its place
 		require.Equal(t, 59500*time.Millisecond, m.Health(t.Context()).OldestWaiter)
 		require.NoError(t, l.Err())
 	})

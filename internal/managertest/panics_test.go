@@ -380,7 +380,7 @@ func TestTrap_T70_ProviderThatHeedsNoContextDelaysNoCall(t *testing.T) {
 		for what, call := range calls {
 			within(what, 2100*time.Millisecond, call)
 		}
-		within("release", 3100*time.Millisecond, l.Release) // it waits another second
+		within("release", 3100*time.Millisecond, l.Release) // Release waits one more second
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, healthy.Err(), "others are renewed")
 		require.NoError(t, healthy.Release(t.Context()))
@@ -415,7 +415,7 @@ func TestTrap_T16_GrantThatComesAfterEverythingIsReleased(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
 			if call.Op == leasingtest.Acquire && call.N == 1 {
-				time.Sleep(time.Hour) // after its clean-up is over, and its ID forgotten
+				time.Sleep(time.Hour) // the clean-up is over, and the claim's ID is forgotten
 			}
 			return apply()
 		})

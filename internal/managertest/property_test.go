@@ -212,7 +212,7 @@ func (w *world) end() {
 			w.violation("%s is still held for %v: %+v, %v", name, left, record, err)
 		}
 	}
-	time.Sleep(time.Hour) // for requests that ignored their context
+	time.Sleep(time.Hour) // time for the requests that ignored their context
 }
 
 // checkEvents checks that each lease began once and ended once.

@@ -79,7 +79,8 @@ func TestReleaseIsRetried(t *testing.T) {
 	})
 }
 
-// A release that a stall delays until its context has ended fails in the provider, without reaching the backend. It is retried.
+// If a stall delays a release until its context has ended, the release fails in the provider and does not reach the backend. It
+// is retried.
 func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {

@@ -70,7 +70,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	for _, c := range []struct {
 		processes  int
 		hold, span time.Duration
-		work       float64 // the least share of the time for which the name is held
+		work       float64 // the smallest permitted share of the time in which the name is held
 	}{
 		{2, 2 * time.Millisecond, 15 * time.Second, 0.5},
 		{20, 2 * time.Millisecond, 15 * time.Second, 0.6},
@@ -91,7 +91,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	}
 }
 
-// Sharing hardly slows a process without competitors.
+// Yielding hardly slows a process without competitors.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
 	const cycle = 2100 * time.Microsecond // including the requests
 	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {

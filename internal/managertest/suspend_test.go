@@ -36,7 +36,7 @@ func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 
 		machine.Suspend(31 * time.Second)
 		resumed := time.Now()
-		requireLost(t, l, leasing.LostExpired) // from the clocks, before any timer
+		requireLost(t, l, leasing.LostExpired) // because of the clocks, before any timer fires
 		synctest.Wait()
 		require.Equal(t, resumed, time.Now(), "Go's timers, which stood still, were not needed")
 		require.Error(t, l.Context().Err())
@@ -72,10 +72,10 @@ func TestTrap_T61_ASuspendBeforeTheAlarmIsSet(t *testing.T) {
 	})
 }
 
-// A release after a suspend reports that the lease was lost, and does not report success.
+// A release after a suspend reports that the lease was lost, not success.
 func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider, machine *machine) {
-		for i := range 100 { // the manager's loop can't be first every time
+		for i := range 100 { // Release and the manager's loop race; the loop can't win every time
 			l, err := m.Acquire(t.Context(), strconv.Itoa(i))
 			require.NoError(t, err)
 			machine.Suspend(31 * time.Second)

@@ -27,7 +27,7 @@ import (
 type recorder struct {
 	mu    sync.Mutex
 	sums  map[string]float64
-	least map[string]float64 // the least value of each histogram, by name
+	least map[string]float64 // the smallest value of each histogram, by name
 	spans []*span
 	ended func(span string)
 }
@@ -332,7 +332,7 @@ func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 	})
 }
 
-// An instrument may acquire a lease, whose scope is new.
+// An instrument may acquire a lease with a new scope.
 func TestTrap_T67_InstrumentsMayAcquire(t *testing.T) {
 	var m *leasing.Manager
 	nested := 0

@@ -16,8 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// halfTTL is a backend that grants half of the TTL that it is asked for, alone
-// or in batches.
+// halfTTL is a backend that grants half of the requested TTL, in single and in batch renewals.
 type halfTTL struct{ *leasingtest.Provider }
 
 func (g halfTTL) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
@@ -32,8 +31,8 @@ func (g halfTTL) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	return g.Provider.RenewBatch(ctx, reqs)
 }
 
-// After failed renewals, trust begins when the renewal that succeeded was sent,
-// and lasts as the granted TTL allows.
+// After failed renewals, trust begins when the renewal that succeeded was sent, and lasts as long
+// as the granted TTL allows.
 func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	const ttl, slow = 30 * time.Second, time.Second
 	for _, alone := range []bool{true, false} {
@@ -62,7 +61,7 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 					last.Store(&now)
 				}
 				err := apply()
-				time.Sleep(slow / 3) // for each lease, so the answer to a batch of three takes slow
+				time.Sleep(slow / 3) // per lease, so a batch of three is answered after the time slow
 				return err
 			})
 			if alone {

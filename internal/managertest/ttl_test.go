@@ -126,7 +126,7 @@ func TestTrap_T260_NoRequestDelaysTheEndOfTheShorterTrust(t *testing.T) {
 	})
 }
 
-// lands takes one renewal's request, answers that the network failed, and applies the request later.
+// lands makes the next renewal fail with a network error, and applies its request later.
 func lands(p *leasingtest.Provider, after time.Duration) {
 	taken := false
 	p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {

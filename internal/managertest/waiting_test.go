@@ -221,7 +221,7 @@ func TestTrap_T31_WakeupDoesNotEndAPauseThatTheBackendAskedFor(t *testing.T) {
 		}()
 		time.Sleep(3500 * time.Millisecond)
 		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, &leasing.ThrottledError{RetryAfter: 10 * time.Second}))
-		time.Sleep(1500 * time.Millisecond) // meanwhile a wake-up makes the waiter ask
+		time.Sleep(1500 * time.Millisecond) // during this time a wake-up makes the waiter ask
 		asked := p.Count(leasingtest.Acquire)
 		time.Sleep(8 * time.Second)
 		require.Equal(t, asked, p.Count(leasingtest.Acquire))

@@ -18,7 +18,7 @@ const (
 )
 
 // logger is the observer that writes to the application's logger. Events that an operator should see are logged as warnings, and
-// all others for debugging. The logger runs like any observer: a slow log delays no lease. It gets one event at a time, and so
+// all others at debug level. The logger runs like any observer: a slow log delays no lease. It gets one event at a time, and so
 // needs no lock.
 type logger struct {
 	to       *slog.Logger
@@ -44,7 +44,7 @@ type repeated struct {
 	timer  *time.Timer
 }
 
-// logTick and logEnd are events for the logger alone: the end of one pause, and of all pauses.
+// logTick and logEnd are events for the logger alone: the end of one pause, and the end of all pauses.
 const (
 	logTick abstractions.EventKind = "log tick"
 	logEnd  abstractions.EventKind = "log end"
@@ -79,7 +79,7 @@ func (l *logger) logFailure(e abstractions.Event) {
 	}
 	now := time.Now()
 	if r.count == 0 && !now.Before(r.until) {
-		if now.Sub(r.until) > r.pause { // it has been quiet since
+		if now.Sub(r.until) > r.pause { // no failure of this kind for a whole pause
 			r.pause = firstLogPause
 		}
 		r.until = now.Add(r.pause)
@@ -115,7 +115,7 @@ func (l *logger) summarize(r *repeated, final bool) {
 
 func (l *logger) log(e abstractions.Event, more ...slog.Attr) {
 	attrs := []slog.Attr{slog.String("provider", l.provider)}
-	add := func(attr slog.Attr) { // unless the attribute is empty
+	add := func(attr slog.Attr) { // leaves out empty attributes
 		if !attr.Value.Equal(slog.StringValue("")) && !attr.Value.Equal(slog.Int64Value(0)) {
 			attrs = append(attrs, attr)
 		}

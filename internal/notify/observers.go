@@ -70,7 +70,7 @@ func (o *Observers) ForLease(observer abstractions.Observer) *Subscription {
 	return &Subscription{observers: o, observer: observer}
 }
 
-// Subscribe adds an observer of all events until unsubscribe is called. A nil observer is left out.
+// Subscribe adds an observer of all events until unsubscribe is called. A nil observer is ignored.
 func (o *Observers) Subscribe(observer abstractions.Observer) (unsubscribe func()) {
 	if observer == nil {
 		return func() {}
@@ -236,7 +236,7 @@ func (o *Observers) reportPanic(r any, e abstractions.Event) {
 	o.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 
-// Panics counts the panics of observers.
+// Panics returns how often an observer panicked or ended its goroutine.
 func (o *Observers) Panics() int64 { return o.panics.Load() }
 
 func (o *Observers) noteBusy(s *Subscription) {

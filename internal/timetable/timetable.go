@@ -21,7 +21,7 @@ type Item interface {
 	timetableEntry() *Entry
 }
 
-// Entry is the place of an item in a timetable, whose lock guards the entry. The zero value is in no timetable.
+// Entry is the place of an item in a timetable, whose lock guards the entry. The zero Entry is not in a timetable.
 type Entry struct {
 	index int32 // in the heap, from 1; 0 outside
 }
@@ -179,8 +179,8 @@ func (t *Timetable) put(i int, place slot) {
 // that does not count as a suspend: the clocks are read one after the other.
 const suspendResolution = time.Millisecond
 
-// MissedSuspend reports whether the loop has seen a suspend since now was read. An item that was set with this reading
-// may be due already: make it due now.
+// MissedSuspend reports whether the loop has seen a suspend since now was read. An item whose due time was computed
+// from that reading may be due already: make it due now.
 func (t *Timetable) MissedSuspend(now trust.Instant) bool {
 	return t.suspended.Load() > int64(now.Boot-now.Mono+suspendResolution)
 }

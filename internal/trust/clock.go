@@ -16,7 +16,7 @@ type Clock struct {
 }
 
 // Alarm is a timer on the boot clock. Go's timers can't replace this alarm: like Go's monotonic clock they stand still while the
-// machine sleeps, and after a resume they would still have all their time to run.
+// machine sleeps, and after a resume their whole time would still be left.
 type Alarm interface {
 	// Set makes the alarm fire after the given time. It replaces an earlier Set.
 	Set(in time.Duration)
@@ -69,8 +69,8 @@ func (c *Clock) Now() Instant {
 	return i
 }
 
-// Mono returns the monotonic part of Now for a fifth of the cost. That is enough where time is
-// only measured, and no trust depends on the reading.
+// Mono returns the monotonic part of Now at a fifth of the cost. That is enough where time is only
+// measured, and no trust depends on the reading.
 func (c *Clock) Mono() time.Duration { return time.Since(c.start) }
 
 // Time returns the wall-clock reading that belongs to the monotonic part of an instant, for people to read.

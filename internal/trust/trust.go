@@ -18,7 +18,7 @@ type Instant struct {
 	Mono, Boot time.Duration
 }
 
-// Add returns the instant that follows i by d. An instant of Forever stays Forever.
+// Add returns the instant that follows i by d. A coordinate of Forever stays Forever.
 func (i Instant) Add(d time.Duration) Instant {
 	return Instant{AddSaturated(i.Mono, d), AddSaturated(i.Boot, d)}
 }

@@ -4,15 +4,15 @@
 // Queue, wakes and waits, and passes instants and random numbers. A wake-up for a waiter that does not listen yet is kept for
 // that waiter. The engine never sends an input where a table has "-".
 //
-// A Queue has at most one head. Waiters become the head first come, first served. A head asks once more after the end of a lease
-// of ours, that is, of this process. The inputs of a Queue, and their effects:
+// A Queue has at most one head. Waiters become the head in order of arrival. A head asks once more after the end of a lease of
+// ours, that is, of this process. A run is a sequence of such leases (see yieldState). The inputs of a Queue, and their effects:
 //
 //	input      no waiter           behind or at a head                      blocked
 //	Join       the head            waits for its turn                       waits for its turn
 //	Leave      -                   the next has its turn, or blocked        stays blocked
 //	Settled    -                   -                                        the first has its turn
 //	Ending     nothing             wakes the head where the backend queues  nothing
-//	Ended      the row grows       the same; wakes the head, or later       the row grows
+//	Ended      the run grows       the same; wakes the head, or later       the run grows
 //	Wake       nothing             wakes the head                           nothing
 //	Begin      -                   the head, and its first step             -
 //	Answered   -                   whether the backend refuses for too long -

@@ -25,8 +25,8 @@ type Step struct {
 	Last                 error         // the last obstacle before the stop; may be nil
 }
 
-// Answer is the result of a request without success. The engine reads the facts in an error before the input, since methods of
-// errors are the provider's code.
+// Answer is the result of a request that did not acquire the lease. The engine reads the facts in an error before the input,
+// since methods of errors are the provider's code.
 type Answer struct {
 	Err        error
 	Held       *abstractions.HeldError

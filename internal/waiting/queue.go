@@ -32,7 +32,7 @@ type Queue[T, L comparable] struct {
 	hasHead      bool      // the first waiter is the head
 	blocked      bool      // an earlier head's last request is not settled yet
 	holder       L         // as far as the queue knows
-	refusedSince time.Time // since when the backend has answered only with refusals; zero if the latest answer was no refusal
+	refusedSince time.Time // since when the backend has answered only with refusals; zero if the latest answer was not a refusal
 	yield        yieldState
 }
 
@@ -58,8 +58,9 @@ func (q *Queue[T, L]) Join(t T) (head bool) {
 	return head
 }
 
-// Leave notes that a waiter gives up its place. won is its lease, or zero, and id the ID of its claim. unresolved says
-// that a request may have been applied already, or may still be applied later. blocks says that Settled has to follow.
+// Leave notes that a waiter gives up its place. won is the waiter's lease, or zero, and id is the ID of its claim.
+// unresolved reports whether the outcome of a request is unknown: it may have been applied, or may be applied later.
+// If blocks is true, Settled has to follow.
 func (q *Queue[T, L]) Leave(t T, won L, id string, unresolved bool) (blocks bool, wake T) {
 	i := slices.Index(q.waiters, t)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
@@ -136,14 +137,14 @@ func (q *Queue[T, L]) Begin(now time.Time, holder error) (Head, Step) {
 	switch {
 	case pause > 0:
 		return Head{rules: q.rules, last: Answer{Err: holder}}, Step{Pause: pause}
-	case q.rules.Wakeups && now.Sub(q.yield.contendedAt) <= q.rules.maxPushedPause(): // saves the request that must follow a later subscription
+	case q.rules.Wakeups && now.Sub(q.yield.contendedAt) <= q.rules.maxPushedPause(): // to subscribe first saves the request that would follow a later subscription
 		return Head{rules: q.rules}, Step{Subscribe: true}
 	}
 	return Head{rules: q.rules}, Step{Ask: true}
 }
 
 // Answered notes that a request of the head has ended without the lease. It reports whether the backend has answered only with
-// refusals for RefusalTimeout. An outage is no answer.
+// refusals for RefusalTimeout. An outage does not count as an answer.
 func (q *Queue[T, L]) Answered(now time.Time, a *Answer) (refusedTooLong bool) {
 	if a.Refused {
 		if q.refusedSince.IsZero() {

@@ -68,8 +68,8 @@ type waiter struct {
 	until          time.Time // of the pause
 	ignoresWakeups bool
 	missed         bool // the name was released after the waiter's last request reached the backend
-	lost           bool // a wake-up to it was lost
-	late           int  // answers in a row after the end of the lease that the backend showed
+	lost           bool // a wake-up for this waiter was lost
+	late           int  // answers in a row after the time at which the lease should have ended
 	failures       int  // requests in a row without an answer
 	pauses         int  // in a row while the same claim had the name, or none was known
 	token          int64
@@ -82,7 +82,7 @@ type process struct {
 	cleanUp int       // the waiter whose claim is cleaned up; 0 for none
 	wakeAt  time.Time // when Wake is due; zero if it is not
 	freed   bool      // a lease of this process has ended since the head sent its last request
-	refused time.Time // of the first refusal since another answer; zero for none
+	refused time.Time // of the first refusal after the latest other answer; zero for none
 }
 
 type world struct {
@@ -411,7 +411,7 @@ func (w *world) ask(i, n int) {
 	}
 }
 
-// reply gives an answer other than a grant to a head.
+// reply passes an answer other than a grant to a head.
 func (w *world) reply(i, n int, a Answer) {
 	p := &w.processes[i]
 	x := &p.waiters[n-1]

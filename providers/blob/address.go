@@ -21,8 +21,8 @@ func badAccountURL(want string) error {
 	return providerkit.BadOption("AccountURL", providerkit.NotShown, want)
 }
 
-// readAccountURL splits AccountURL into the account, a container, and the query, which
-// is a SAS. It drops the errors of net/url, which would quote the URL.
+// readAccountURL splits AccountURL into the account, a container, and the query, which is a SAS.
+// It drops errors from net/url, which would quote the URL.
 func (o *Options) readAccountURL() (at endpoint, err error) {
 	u, err := url.Parse(o.AccountURL)
 	switch {
@@ -82,7 +82,7 @@ var (
 	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 	hostname    = regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`)
 	// sasParameter is the form of the parameters of account, service and user delegation SAS. No
-	// option has this form
+	// option has a name of this form
 	// (learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature).
 	sasParameter = regexp.MustCompile(`^s[a-z]{1,6}$`)
 )

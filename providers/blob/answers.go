@@ -7,8 +7,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answerChecker is the transporter of all requests. It returns answers of the service, and turns
-// every other answer into an error, after which the outcome of the request is unknown.
+// answerChecker is the transporter of all requests. It returns answers from the service, and turns
+// every other answer into an error that leaves the outcome of the request unknown.
 type answerChecker struct{ *httpguard.Client }
 
 // Do sends a request once.
@@ -23,7 +23,7 @@ func (a answerChecker) Do(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isOwn reports whether an answer comes from the service. Each answer of the service has
+// isOwn reports whether an answer comes from the service. Each answer from the service has
 // x-ms-request-id. A refusal also has x-ms-error-code, with or without a body
 // (learn.microsoft.com/rest/api/storageservices/status-and-error-codes2). A success has x-ms-version
 // and the headers that learn.microsoft.com/rest/api/storageservices/operations-on-blobs lists for

@@ -112,7 +112,7 @@ func everyVerbIsUnknown(t *testing.T, b *bed, instead *foreignAnswer, kinds ...v
 		"ping": p.Ping,
 	} {
 		for _, kind := range kinds {
-			if kind != "" && (what != "acquire" && what != "renew" && what != "renew by a read") { // the other calls end the lease half way
+			if kind != "" && (what != "acquire" && what != "renew" && what != "renew by a read") { // a release or a break that is cut short ends the lease
 				continue
 			}
 			before := gate.sent.Load()
@@ -171,8 +171,8 @@ func TestTrap_T115_BlobLeasesAreThoseThatWereSent(t *testing.T) {
 	}
 }
 
-// T116: a gateway refuses requests. A 404 of the gateway is no loss, and no refusal of
-// the gateway ends a wait.
+// T116: a gateway refuses requests. A 404 from the gateway is not a loss, and its refusals do not
+// end a wait.
 func TestTrap_T116_BlobRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

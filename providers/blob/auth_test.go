@@ -40,7 +40,7 @@ func TestConformanceBlobBearer(t *testing.T) {
 	providertest.Run(t, harness(o))
 }
 
-// T48: each mode gets a token and uses it for a lease, which outlives its first token.
+// T48: each mode gets tokens, and uses them for a lease that outlives the first token.
 func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 	server := startAzurite(t, true)
 	authtest.Each(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {

@@ -261,8 +261,8 @@ func (w *recorder) reset() {
 	w.advanceClock(0)
 }
 
-// newAnswer makes an answer of the service if x-ms-error-code is among the headers, and of a
-// gateway otherwise. The headers are names and values in turn.
+// newAnswer makes an answer from the service if x-ms-error-code is among the headers, and
+// otherwise from a gateway. The headers are names and values in turn.
 func newAnswer(r *http.Request, status int, headers ...string) *http.Response {
 	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for i := 0; i < len(headers); i += 2 {

@@ -106,7 +106,7 @@ func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
 		for _, step := range []verb{verbWrite, verbBreak, verbRelease} {
 			if (step == verbBreak) == immediate && step != verbWrite {
-				continue // there is no such step
+				continue // this Break does not have this step
 			}
 			b := newBed(t)
 			first := b.acquire("n", "a")

@@ -33,7 +33,8 @@ func (f *failingCredential) GetToken(ctx context.Context, o policy.TokenRequestO
 	return f.TokenCredential.GetToken(ctx, o)
 }
 
-// T119: an error of the application's credential is not an error of the account.
+// T119: an error from the application's credential is not reported as an error from the
+// account.
 func TestTrap_T119_CredentialsFail(t *testing.T) {
 	server, tokens := startAzurite(t, true), authtest.Start(t)
 	tokens.SetLifetime(2 * time.Second)
@@ -55,8 +56,8 @@ func TestTrap_T119_CredentialsFail(t *testing.T) {
 	})
 }
 
-// T118: a 401 answer that names another resource causes no request for a token for
-// that resource.
+// T118: a 401 answer that names another resource does not make the provider request a
+// token for that resource.
 func TestTrap_T118_AChallengeNamesNoOtherResource(t *testing.T) {
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)

@@ -45,8 +45,8 @@
 //     it to others for up to a minute more
 //     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
 //     released name is free at once.
-//   - The network may deliver a copy of an acquire or a renewal after its claim has run out,
-//     and before the blob is written. The copy leases the name to that claim for another TTL.
+//   - The network may deliver a copy of an acquire or a renewal after its claim has run out, and
+//     before another claim writes the blob. The copy leases the name to that claim for another TTL.
 //     No holder trusts that lease. It ends with the TTL, the claim's release, or a Break.
 //   - Waiters are not queued and get no wake-ups: they poll, with one request each
 //     time. The service does not report the remaining time of a lease.
@@ -60,10 +60,10 @@
 // # How it works
 //
 // The rules, and the record, are those of cas.Records. A blob's metadata has one entry, "leasing". It contains the record, in
-// base64url, with token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended earlier. In addition to the
-// record, it contains the ID under whose lease the record was written. (Other programs must not lease or write these blobs; the
-// provider detects such programs, but does not support them.) The service's lease ID is the claim's ID if that ID is a GUID in
-// the form of leasing.NewID.
+// base64url, with token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended earlier. The entry also
+// contains the ID under whose lease the record was written. (Other programs must not lease or write these blobs; the provider
+// detects such programs, but does not support them.) The service's lease ID is the claim's ID if that ID is a GUID in the form
+// of leasing.NewID.
 //
 // Keep content in separate blobs: an upload to a lease's blob replaces its metadata,
 // and so the record. To recover, end the lease with its Release or with a Break without
@@ -80,13 +80,13 @@
 //	the write, or its reply        a claim without lease    3 s later others may overwrite it
 //	the lease, or its reply        a claim, perhaps leased  its own retry, its Release, or the TTL
 //
-// A retry finds its own ID in the record, keeps the token, and sends the same acquire,
-// which the service treats as the same lease. Another claim that comes between the
-// write and the lease finds the name reserved for 3 s by the service's clock. Release
-// and Break record the end of the claim, under its lease, before they end that lease;
-// from then on every request of the claim that is still in flight fails on the ETag, or
-// finds no lease. If the process dies between the two, the next call that changes the
-// name releases the lease, or breaks it with the grace in the record.
+// A retry finds its own ID in the record, keeps the token, and sends the same acquire, which the
+// service treats as the same lease. Another claim that arrives between the write and the lease
+// finds the name reserved for 3 s by the service's clock. Release and Break record the end of the
+// claim, under its lease, before they end that lease; from then on every request of the claim that
+// is still in flight fails on the ETag, or finds no lease. If the process dies between these two
+// steps, the next call that changes the name releases the lease, or breaks it with the grace in the
+// record.
 //
 // A renewal with the state of a grant skips the read, and also the write if only the end of the
 // lease changes: the request is then the service's own renewal, conditional on the record's ETag.

@@ -16,8 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// T118: no SAS, key's signature or Referer with a SAS follows a redirect to another host, and no
-// error shows a secret.
+// T118: after a redirect, another host gets no SAS, no key's signature and no Referer with a
+// SAS, and no error shows a secret.
 func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	const signature = "sv=1&sig=" + canary
 	for name, test := range map[string]struct {

@@ -36,7 +36,7 @@ func silentProvider(t testing.TB, o Options) *Provider {
 	return p
 }
 
-// T42: a call ends with its own context, also while the client library waits, possibly
+// T42: a call ends with its own context, even while the client library waits, possibly
 // for a day, for a token that another call has requested.
 func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

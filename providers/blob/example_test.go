@@ -85,7 +85,7 @@ func ExampleProvider_fencedWrite() {
 		log.Fatal(err)
 	}
 	ledger := data.NewBlockBlobClient("ledger")
-	write := func(token int64, content string) error { // is called under a lease, with its Token
+	write := func(token int64, content string) error { // call it under a lease, with the lease's token
 		var others map[string]*string
 		return etagfence.Replace(ctx, token, etagfence.Replacement{
 			Resource: "ledger",

@@ -118,8 +118,8 @@ func (s *store) failure(err error) error {
 	return shortError(err)
 }
 
-// Classify returns the meaning of an error of the client library. The library makes
-// each request once: see Options.client.
+// Classify returns the meaning of an error from the client library. The library makes each request
+// once: see Options.client.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	m.Text = withoutURL(shortError(err)).Error()
@@ -139,9 +139,9 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// shortError replaces the text of an answer of the service with one line: status, code, and the service's own
-// sentences. The library's own text has many lines and the answer's body, which may quote the text that was
-// signed.
+// shortError replaces the text of an answer from the service with one line: status, code, and the service's
+// own sentences. The library's own text has many lines and the answer's body, which may quote the text that
+// was signed.
 func shortError(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok {

@@ -44,7 +44,7 @@ func requireMeaning(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// convertError converts an error of the client library to the error that callers get.
+// convertError converts an error from the client library to the error that callers get.
 func convertError(t testing.TB, err error) error {
 	p := (&driver{store: &store{}, idle: func() {}}).provider(time.Second)
 	defer func() { require.NoError(t, p.Close()) }()
@@ -107,8 +107,8 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to HEAD,
-// the error has the advice.
+// T183: an error has the service's own sentences, except those that quote a signature or the signed text. For an answer to
+// HEAD, which has no body, the error has the advice for its code.
 func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	const form = `<?xml version="1.0" encoding="utf-8"?><Error><Code>%s</Code><Message>%s
 RequestId:1-2
@@ -161,7 +161,7 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 	require.NoError(t, convertError(t, nil))
 	require.False(t, abstractions.NotApplied(convertError(t, io.EOF)))
 	require.True(t, abstractions.NotApplied(convertError(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
-	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // an error of package auth
+	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // an error from package auth
 	require.ErrorIs(t, convertError(t, denied), denied)
 }
 

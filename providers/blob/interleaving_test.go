@@ -121,7 +121,8 @@ func withTimesOf(v, as blobView) blobView {
 	return v
 }
 
-// records copies the requests that write, until the returned function is called, which returns the copies.
+// records makes the recorder keep copies of all requests but reads, until the returned function is called. That function returns
+// the copies.
 func (w *recorder) records() func() []*http.Request {
 	var all []*http.Request
 	w.set(func(v verb, r *http.Request) (*http.Response, error) {
@@ -255,7 +256,7 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
 			b.recorder.reset()
 			if (step == verbBreak) == immediate && step != verbWrite {
-				continue // there is no such step
+				continue // this Break does not have this step
 			}
 			require.NoError(t, err, "it had been broken by then, or was free")
 			require.Equal(t, abstractions.BreakResult{WasHeld: step != verbWrite, Token: first.Token}, r, "before %s", step)

@@ -25,9 +25,9 @@ const (
 	// claims: "a client may need to wait up to one minute before a new lease can be
 	// acquired" (the same page, Remarks). Azurite frees such a lease at once.
 	maxFreeDelay = time.Minute
-	// reservation is the time for which a name stays reserved for a claim that is
-	// written and has not yet acquired the lease. The round trip between the two
-	// takes milliseconds, but the service's clock shows whole seconds.
+	// reservation is the time for which a name stays reserved for a claim that is written and has
+	// not yet acquired the lease. The round trip between the two requests takes milliseconds, but
+	// the service's clock shows whole seconds.
 	reservation = 3 * time.Second
 	// infinite is the service's duration of an infinite lease.
 	infinite int32 = -1
@@ -79,13 +79,13 @@ func reservedFor(r *providerkit.Record) time.Duration {
 // release are conditional on an unchanged record. The release needs no condition, since
 // it sends the claim's own ID.
 //
-// While a record has the ETag of an exact state, its lease has the record's duration, or
-// has ended: the record is always written before its lease gets another duration. So a
-// delayed copy of an earlier request can't restore the earlier duration. If the state is
-// not exact, the lease may have a different duration, because the call that changed it
-// ended half way; the lease is then acquired with the record's duration. An infinite
-// lease of an infinite record is renewed instead: an acquire would revive an infinite
-// lease that was broken since.
+// A state is exact if a lease operation has succeeded under its ETag. While the blob has that ETag,
+// its lease has the record's duration, or has ended: the record is always written before its lease
+// gets another duration. So a delayed copy of an earlier request can't restore the earlier
+// duration. If the state is not exact, the lease may have a different duration, because the call
+// that changed it ended halfway; the lease is then acquired with the record's duration. An infinite
+// lease of an infinite record is renewed instead: an acquire would revive an infinite lease that
+// was broken since.
 func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Record) (_ cas.Item, err error) {
 	v := *item.State.(*blobState)
 	item.State = &v

@@ -23,7 +23,7 @@ const (
 	// maxMetadata bounds names and values of a blob's metadata, "up to 8 KB in
 	// total size" (learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 	maxMetadata = 8 << 10
-	// asJSON and asDeflate are forms. Only a value that would be too large is deflated.
+	// asJSON and asDeflate are forms of the value. Only a value that would be too large is deflated.
 	asJSON    = "1"
 	asDeflate = "1z"
 	// maxInflated bounds the size of an inflated record. It is several times the

@@ -223,8 +223,8 @@ func randomText(n int) string {
 	return b.String()[:n]
 }
 
-// overwrite replaces the content of a name's blob under its lease, and its metadata, which
-// erases the record.
+// overwrite replaces the content and the metadata of a name's blob, under the blob's lease.
+// This erases the record.
 func (b *bed) overwrite(g abstractions.Grant, content string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
@@ -281,8 +281,8 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	}
 }
 
-// Break ends another program's lease on the blob of a name that was never held: its record
-// contains only a refused ID.
+// Break ends another program's lease on the blob of a name that was never held: the name's
+// record contains only a refused ID.
 func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -15,8 +15,8 @@ import (
 )
 
 // Open makes a provider. It calls Options.Secret but sends no request: the first use fails if the account
-// can't be reached, the container is missing, or the identity lacks rights. Options that can't work are
-// reported as leasing.ErrInvalid.
+// can't be reached, the container is missing, or the identity lacks rights. Invalid options are reported
+// as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (o Options) container(ctx context.Context, at endpoint, client *container.C
 	return container.NewClient(address, auth.ForService(context.Background(), credential, scope), client)
 }
 
-// withoutURL returns the cause in an error of net/http, without the URL.
+// withoutURL returns the cause in an error from net/http, without the URL.
 func withoutURL(err error) error {
 	if quoting, ok := errors.AsType[*url.Error](err); ok {
 		return quoting.Err

@@ -173,7 +173,7 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Equal(t, "blob", c.Provider)
 	p, err := Open(t.Context(), Options{AccountURL: account, Container: "leases", Auth: identity})
 	require.NoError(t, err)
-	c.HeedsContext = true // the kit obeys the context
+	c.HeedsContext = true // providerkit obeys the context
 	require.Equal(t, c, p.Capabilities())
 	_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: abstractions.Infinite})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)

@@ -38,9 +38,9 @@ type driver struct {
 	idle  func() // closes the connections that Open made
 }
 
-// provider wraps the driver. It detaches calls, because the client library does not
-// always obey contexts: azcore's BearerTokenPolicy has one call request the token,
-// and all other calls wait for that request.
+// provider wraps the driver. The wrapper detaches calls, because the client library does not always
+// obey contexts: azcore's BearerTokenPolicy has one call request the token, and all other calls
+// wait for that request.
 func (d *driver) provider(timeout time.Duration) *Provider {
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: timeout, Detach: true}), driver: d}
 }
@@ -113,9 +113,9 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 	return result, err
 }
 
-// Sweep deletes the blobs of free names whose last write is older than
-// Options.Retention, and returns their number. One request reads 100 names, and each
-// deletion is a request. Several processes may sweep at the same time.
+// Sweep deletes the blobs of free names whose last write is older than Options.Retention, and
+// returns their number. It makes one request for 100 names, and one for each deletion. Several
+// processes may sweep at the same time.
 //
 // A swept name counts as never seen: released IDs are no longer refused, and the next
 // token comes from the service's clock, which is past all earlier tokens. A name that

@@ -97,7 +97,7 @@ func sasOf(t testing.TB, key string) string {
 	return (&bed{}).sas(t, &Azurite{Server: servertest.Server{T: t}, key: key})
 }
 
-// T119, T182: an error of the application's Secret function is not reported as an error of the account.
+// T119, T182: an error from the application's Secret function is not reported as an error from the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
 	server, source := StartAzurite(t), &credentialtest.Source{}
 	container := newContainer()

@@ -29,7 +29,7 @@ type store struct {
 	create    bool // create a missing container
 }
 
-// blobState is the state of a blob that an answer reports. It is the State of an item.
+// blobState is a blob's state, as reported by an answer. It is the State of an item.
 type blobState struct {
 	noContainer bool
 	etag        azcore.ETag // "" if there is no blob

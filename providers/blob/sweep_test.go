@@ -164,8 +164,7 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
-// T127: after a token from a clock that was ahead is forgotten, later tokens are
-// still greater.
+// T127: if a token from a clock that was ahead is forgotten, later tokens are still greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	t.Parallel()
 	p := newBed(t).Provider

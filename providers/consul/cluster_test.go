@@ -23,7 +23,7 @@ type cluster struct {
 	t       testing.TB
 	servers [3]*servertest.Process
 	agents  [3]Options
-	asked   [3]*Provider // clients of those agents, for ask
+	asked   [3]*Provider // clients of the servers' agents, used by ask
 	raft    [3]string    // the servers' addresses for each other
 }
 
@@ -67,7 +67,8 @@ func (c *cluster) ask(ctx context.Context, server int, method, path string, into
 	return err
 }
 
-// leader waits until all servers, except but if it is given, agree on a leader other than but.
+// leader waits until all servers agree on a leader. If but is given, that server is not asked, and is not the
+// leader.
 func (c *cluster) leader(but ...int) (leader int) {
 	c.t.Helper()
 	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {

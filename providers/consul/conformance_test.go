@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
 		New:  func(t testing.TB) abstractions.Provider { return open(t, Options{URL: url}) },
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, Options{URL: url}) },
-		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as if an operator deleted the entry
+		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as if an operator had deleted the entry
 			s := p.(*Provider).driver.store
 			item, err := s.Get(t.Context(), s.naming.Encode(name))
 			require.NoError(t, err)

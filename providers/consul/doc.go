@@ -32,8 +32,8 @@
 //     outcome is unknown: a proxy in front of the agent ends no lease and no wait.
 //   - The monotonic clock of the contending process decides when a lease has expired;
 //     wall clocks have no effect. If the process's machine is suspended, the process waits longer.
-//   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds).
-//     The counter makes it rise across release, expiry and Break. The agents' clocks make it
+//   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds). The
+//     increment makes the token rise across release, expiry and Break. The agents' clocks make it
 //     rise even if entries are deleted or a snapshot is restored.
 //
 // # Why no sessions

@@ -24,7 +24,7 @@ func TestLossIsSignalledBeforeTheNameIsFree(t *testing.T) {
 	})
 }
 
-// T127: after a token from a clock that was ahead is forgotten, later tokens are still greater.
+// T127: if a token from a clock that was ahead is forgotten, later tokens are still greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	url := serverURL(t)
 	p := open(t, Options{URL: url[:strings.LastIndex(url, "/")+1] + abstractions.NewID()})

@@ -59,7 +59,7 @@ func TestTrap_T185_WhatAnswersMean(t *testing.T) {
 		require.Equal(t, c.advice == policy, strings.Contains(err.Error(), policy), err)
 		require.Equal(t, c.undone, abstractions.NotApplied(err), c.status)
 	}
-	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of the agent's listener
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer from the agent's listener
 		return faulttest.Answer(req, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
 	}
 	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))

@@ -26,8 +26,7 @@ type Provider struct {
 	driver *driver
 }
 
-// Open makes a provider, and reads one key. It reports options that can't work as
-// leasing.ErrInvalid.
+// Open makes a provider, and reads one key. It reports invalid options as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
-// T119: an error of the application's client that does not come from the agent is not an answer
-// about the lease.
+// T119: an error from the application's client that does not come from the agent is not an
+// answer about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	o, source := Options{URL: serverURL(t)}, &credentialtest.Source{}
 	transport := &http.Transport{}

@@ -40,9 +40,10 @@ func (s *store) query(name, value string) url.Values {
 	return query
 }
 
-// hasMark reports whether an answer comes from a Consul agent, which sends its default policy since
-// 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many connections lacks it:
-// tooManyConnsMsg in github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
+// hasMark reports whether an answer comes from a Consul agent, which sends its default ACL policy
+// in a header since 1.9.0: github.com/hashicorp/consul/pull/9101. The refusal of too many
+// connections lacks that header: tooManyConnsMsg in
+// github.com/hashicorp/go-connlimit@v0.3.0/connlimit.go.
 func hasMark(response *http.Response, body []byte) bool {
 	return response.Header.Get("X-Consul-Default-Acl-Policy") != "" || response.StatusCode == http.StatusTooManyRequests &&
 		string(body) == "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
@@ -151,7 +152,7 @@ func (s *store) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, da
 }
 
 // conflictError finds the cause of a 409. All refused transactions have this status, and Consul gives
-// the reason only as text. If the index has not changed, it was not the reason.
+// the reason only as text. If the index has not changed, the refusal has another reason.
 func (s *store) conflictError(ctx context.Context, old cas.Item, refusal error) error {
 	now, err := s.Get(ctx, old.Key)
 	if err == nil && now.Version == old.Version {

@@ -10,7 +10,8 @@ import (
 // of the request is unknown, since a proxy or gateway may have answered in the service's
 // place.
 //
-// Each answer of the service has the header x-ms-activity-id, and most have x-ms-request-charge
+// Each answer from the service has the header x-ms-activity-id, and most have
+// x-ms-request-charge
 // (learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers). In addition,
 // the answer about an item has an ETag, a page of a query has Documents, and the answer about
 // the account has its regions.

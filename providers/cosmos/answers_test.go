@@ -99,7 +99,7 @@ func TestTrap_T114_CosmosRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// T115: a 200 of a gateway does not count as a success.
+// T115: a 200 from a gateway does not count as a success.
 func TestTrap_T115_CosmosSuccessNeedsTheServicesMark(t *testing.T) {
 	for _, instead := range []*foreignAnswer{{status: 200}, {status: 201}, {status: 204}, html(200), {status: 200, body: `{"status": "maintenance"}`}} {
 		inBubble(t, func(t *testing.T, b *bed) { twoHolders(t, b, instead) })
@@ -114,8 +114,8 @@ func TestTrap_T115_CosmosItemsHaveAnETag(t *testing.T) {
 	}
 }
 
-// T116: a gateway refuses requests. A 404 of the gateway causes no loss, and none of its
-// refusals ends a wait.
+// T116: a gateway refuses requests. A 404 from the gateway causes no loss, and its refusals do
+// not end a wait.
 func TestTrap_T116_CosmosRefusalsOfOthersAreNoneOfTheService(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 410, 412, 413, 429, 449, 500, 502, 503} {
 		for _, body := range []string{"", page, `{"code": "NotFound", "message": "no route"}`} {

@@ -59,7 +59,7 @@ func (a *attack) run() {
 		Now:         func() time.Time { return time.Now().Add(a.plan.skew) },
 		ReplicaSkew: a.plan.replica,
 	}, a.options)
-	a.bed.account.SetTTL(testDatabase, testContainer, 1) // which must have no effect
+	a.bed.account.SetTTL(testDatabase, testContainer, 1) // a time to live of the container must have no effect
 	a.bed.account.Before(a.fault)
 	var all sync.WaitGroup
 	for i, turns := range a.plan.clients {

@@ -30,8 +30,8 @@ type bed struct {
 	pipe    *cosmostest.Pipe
 }
 
-// newBed opens a provider with the account's key. options may change the provider's
-// options.
+// newBed opens a provider with the account's key. The functions in options change the
+// provider's options.
 func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options)) *bed {
 	t.Helper()
 	account.Key = testKey
@@ -43,7 +43,7 @@ func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options))
 	return b
 }
 
-// process opens another provider, which stands for another process.
+// process opens another provider, in place of another process.
 func (b *bed) process(options ...func(*Options)) *Provider {
 	b.t.Helper()
 	transport := b.pipe.Transport()
@@ -155,14 +155,14 @@ func (b *bed) loseReply(verb cosmostest.Verb, do func() error) {
 	requireUnknown(b.t, do())
 }
 
-// requireUnknown checks that an error leaves the outcome open.
+// requireUnknown checks that an error leaves the outcome of the request open.
 func requireUnknown(t testing.TB, err error) {
 	t.Helper()
 	requireUnavailable(t, err)
 	require.False(t, abstractions.NotApplied(err))
 }
 
-// requireUnavailable checks that an error makes no promise about the lease.
+// requireUnavailable checks that an error says only that the service was unavailable.
 func requireUnavailable(t testing.TB, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)

@@ -9,7 +9,8 @@ import (
 )
 
 // T63: the lease that an operator has read ends before the write of the break, and another
-// lease may follow. The break does not change the next lease, even if it names no token.
+// lease may follow. The break does not change the next lease, even if the break names no
+// token.
 func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 	for name, follow := range map[string]func(b *bed, g abstractions.Grant) abstractions.Grant{
 		"another":         func(b *bed, g abstractions.Grant) abstractions.Grant { b.release(g); return b.acquire("n", "b") },

@@ -16,10 +16,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// connection looks the container up at its first use: azcosmos reads the account, and a
-// read of the container shows whether it exists, and its partition key. One caller at a
-// time does this work, and finishes it even if the caller's context ends: the shell has
-// then ended the call, and azcosmos ignores the context. See providerkit.Config.Detach.
+// connection looks up the container at its first use: azcosmos reads the account, and a read
+// of the container returns its partition key path, if the container exists. One caller at a
+// time does this work, and finishes it even if its context ends: the providerkit.Provider
+// around the driver has then ended the call, and azcosmos ignores the context. See
+// providerkit.Config.Detach.
 type connection struct {
 	options Options
 	keys    livefile.Source
@@ -36,9 +37,9 @@ type container struct {
 	path   []string // the partition key path
 }
 
-// container returns the container, or waits until ctx ends. Each search has a new
-// client: a client of azcosmos that has failed to read the account does not retry for
-// five minutes.
+// container returns the container, for which it waits no longer than until ctx ends. Each
+// search has a new client: an azcosmos client that has failed to read the account does not
+// retry for five minutes.
 func (c *connection) container(ctx context.Context) (*container, error) {
 	key, err := c.keys(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (c *connection) find(key string) (*container, error) {
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = fmt.Errorf("%w: %w", ended, err)
 		}
-		return nil, readError{shortError(err)} // no write to a lease happened
+		return nil, readError{shortError(err)} // no lease was written
 	}
 	if former := c.found.Swap(found); former != nil {
 		former.client.Close()
@@ -109,8 +110,8 @@ func (c *connection) forget(found *container) {
 	}
 }
 
-// close closes the client and idle connections. The caller has ended all calls and the
-// wire's lifetime.
+// close closes the client and idle connections. Before that, the caller has to end all calls
+// and the wire's lifetime.
 func (c *connection) close() {
 	c.forget(c.found.Load())
 	if own := c.wire.own; own != nil {

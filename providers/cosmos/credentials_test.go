@@ -30,7 +30,7 @@ func (f *failingCredential) GetToken(ctx context.Context, o policy.TokenRequestO
 	return f.bearer.GetToken(ctx, o)
 }
 
-// T119: an error of the application's credential is not reported as an error of the account.
+// T119: an error from the application's credential is not reported as an error from the account.
 func TestTrap_T119_CredentialsFail(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Token: func(string) error { return nil }})
 	account.AddContainer(testDatabase, testContainer, "/id")

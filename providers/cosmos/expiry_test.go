@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T02: the clients' wall clocks decide nothing. In this test they differ by minutes, in
+// T02: the clients' wall clocks have no effect. In this test they differ by minutes, in
 // both directions, and the service's own clocks differ by as much as the options allow.
 func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{14 * time.Minute, -14 * time.Minute} {
@@ -161,7 +161,7 @@ func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 		b.account.Record()
 		_, err = p.Acquire(t.Context(), acquireRequest("n", "b", time.Minute))
 		requireUnknown(t, err)
-		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // azcosmos reads the account at times
+		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // azcosmos reads the account from time to time
 		looks := []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReadItem}                                       // reads of the document and of the floor
 		again := append([]cosmostest.Verb{cosmostest.CreateItem}, looks...)
 		require.Equal(t, append(looks, slices.Repeat(again, 3)...), verbs)

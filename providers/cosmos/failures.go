@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// These are the classes of the service's refusals, in addition to those of the kit.
+// These are the classes of the service's refusals, in addition to those of package providerkit.
 const (
 	missing     providerkit.Class = 0x80 + iota // the item does not exist
 	conflict                                    // another write has created or changed the item
@@ -45,8 +45,8 @@ var codes = map[status]providerkit.Meaning{
 	{412, 0}:    {Class: conflict},
 	{413, 0}:    {Class: providerkit.NotSetUp, Advice: "the document has another program's data"}, // more than 2 MB
 	{429, 0}:    {Class: providerkit.Refused},
-	// 408, 410, 449, 500, 502, 503 and 504 are unknown. The documentation says that
-	// 449 is safe to retry, but not that the request was not applied.
+	// 408, 410, 449, 500, 502, 503 and 504 are Unknown. The documentation says that 449 is safe to
+	// retry, but not that the request was not applied.
 }
 
 // statusOf returns the status and the header of the service's answer in an error. The
@@ -93,8 +93,8 @@ func containerError(err error) error {
 	return err
 }
 
-// Classify returns the meaning of an error of azcosmos. It reports Unsent only for
-// reads: azcosmos repeats some writes, and an earlier copy may have arrived.
+// Classify returns the meaning of an error from azcosmos. It reports Unsent only for reads:
+// azcosmos repeats some writes, and an earlier copy may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	switch m.Class {

@@ -27,7 +27,7 @@ import (
 
 var kinds = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
-// answer returns an error of azcosmos whose text contains words of every meaning.
+// answer returns an azcosmos error whose text contains words of every meaning.
 func answer(code int, header http.Header) error {
 	return fmt.Errorf("wrapped: %w", &azcore.ResponseError{
 		StatusCode: code, ErrorCode: "404 NotFound 412 429 held lost denied",
@@ -191,8 +191,8 @@ func TestTrap_T183_TheServicesOwnSentences(t *testing.T) {
 	}
 }
 
-// An error has one line, which names the request, the status and the service's trace.
-// The error of azcosmos contains the whole reply.
+// An error has one line, which names the request, the status and the service's trace. The error
+// from azcosmos contains the whole reply.
 func TestErrorsHaveOneLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")

@@ -38,7 +38,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 		r, err := b.Break(t.Context(), breaks)
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
-		g.State = nil // with this state, which is old, the first write would be refused
+		g.State = nil // with the old state, the first write would be refused
 		b.loseReply(cosmostest.ReplaceItem, func() error { return b.Release(t.Context(), releaseRequest(g)) })
 		next := b.acquire("n", "b")
 		b.release(g)

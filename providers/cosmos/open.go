@@ -23,9 +23,9 @@ Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/replace
 Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/delete
 Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery`
 
-// Open returns a provider. It makes no request: the first use fails if the account
-// can't be reached, denies the request, or lacks the container. Options that can't
-// work are reported as leasing.ErrInvalid.
+// Open returns a provider. It makes no request: the first use fails if the account can't be
+// reached, denies the request, or lacks the container. Invalid options are reported as
+// leasing.ErrInvalid.
 //
 // The first call also reads the account and the container: two more requests. The
 // identity needs no more rights than those of RoleDefinition.

@@ -63,9 +63,9 @@ type Options struct {
 	// Database and Container are required, here or in the URL.
 	Database  string `json:"database"`
 	Container string `json:"container"`
-	// PartitionKeyPath is the partition key path of the container. An existing
-	// container must have this path, if set, and partition keys of version 2. Default, for
-	// a new container, DefaultPartitionKeyPath. A document's ID is its partition key.
+	// PartitionKeyPath is the partition key path of the container. An existing container must have
+	// this path, if set, and partition keys of version 2. The default for a new container is
+	// DefaultPartitionKeyPath. A document's ID is its partition key.
 	PartitionKeyPath string `json:"partition_key_path"`
 	// Create creates a missing database or container at the first use. It needs the
 	// account's key: a token can't have that permission.

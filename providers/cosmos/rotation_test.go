@@ -66,7 +66,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T119, T182: an error of the application's Secret function is not reported as an error of the account.
+// T119, T182: an error from the application's Secret function is not reported as an error from the account.
 func TestTrap_T119_SecretsFail(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Key: testKey})
 	account.AddContainer(testDatabase, testContainer, "/id")

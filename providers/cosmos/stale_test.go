@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lagReplica makes a replica that lacks the last writes answer reads. The replica has the
-// writes that the reader's session has seen, but a new process has seen no write.
+// lagReplica serves reads from a replica that lacks the last writes. The replica has the writes
+// that the reader's session has seen, but a new process has seen no write.
 func (b *bed) lagReplica(writes int) {
 	b.account.Before(faultOn(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }

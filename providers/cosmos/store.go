@@ -131,9 +131,8 @@ func (s *store) timeToLive(r *providerkit.Record) int64 {
 // end.
 const maxQueries = 10
 
-// List queries documents until the page is full. A page begins at a place, which
-// consists of the time before which an idle document was last written, and the service's
-// continuation.
+// List queries documents until the page is full. A page begins at a place: the time before which
+// the listed documents were last written, 0 for any time, and the service's continuation.
 func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, next string, err error) {
 	before, continuation, err := placeOf(q.After)
 	if err != nil {

@@ -151,7 +151,7 @@ func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	}
 }
 
-// T127: after a token from a clock that was ahead is forgotten, later tokens are still
+// T127: if a token from a clock that was ahead is forgotten, later tokens are still
 // greater.
 func TestTrap_T127_TheFloorIsKeptAndObeyed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) { recordstest.Floor(t, b.Provider, &b.Provider.driver.Records) })

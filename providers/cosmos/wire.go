@@ -18,8 +18,9 @@ import (
 //
 // azcosmos reads the account before its first request and every five minutes. A read takes up
 // to a minute, ignores the caller's context, and may run in a goroutine that nothing ends.
-// wire ends these reads after accountTimeout, and when the provider closes. Their answers
-// also show whether the account accepts writes in several regions, which saves a request.
+// wire ends these reads after accountTimeout, and when the provider closes. The answers to
+// these reads also show whether the account accepts writes in several regions, which saves a
+// request.
 type wire struct {
 	next           httpguard.Doer
 	own            *http.Transport // made by newWire; nil if next is the application's
@@ -31,8 +32,8 @@ type wire struct {
 // accountTimeout bounds a read of the account.
 const accountTimeout = 5 * time.Second
 
-// newWire wraps a transport; nil means a new transport. The transport of azcosmos is
-// shared by all clients, so its idle connections must not be closed.
+// newWire wraps a transport; nil means a new transport. The default transport of azcosmos is
+// shared by all clients in the process, so its idle connections must not be closed.
 func newWire(lifetime context.Context, next policy.Transporter) *wire {
 	guarded := httpguard.Wrap(next)
 	w := &wire{next: guarded, lifetime: lifetime}

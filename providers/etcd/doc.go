@@ -32,17 +32,17 @@
 //	leases/c/jobs/daily   its holder's claim, attached to an etcd lease and deleted with it
 //	leases/f/5a           floor: the highest forgotten token of some names
 //
-// A transaction writes the record and the claim. A client that reads both at one revision knows the holder: the record names
-// the holder, and the claim's key shows whether it still holds the name. Each claim has its own etcd lease, since a shared
-// lease would outlive the claims that are no longer renewed. After a release another claim of the process may reuse the etcd
-// lease. A different TTL needs a different etcd lease. So a delayed request does not affect a later claim, except that a
-// KeepAlive may prolong a lease once. The renewal that reports a Break without Immediate to the holder may also prolong the
-// lease.
+// A transaction writes the record and the claim. A read of both at one revision shows the holder: the record names the
+// holder, and the claim's key shows whether that claim still holds the name. Each claim has its own etcd lease, since a
+// shared lease would outlive the claims that are no longer renewed. After a release another claim of the process may reuse
+// the etcd lease. A different TTL needs a different etcd lease. So a delayed request does not affect a later claim, except
+// that a KeepAlive may prolong a lease once. The renewal that reports a Break without Immediate to the holder may also
+// prolong the lease.
 //
 // A renewal is a KeepAlive and a read after it: etcd may prolong a lease while it deletes the lease's keys (etcd-io/etcd#14758,
 // #20547), and a member that was stopped while another was elected answers at once when it resumes. If the read shows a later
-// Raft term, the renewal is retried. A renewal writes nothing to the Raft log. Renewals that are due together share streams and
-// reads.
+// Raft term, the renewal fails as unavailable, and the manager retries. A renewal writes nothing to the Raft log. Renewals that
+// are due together share streams and reads.
 //
 // Sweep deletes a record and raises its floor in one transaction. A request that found no record is refused if the floor
 // has changed since then, however late the request arrives.

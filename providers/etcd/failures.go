@@ -18,13 +18,13 @@ const (
 	adviceTxnOps = "allow 128 operations in a transaction: --max-txn-ops"
 )
 
-// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), if the name is more precise than the
-// code of gRPC. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the
-// connection: gRPC closes connections that fail, and the function retryOnLearner avoids learners.
+// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where the name is more precise than
+// the gRPC code. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the connection: gRPC
+// closes connections that fail, and the function retryOnLearner avoids learners.
 var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that has just started has no version yet
+	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotCapable):             {Class: providerkit.Unsent}, // a cluster that started just now has no version yet
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):        {Class: providerkit.Unsent}, // users were changed at the same time
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): {Class: providerkit.Refused},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                {Class: providerkit.Refused, Advice: "free space, and then disarm the alarm: etcdctl alarm disarm"},
@@ -49,7 +49,7 @@ func textOf(err error) string {
 	return rpctypes.ErrorDesc(err)
 }
 
-// isEtcdError reports whether err is the given error of etcd.
+// isEtcdError reports whether err is the given etcd error.
 func isEtcdError(err, of error) bool { return err != nil && textOf(err) == rpctypes.ErrorDesc(of) }
 
 // retryOnLearner makes a request, and repeats the request while a learner answers. A learner applies nothing. The client uses its connected

@@ -42,7 +42,7 @@ type keeper struct {
 type renewal struct {
 	batch.Outcome
 	lease      clientv3.LeaseID
-	conditions []clientv3.Cmp // two: the claim's key has the same value, and the record the same revision
+	conditions []clientv3.Cmp // two conditions: the claim's key has the same value, and the record has the same revision
 	term       uint64         // the Raft term of the member that answered
 }
 

@@ -45,8 +45,9 @@ type Options struct {
 	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Retention is the time for which a name is remembered after its last use, by the processes' clocks. A bound on its
-	// token is kept forever. At least 1 min. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
+	// Retention is the time for which a name is remembered after its last use, by the processes' clocks. An upper bound
+	// of its token is kept forever. At least 1 min. Default 1 h; with leasing.Infinite, "forever", no name is
+	// forgotten.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

@@ -24,8 +24,8 @@ type Provider struct {
 	driver *driver
 }
 
-// Open connects to a cluster, and requests its version. It reports options that can't work as leasing.ErrInvalid, and a
-// member before 3.5.13 as leasing.ErrNotSetUp.
+// Open connects to a cluster, and requests its version. It reports invalid options as leasing.ErrInvalid, and a member
+// before 3.5.13 as leasing.ErrNotSetUp.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider: "etcd", Clock: "the monotonic clock of etcd's leader", Granularity: time.Second, Infinite: true,
 		MinTTL:   2 * time.Second,             // for members with the default election timeout
-		MaxTTL:   9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
+		MaxTTL:   9_000_000_000 * time.Second, // lease.MaxLeaseTTL in etcd's module server
 		Lateness: abstractions.Lateness{Fixed: 2 * time.Second},
 	}
 }
@@ -166,7 +166,7 @@ func (s *store) connect(ctx context.Context) (wakeup.Connection, error) {
 	return w, nil
 }
 
-// next receives the next message of the watch, including the creation notice.
+// next receives the next message of the watch, which may be the creation notice.
 func (w *watch) next(ctx context.Context) error {
 	select {
 	case response, open := <-w.events:

@@ -51,7 +51,7 @@ func TestTrap_T182_SecretsAreReplaced(t *testing.T) {
 	}
 }
 
-// T119, T182: an error of the application's Secret function is not reported as an error of etcd.
+// T119, T182: an error from the application's Secret function is not reported as an error from etcd.
 func TestTrap_T119_PasswordsFail(t *testing.T) {
 	c, source := newCluster(t, 1), &credentialtest.Source{}
 	c.enableAuth()

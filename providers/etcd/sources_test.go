@@ -34,7 +34,8 @@ func openOwnClient(t testing.TB, prefix string, options ...grpc.DialOption) *Pro
 	return open(t, Options{Client: client, Prefix: prefix})
 }
 
-// T119: an error of credentials that an application's client adds to calls is not reported as an error of etcd.
+// T119: an error from credentials that an application's client adds to calls is not reported as an error from
+// etcd.
 func TestTrap_T119_CredentialsOfCallsFail(t *testing.T) {
 	source, prefix := &credentialtest.Source{}, abstractions.NewID()
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{

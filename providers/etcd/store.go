@@ -51,9 +51,9 @@ type keyState struct {
 	record, claim, floorRev int64
 	holder                  string // the claim's value
 	lease                   clientv3.LeaseID
-	at                      time.Time // a time before the last prolongation by this process, if any
+	at                      time.Time // just before this process last prolonged the lease; zero if it has not
 	ours                    bool      // the claim belongs to the record
-	fresh                   bool      // the lease was granted by the write that made this state
+	fresh                   bool      // the lease was granted for the write that made this state
 	term                    uint64    // the Raft term of the prolongation, if the lease is reused
 	floor                   int64
 }

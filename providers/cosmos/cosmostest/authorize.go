@@ -14,7 +14,7 @@ import (
 // rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
 const dateTolerance = 15 * time.Minute
 
-// authorize refuses a request that has no right to its operation.
+// authorize refuses a request whose credentials do not permit its operation.
 func (c *call) authorize() *reply {
 	text, err := url.QueryUnescape(c.r.Header.Get("Authorization"))
 	if err != nil {

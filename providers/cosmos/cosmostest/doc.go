@@ -1,5 +1,5 @@
-// Package cosmostest is an Azure Cosmos DB account in memory, with the features that
-// leases need, for tests and for development without an account:
+// Package cosmostest is an in-memory Azure Cosmos DB account, with the features that leases
+// need, for tests and for development without an account:
 //
 //	server := cosmostest.Start(t)
 //	provider, err := cosmoslease.OpenURL(ctx, server.URL)

@@ -78,7 +78,7 @@ func (c *call) isAlive(v version) bool {
 	return ttl <= 0 || c.account.options.Now().Before(time.Unix(v.ts+ttl, 0))
 }
 
-// rangeID is the ID of a container's only partition here.
+// rangeID is the ID of the only partition that a container has here.
 const rangeID = "0"
 
 // inSession adds the session token, in the gateway's format:
