@@ -36,8 +36,8 @@
 // time namespaces of their own (time_namespaces(7)) have different boot clocks, so for them the wall
 // clock decides.
 //
-// List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
-// FIFOs. Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
+// List and Sweep leave out folders, sockets, FIFOs, links that point to themselves, and files that the process may not read.
+// Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
 //
 // # How it works
 //

@@ -22,8 +22,8 @@ import (
 // Options configure a provider. The zero value is for a pod: the API server of its
 // cluster, its namespace and its service account.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
-// logging and marshaling options show no secret.
+// In JSON, and as the query of a URL, the fields have the names in their tags. Options
+// show no secret when they are printed, logged or marshaled.
 type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
 	// in a pod. The query may set the fields below that have a tag, except the token.

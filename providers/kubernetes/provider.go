@@ -24,7 +24,7 @@ type Provider struct {
 	driver *driver
 }
 
-// Open makes a provider, and reads one lease. It reports options that can't work as
+// Open makes a provider, and reads one lease. It reports invalid options as
 // leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {

@@ -46,9 +46,9 @@ func (o Options) complete() (Options, error) {
 
 // OpenURL makes a provider from a URL: "memory://", or with options as a query,
 // "memory://?retention=10m&history=100". Each call makes a new provider: to
-// share leases, share the provider. Options that can't work lead to errors
-// that match abstractions.ErrInvalid. Like every provider's OpenURL, it does
-// nothing if ctx has ended.
+// share leases, share the provider. Invalid options lead to errors that match
+// abstractions.ErrInvalid. Like every provider's OpenURL, it does nothing if ctx
+// has ended.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
 	u, path, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)

@@ -149,7 +149,7 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	return c
 }
 
-// badParameter converts an error of go-redis about the parameters in a URL. The error
+// badParameter converts go-redis' error about the parameters in a URL. The error
 // names the parameters, and contains no password: see forLibrary.
 func badParameter(err error) error {
 	text := err.Error()

@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// answer returns an answer of a store.
+// answer returns an answer from a store.
 func answer(req *http.Request, status int, code string) *http.Response {
 	response := faulttest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>refused</Message></Error>")
 	response.Header.Set(requestID, "1")

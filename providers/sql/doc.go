@@ -16,9 +16,9 @@
 //   - Waiters are served in order, within a process and across processes. When a name becomes
 //     free only the first waiter is woken, and the name is reserved for it for 200 ms. A
 //     waiter that is dead or hangs loses its place to the next waiter.
-//   - Concurrent changes of a process may share a transaction and its sync. Each caller
-//     still has its own answer and its own context: see package providerkit/batch. A
-//     single caller is not delayed.
+//   - Concurrent changes by one process may share a transaction and its sync. Each
+//     caller still has its own answer and its own context: see package
+//     providerkit/batch. A single caller is not delayed.
 //   - Other claims can acquire a name one microsecond after the lease's TTL, and no
 //     sooner. A claim that has run out is lost, even if no other claim has acquired the
 //     name.

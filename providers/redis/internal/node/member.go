@@ -17,7 +17,7 @@ import (
 // server's run, and a script is loaded only on a connection on which scripts/redlock/admit.lua has
 // just checked that ID: a connection does not outlive a run. So no server has the scripts of an
 // earlier run, and a process that sends those scripts must check the marker, of its own prefix and
-// database, before any answer of the server counts.
+// database, before any answer from the server counts.
 type member struct {
 	marker string // the key
 	maxTTL int64  // Options.MaxTTL, in milliseconds

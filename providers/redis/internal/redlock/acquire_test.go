@@ -394,8 +394,8 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// A claim waits for the first node's answer even if it comes last, since other claims give way to the claim that has
-// the first node.
+// A claim waits for the first node's answer even if that answer comes last, since other claims give way to the claim
+// that has the first node.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})

@@ -89,7 +89,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	}
 }
 
-// The caller leaves after a request only to the node where the claim is a waiter. The state of the
+// The caller leaves when the claim has asked only the node where it is a waiter. The state of the
 // other nodes is unknown, so no vote is taken back.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	r, p := newRingOfThree(t)
