@@ -153,7 +153,8 @@ func TestABreakThatMeetsAChange(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The etcd lease of a released claim is prolonged and reused for the process's next claim, if that has the same TTL.
+// The etcd lease of a released claim is prolonged and reused for the process's next claim, if that claim has the
+// same TTL.
 func TestLeasesAreUsedAgain(t *testing.T) {
 	p, s := openFresh(t)
 	left := func(lease clientv3.LeaseID) int64 {
@@ -245,7 +246,7 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 }
 
 // T125: a cluster that starts over assigns the revisions of the lost claims to other claims. A request for a lost claim does
-// not affect the new claim, and reports the loss.
+// not affect the new claim, and a renewal reports the loss.
 func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]struct {

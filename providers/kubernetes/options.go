@@ -43,8 +43,9 @@ type Options struct {
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Client sends the requests, and replaces CAFile, CertFile and KeyFile. An example is the client of
-	// client-go's rest.HTTPClientFor, which reads a kubeconfig. Client must not retry writes.
+	// Client sends the requests, and replaces CAFile, CertFile and KeyFile. An example is the client
+	// that client-go's rest.HTTPClientFor makes from the configuration in a kubeconfig. Client must not
+	// retry writes.
 	Client *http.Client `json:"-"`
 	// ClockSkew bounds the difference between the clocks of API servers, and of proxies that set
 	// Date. A lease that is not renewed blocks its name for that much longer. Default 2 s, at

@@ -47,7 +47,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		}
 		credentialtest.SourcesOfCredentials(t, check)
 	})
-	t.Run("Client", func(t *testing.T) { // go-redis calls the function, which must not panic
+	t.Run("Client", func(t *testing.T) { // go-redis itself calls the function, so the function must not panic
 		for ambiguous, retries := range map[bool]int{false: -1, true: 1} {
 			check := check
 			check.Ambiguous = ambiguous

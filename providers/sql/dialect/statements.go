@@ -22,7 +22,7 @@ var (
 func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	s := map[string]string{}
 	for _, files := range all {
-		names, _ := fs.Glob(files, "*/*.sql") // the pattern is good
+		names, _ := fs.Glob(files, "*/*.sql") // the pattern is valid
 		for _, name := range names {
 			s[strings.TrimSuffix(path.Base(name), ".sql")] = StatementIn(files, name, holes)
 		}

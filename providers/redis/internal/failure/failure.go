@@ -33,7 +33,7 @@ const (
 // meaning. A code that is not listed leaves the outcome unknown, and the connection in use.
 var codes = map[string]meaning{
 	"BUSY":         {class: providerkit.Refused}, // another script has run for too long
-	"NOCLOCK":      {class: providerkit.Refused}, // of scripts/prelude.lua: the server has not set its clock yet
+	"NOCLOCK":      {class: providerkit.Refused}, // raised by scripts/prelude.lua: the server has not set its clock yet
 	"OOM":          {class: providerkit.Refused}, // maxmemory
 	"TRYAGAIN":     {class: providerkit.Refused}, // the slot is being moved
 	"CLUSTERDOWN":  {class: providerkit.Refused, reconnect: true},
