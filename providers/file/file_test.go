@@ -155,8 +155,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// T19: neither an empty record, nor the half-written new record of a killed writer, nor a
-// damaged record of an earlier boot blocks a claim.
+// T19: an empty record, a half-written new record of a killed writer, or a damaged record
+// from an earlier boot does not block a claim.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)

@@ -107,8 +107,8 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	}
 }
 
-// An answer without Kubernetes' mark counts neither as a refusal nor as a success nor as a missing lease. Each verb is tested with
-// each body.
+// An answer without Kubernetes' mark does not count as a refusal, a success or a missing lease. Each verb is tested with each
+// body.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := openOverWire(t, unreachableOptions())
 	s := p.driver.store

@@ -78,7 +78,7 @@ func (q waitListDriver) Waiters(ctx context.Context, req abstractions.WaitersReq
 	return q.node.Waiting(ctx, req.Name)
 }
 
-// Classify interprets errors from the client library that a node has not
+// Classify interprets those errors from the client library that the nodes have not
 // classified.
 func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 

@@ -196,7 +196,8 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	require.Greater(t, again.Token, g.Token, "T21: the token rises through a deletion")
 }
 
-// A method makes one attempt: the SDK's retries are off, even those of an application's client.
+// Each method makes one attempt: the SDK's retries are off, even those of an application's
+// client.
 func TestNothingIsRetried(t *testing.T) {
 	p, w := openProbed(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {

@@ -1,5 +1,5 @@
 // Package sqllease is the common part of the providers over SQL databases: their type [Provider], [SetupError] and [Times].
-// It opens no database. Applications open one with the package of its dialect. Each is in a module that links only that
+// It opens no database: applications use the package for their database. Each of these is in a module that links only that
 // database's client:
 //
 //   - package postgreslease of module providers/sql/postgres;
@@ -9,7 +9,8 @@
 //
 // # What it promises
 //
-// The promises of package leasing, as long as the database loses no acknowledged commit:
+// The providers keep the promises of package leasing as long as the database loses no
+// acknowledged commit:
 //
 //   - The database's clock alone decides when a lease has run out. On SQLite this is the host's clock.
 //   - Each change is atomic.

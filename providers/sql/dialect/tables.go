@@ -15,7 +15,7 @@ import (
 // SchemaVersion is the version of the tables that this release reads and writes. Release 0.1.0 has version 1.
 const SchemaVersion = 1
 
-// The suffixes of the tables other than the table of leases, "lease".
+// The suffixes of all tables except "lease", the table of leases.
 const (
 	HistorySuffix = "_history"
 	WaitersSuffix = "_waiters" // on PostgreSQL

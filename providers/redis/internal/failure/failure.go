@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning has the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
+// meaning is the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class

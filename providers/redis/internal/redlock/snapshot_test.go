@@ -108,8 +108,9 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	}
 }
 
-// The clock of a server was behind after its restart, and is corrected. The quarantine lasts for
-// the full time by the clock of the process that has found the loss, and applies to all processes.
+// The clock of a server was behind after its restart, and is then corrected. The quarantine lasts
+// for the full time by the clock of the process that has found the loss, and applies to all
+// processes.
 func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) {
 	t.Parallel()
 	const longest = 2 * time.Second
