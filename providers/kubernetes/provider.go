@@ -69,7 +69,7 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "kubernetes",
-		MinTTL:         5 * time.Second, // a few times the error that whole seconds and the skew cause
+		MinTTL:         5 * time.Second, // a few times the sum of the skew and the error of whole seconds
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,

@@ -82,7 +82,7 @@ func (t *Tables) exists(ctx context.Context, on Statements, suffix string) (ther
 // Pending returns the statements that bring tables of a version up to date. For version 0 they make the tables.
 //
 // A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, a step may
-// run twice, so its statements have IF NOT EXISTS. A provider of an earlier release that is open may use the tables for another 10
+// run twice, so its statements have IF NOT EXISTS. An open provider of an earlier release may use the tables for another 10
 // seconds.
 func (t *Tables) Pending(found int) (statements []string) {
 	if found == 0 {

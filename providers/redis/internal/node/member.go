@@ -57,8 +57,8 @@ func (d *Node) Source(p *script.Program) (none script.Source) {
 	return none
 }
 
-// ask runs admit.lua. Scripts may be loaded on the same connection once the server was
-// admitted.
+// ask runs admit.lua. Scripts may be loaded on the same connection once the server has
+// been admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a script.Admission, err error) {
 	sent := time.Now()
 	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.maxTTL).Slice()
