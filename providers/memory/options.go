@@ -22,9 +22,9 @@ type Options struct {
 	History int `json:"history" option:"min=0"`
 	// HistoryRenewals also records renewals.
 	HistoryRenewals bool `json:"history_renewals"`
-	// Now is the provider's clock. It is called under a lock, must be safe for
-	// concurrent use and should not go back. Default time.Now. JSON and URLs can't
-	// set Now.
+	// Now is the provider's clock. It is called under a lock and must be safe for
+	// concurrent use. Its time should not go back. Default time.Now. JSON and URLs
+	// can't set Now.
 	Now func() time.Time `json:"-"`
 }
 

@@ -50,7 +50,7 @@ func (r *ring) minority() {
 	holder.Take("a", "x", time.Minute)
 }
 
-// requireExcluded sends an acquire for the held name, which gets no majority.
+// requireExcluded requires that an acquire for the held name gets no majority.
 func (p *process) requireExcluded() {
 	p.t.Helper()
 	g, err := p.Try("a", "y", time.Minute)
