@@ -131,7 +131,7 @@ func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	defer client.Close()
 	breaker := open(t, Options{Client: client, Prefix: strings.TrimSuffix(s.prefix, "/")})
 	<-time.After(ttl / 2)
-	calls = 0 // without the calls of Open
+	calls = 0 // don't count the calls that Open made
 	_, err = breaker.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	obtain(t, p, "n", "b", ttl)
@@ -153,7 +153,8 @@ func TestABreakThatMeetsAChange(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The etcd lease of a released claim is prolonged and reused for the process's next claim, if that has the same TTL.
+// The etcd lease of a released claim is prolonged and reused for the process's next claim, if that claim has the
+// same TTL.
 func TestLeasesAreUsedAgain(t *testing.T) {
 	p, s := openFresh(t)
 	left := func(lease clientv3.LeaseID) int64 {
@@ -193,8 +194,8 @@ func TestLeasesAreUsedAgain(t *testing.T) {
 	require.Empty(t, s.freeLeases)
 }
 
-// T28: a request that has found no record is refused after a record was created and
-// forgotten, however late the request arrives.
+// T28: a request that has found no record is refused if a record has since been
+// created and forgotten, however late the request arrives.
 func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
 	p, s := openFresh(t)
 	unseen, _ := s.lookUp(t, "n")
@@ -244,8 +245,8 @@ func TestTrap_T54_ASnapshotIsRestored(t *testing.T) {
 	require.Greater(t, acquire(t, next, "other", "d", time.Minute).Token, other.Token)
 }
 
-// T125: a cluster that starts over assigns the revisions of the lost claims to other claims. A lost claim changes nothing, and
-// its holder's next request reports the loss.
+// T125: a cluster that starts over assigns the revisions of the lost claims to other claims. A request for a lost claim does
+// not affect the new claim, and a renewal reports the loss.
 func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]struct {
@@ -293,7 +294,7 @@ func TestTrap_T125_RevisionsBeginAgain(t *testing.T) {
 			changed := renewRequest(lost["changed"])
 			changed.Metadata = map[string]string{"k": "v"}
 			for _, req := range []abstractions.RenewRequest{renewRequest(lost["renewed"]), changed} {
-				servertest.Eventually(t, "the loss is reported", func(ctx context.Context) error { // the first errors may be lost connections
+				servertest.Eventually(t, "the loss is reported", func(ctx context.Context) error { // the first errors may come from lost connections
 					_, err := p.Renew(ctx, req)
 					require.Error(t, err)
 					if errors.Is(err, abstractions.ErrLost) {

@@ -31,13 +31,13 @@
 // name in 256: calls for these names time out until the process continues or is
 // killed. Manager.Waiters returns leasing.ErrUnsupported.
 //
-// On a full disk, no name is acquired, released or renewed, since each writes a file. Held leases end with
-// their TTLs. A disk that hangs blocks a goroutine for each call until the disk answers. Containers with
-// time namespaces of their own (time_namespaces(7)) have different boot clocks, so for them the wall
+// On a full disk, no name is acquired, released or renewed, since each of these writes a file. Held leases
+// end with their TTLs. If the disk hangs, each call blocks a goroutine until the disk answers. Containers
+// with time namespaces of their own (time_namespaces(7)) have different boot clocks, so for them the wall
 // clock decides.
 //
-// List and Sweep leave out files that the process may not read, folders, links to themselves, sockets and
-// FIFOs. Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
+// List and Sweep leave out folders, sockets, FIFOs, links that point to themselves, and files that the process may not read.
+// Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
 //
 // # How it works
 //
@@ -49,10 +49,10 @@
 // A read needs no lock. A write acquires one of 256 locks with flock(2), in the folder
 // .locks; the kernel frees the lock when the process ends. The writer compares the file
 // with its earlier read, writes and syncs a new file beside the lock, and renames the new
-// file to the record's name. The next writer replaces a file that a killed writer has left.
-// An empty file counts as no record. So does a damaged file from before the present boot. A
-// file that was damaged since then is reported as abstractions.ErrNotSetUp, and an operator must
-// inspect the file.
+// file to the record's name. The next writer replaces a file that a killed writer has left
+// behind. An empty file counts as no record. So does a damaged file from before the present
+// boot. A file that was damaged since then is reported as abstractions.ErrNotSetUp, and an
+// operator must inspect the file.
 //
 // Some releases delete a few names that have been idle for Options.Retention;
 // [Provider.Sweep] deletes all such names. A call ends with its context even if the disk

@@ -155,8 +155,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// T19: neither an empty record, nor the half-written new record of a killed writer, nor a
-// damaged record of an earlier boot blocks a claim.
+// T19: an empty record, a half-written new record of a killed writer, or a damaged record
+// from an earlier boot does not block a claim.
 func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)
@@ -199,7 +199,8 @@ func TestTwoNamesOfOneFile(t *testing.T) {
 	require.ErrorContains(t, err, `"Jobs"`)
 }
 
-// A lock whose file was deleted does not exclude later processes, so it counts as no lock.
+// A lock whose file was deleted does not exclude later processes, so tryLock does not
+// report it as acquired.
 func TestADeletedLockIsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	file, err := os.Create(path)
@@ -309,8 +310,8 @@ func child(folder string) {
 	os.Exit(1)
 }
 
-// T19, T54: processes are killed at any instruction, and the next processes continue. No two
-// grants have the same token.
+// T19, T54: processes are killed at arbitrary instructions, and later processes continue. No
+// two grants have the same token.
 func TestTrap_T19_KilledWriters(t *testing.T) {
 	folder := t.TempDir()
 	openTest(t, folder)

@@ -99,8 +99,8 @@ func itemOf(key string, data []byte) cas.Item {
 	return cas.Item{Key: key, Data: data, Version: string(data)}
 }
 
-// beforeBoot reports whether a file was written in an earlier boot of the host, whose
-// holders are dead.
+// beforeBoot reports whether a file was written before the host's latest boot. Then
+// its holder is dead.
 func (f *folder) beforeBoot(key string) bool {
 	info, err := os.Stat(f.file(key))
 	now := hostclock.Now()
@@ -115,7 +115,7 @@ func (f *folder) Put(ctx context.Context, old cas.Item, _ *providerkit.Record, d
 			err = os.Rename(newPath, f.file(old.Key))
 		}
 		if err != nil {
-			_ = os.Remove(newPath) // a full disk needs the space
+			_ = os.Remove(newPath) // the disk may be full
 		}
 		return err
 	})
@@ -130,7 +130,7 @@ func (f *folder) Delete(ctx context.Context, item cas.Item) error {
 // the name for a new file.
 func (f *folder) underLock(ctx context.Context, item cas.Item, do func(newPath string) error) error {
 	n := crc32.ChecksumIEEE([]byte(item.Key)) % locks
-	f.queues[n].Lock() // the shell ends a call whose context ends in the queue
+	f.queues[n].Lock() // the shell ends a call whose context ends while it waits here
 	defer f.queues[n].Unlock()
 	path := filepath.Join(f.path, lockFolder, strconv.Itoa(int(n)))
 	lock, err := lockFile(ctx, path)

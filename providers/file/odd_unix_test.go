@@ -17,8 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// T180: a file that can't be read, a folder, a link to itself, a socket or a FIFO neither ends a listing or a sweep, nor blocks a
-// goroutine.
+// T180: an unreadable file, a folder, a link that points to itself, a socket or a FIFO does not end a listing or a sweep, or
+// block a goroutine.
 func TestTrap_T180_OddFilesAreLeftOut(t *testing.T) {
 	for what, place := range map[string]func(t *testing.T, path string){
 		"folder": func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) },

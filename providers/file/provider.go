@@ -77,8 +77,8 @@ func (d *driver) Capabilities() abstractions.Capabilities { return capabilities 
 
 func (d *driver) Close() error { return nil }
 
-// Classify interprets errors of the file system. Only a rename applies
-// a request, so an error before the rename means that the request was not applied.
+// Classify interprets errors from the file system. Only a rename applies a request,
+// so an error before the rename means that the request was not applied.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

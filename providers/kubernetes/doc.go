@@ -12,13 +12,13 @@
 //   - Every change is one write, conditional on the resourceVersion and the UID that were
 //     read. Reads are served from etcd. If a reply is lost, a read shows whether the
 //     request was applied.
-//   - An answer counts only with the API server's mark: the lease with its resourceVersion and, after a
-//     write, the annotation that was sent, or a Status. Without the mark the outcome is unknown: a
-//     proxy in front of the server ends no lease and no wait.
+//   - An answer counts only with the API server's mark: a Status, or the lease with its resourceVersion
+//     and, after a write, with the annotation that was sent. Without the mark the outcome is unknown,
+//     so a proxy in front of the server can't end a lease or a wait.
 //   - Two times of the API servers decide when a lease has expired: managedFields[].time of
-//     its last write, and the Date of an answer. Their clocks agree within
-//     Options.ClockSkew. A lease has also expired once a process has seen no newer write for
-//     the TTL and a little more, by its monotonic clock.
+//     its last write, and the Date of an answer. Their clocks must agree within Options.ClockSkew. A
+//     lease has also expired once a process has seen no newer write for the TTL and a little more, by
+//     its monotonic clock.
 //   - The fencing token is max(latest + 1, the server's time in microseconds). The counter
 //     makes it rise across release, expiry, Break and the terms of other libraries, and the
 //     clock makes it rise across deletion.

@@ -71,7 +71,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		}
 		require.ErrorIs(t, p.driver.store.Delete(t.Context(), cas.Item{Key: "a", State: &lease{}}), cas.ErrConflict)
 	}
-	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer of API priority and fairness
+	*w = func(req *http.Request, _ faulttest.Sender) (*http.Response, error) { // the answer from API priority and fairness
 		response := faulttest.Answer(req, http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 		response.Header.Set("Audit-Id", "a")
 		return response, nil
@@ -107,7 +107,8 @@ func TestTrap_T185_AdviceIsOfTheCause(t *testing.T) {
 	}
 }
 
-// An answer without Kubernetes' mark counts neither as a refusal nor as a success nor as a missing lease. Every verb gets every body.
+// An answer without Kubernetes' mark does not count as a refusal, a success or a missing lease. Each verb is tested with each
+// body.
 func TestTrap_T110_AnAnswerWithoutTheMarkSaysNothing(t *testing.T) {
 	p, w := openOverWire(t, unreachableOptions())
 	s := p.driver.store
@@ -158,8 +159,8 @@ func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
 	}, p, w)
 }
 
-// A slow server wastes no work: a request that was sent is not cut off, and a request that
-// can't be sent in time is not sent.
+// A slow server's work is not wasted: a request that was sent is not cut off, and a
+// request that can't be sent in time is not sent.
 func TestSlowServerWorksForNobodyWhoHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, w := openOverWire(t, unreachableOptions())

@@ -91,7 +91,7 @@ func (l *lease) item(now time.Time) (cas.Item, error) {
 	if l.Spec.HolderIdentity != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", l.Spec.LeaseTransitions, l.Spec.HolderIdentity))
 		f.ID, f.Owner, f.Write = "foreign-"+hex.EncodeToString(sum[:16]), l.Spec.HolderIdentity, l.Metadata.ResourceVersion
-		if l.note.isOfClaim() { // the identity has the ID of a claim, and owners are public
+		if l.note.isOfClaim() { // the identity contains a claim's ID, and owners are public
 			f.Owner = strings.ReplaceAll(f.Owner, l.note.ID, abstractions.FingerprintOf(l.note.ID).String())
 		}
 		if f.TTL = time.Duration(l.Spec.LeaseDurationSeconds) * time.Second; f.TTL <= 0 {

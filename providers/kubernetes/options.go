@@ -22,8 +22,8 @@ import (
 // Options configure a provider. The zero value is for a pod: the API server of its
 // cluster, its namespace and its service account.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing,
-// logging and marshaling options show no secret.
+// In JSON, and as the query of a URL, the fields have the names in their tags. Options
+// show no secret when they are printed, logged or marshaled.
 type Options struct {
 	// URL is kubernetes://:token@host:6443/namespace?ca_file=path, or kubernetes:///namespace
 	// in a pod. The query may set the fields below that have a tag, except the token.
@@ -43,8 +43,9 @@ type Options struct {
 	// CertFile and KeyFile are the client's certificate and key, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// Client sends the requests, and replaces CAFile, CertFile and KeyFile. An example is the client of
-	// client-go's rest.HTTPClientFor, which reads a kubeconfig. Client must not retry writes.
+	// Client sends the requests, and replaces CAFile, CertFile and KeyFile. An example is the client
+	// that client-go's rest.HTTPClientFor makes from the configuration in a kubeconfig. Client must not
+	// retry writes.
 	Client *http.Client `json:"-"`
 	// ClockSkew bounds the difference between the clocks of API servers, and of proxies that set
 	// Date. A lease that is not renewed blocks its name for that much longer. Default 2 s, at

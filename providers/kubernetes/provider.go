@@ -24,7 +24,7 @@ type Provider struct {
 	driver *driver
 }
 
-// Open makes a provider, and reads one lease. It reports options that can't work as
+// Open makes a provider, and reads one lease. It reports invalid options as
 // leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
@@ -69,7 +69,7 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "kubernetes",
-		MinTTL:         5 * time.Second, // a few times the error that whole seconds and the skew cause
+		MinTTL:         5 * time.Second, // a few times the sum of the skew and the error of whole seconds
 		MaxTTL:         365 * 24 * time.Hour,
 		Granularity:    time.Millisecond,
 		Infinite:       true,

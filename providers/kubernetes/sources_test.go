@@ -30,8 +30,7 @@ func (b tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(req)
 }
 
-// T119: an error of the application's client that does not come from the server is not an answer
-// about the lease.
+// T119: an error that the application's client itself raises is not an answer about the lease.
 func TestTrap_T119_SourcesOfTokensFail(t *testing.T) {
 	source, server := &credentialtest.Source{}, httptest.NewServer(&fakeAPI{leases: map[string]map[string]any{}, token: "token"})
 	t.Cleanup(server.Close)

@@ -9,10 +9,10 @@
 // processes. Within one Provider every promise of package leasing holds:
 //
 //   - Requests for one name are serialized by a lock, and decided by one clock.
-//   - The clock is Go's monotonic clock, so a step of the wall clock neither
-//     frees a name early nor keeps it late. ([Options].Now replaces the
-//     clock.) Go's clock stands still while the machine is suspended; package
-//     leasing counts that time, and so ends trust earlier.
+//   - The clock is Go's monotonic clock, so a step of the wall clock frees a name
+//     neither early nor late. ([Options].Now replaces the clock.) Go's clock stands
+//     still while the machine is suspended; package leasing counts that time, and
+//     so ends trust earlier.
 //   - Others can acquire a name as soon as the lease's TTL has passed, to the
 //     nanosecond.
 //   - A claim that has expired is lost, even if no other claim has had the name since.

@@ -22,9 +22,9 @@ type Options struct {
 	History int `json:"history" option:"min=0"`
 	// HistoryRenewals also records renewals.
 	HistoryRenewals bool `json:"history_renewals"`
-	// Now is the provider's clock. It is called under a lock, must be safe for
-	// concurrent use and should not go back. Default time.Now. JSON and URLs can't
-	// set Now.
+	// Now is the provider's clock. It is called under a lock and must be safe for
+	// concurrent use. Its time should not go back. Default time.Now. JSON and URLs
+	// can't set Now.
 	Now func() time.Time `json:"-"`
 }
 
@@ -46,9 +46,9 @@ func (o Options) complete() (Options, error) {
 
 // OpenURL makes a provider from a URL: "memory://", or with options as a query,
 // "memory://?retention=10m&history=100". Each call makes a new provider: to
-// share leases, share the provider. Options that can't work lead to errors
-// that match abstractions.ErrInvalid. Like every provider's OpenURL, it does
-// nothing if ctx has ended.
+// share leases, share the provider. Invalid options lead to errors that match
+// abstractions.ErrInvalid. Like every provider's OpenURL, it does nothing if ctx
+// has ended.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
 	u, path, err := providerkit.ReadURL(&options, rawURL, urlSchemes...)

@@ -69,7 +69,7 @@ func (s *shard) names(prefix, after string) []string {
 // history has the latest changes to a name.
 type history struct {
 	entries []abstractions.HistoryEntry
-	dropped int // how many older entries were dropped; entries[0] has this number
+	dropped int // how many older entries were dropped, and so the number of entries[0]
 }
 
 // note keeps an entry, unless it is empty or an unwanted renewal.
@@ -88,7 +88,7 @@ func (m *memory) note(r *record, entry *providerkit.Note) {
 	h.entries = append(h.entries, entry.Entry())
 }
 
-// historian is a memory that keeps history.
+// historian is a driver that keeps history.
 type historian struct{ *memory }
 
 // History returns a page of a name's history.

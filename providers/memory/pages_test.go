@@ -37,7 +37,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 2)
 	require.Equal(t, abstractions.HistoryReleased, page.Entries[0].Kind)
-	p.mustAcquire(t, acquireRequest("a", time.Minute)) // drops the oldest between two pages
+	p.mustAcquire(t, acquireRequest("a", time.Minute)) // drops the oldest entry between two pages
 	rest, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", After: page.Next})
 	require.NoError(t, err)
 	require.Len(t, rest.Entries, 2, "the page goes on where the other ended")

@@ -36,9 +36,9 @@ type Provider struct {
 	memory *memory
 }
 
-// New makes a provider. Nothing is opened, so only the options can be wrong, and
-// New panics with the text of the error that OpenURL would return. Read options
-// that come from outside the program with OpenURL.
+// New makes a provider. It fails only if the options are invalid, and then panics
+// with the text of the error that OpenURL would return. Read options that come from
+// outside the program with OpenURL.
 func New(options Options) *Provider {
 	options, err := options.complete()
 	if err != nil {

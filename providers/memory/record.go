@@ -116,7 +116,7 @@ func (m *memory) sweep(s *shard, now time.Duration) {
 			s.nextSwept = 0
 		}
 		r := s.order[s.nextSwept]
-		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to check
+		if now-r.expires >= m.options.Retention { // a cheap check, which most records fail
 			m.settle(s, r, now)
 			if r.Forgettable(m.options.Retention) {
 				s.forget(r) // which moves another record to its place

@@ -26,8 +26,8 @@ func TestTrap_T28_OneOffNamesAreForgotten(t *testing.T) {
 				p.mustRelease(t, req) // the others run out
 			}
 			time.Sleep(10 * time.Millisecond)
-			// 1,100 names were used within TTL and retention. Each waits for the
-			// sweep for at most half as many acquires as there are names.
+			// 1,100 names are held or within their retention. Any other name is
+			// forgotten within half as many acquires as there are names.
 			require.LessOrEqual(t, p.names(), 2*1_100+shards*sweepBatch)
 		}
 		require.True(t, p.mustInspect(t, "kept").Held, "what is held is never forgotten")

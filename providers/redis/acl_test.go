@@ -182,7 +182,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			p, err := Open(t.Context(), Options{URL: asUser(server)})
 			require.NoError(t, err)
 			_, err = p.Acquire(t.Context(), claimOf("finite"))
-			for n := 0; n < 5 && err != nil && !abstractions.NotApplied(err); n++ { // a busy machine has cut an attempt short
+			for n := 0; n < 5 && err != nil && !abstractions.NotApplied(err); n++ { // on a busy machine an attempt may be cut short
 				_, err = p.Acquire(t.Context(), claimOf("finite"))
 			}
 			if err != nil {

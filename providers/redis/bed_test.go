@@ -142,7 +142,7 @@ type recorder struct {
 	sent atomic.Int64 // commands
 
 	mu     sync.Mutex
-	lose   error                    // the error of calls that have been applied
+	lose   error                    // the error that applied calls return
 	before func(cmds []redis.Cmder) // runs before calls are sent
 }
 

@@ -149,7 +149,7 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	return c
 }
 
-// badParameter converts an error of go-redis about the parameters in a URL. The error
+// badParameter converts go-redis' error about the parameters in a URL. The error
 // names the parameters, and contains no password: see forLibrary.
 func badParameter(err error) error {
 	text := err.Error()
@@ -159,8 +159,8 @@ func badParameter(err error) error {
 	return providerkit.BadURL("a URL of Redis: " + strings.TrimPrefix(text, "redis: "))
 }
 
-// signInOnce gets the credentials once for each new connection. A client of sentinels has no other way: go-redis 9.23 creates
-// no manager of StreamingCredentialsProvider for such a client, and calls the nil manager (sentinel.go, NewFailoverClient).
+// signInOnce gets the credentials once for each new connection. A client of sentinels needs this: go-redis 9.23 creates no
+// manager of StreamingCredentialsProvider for such a client, and calls the nil manager (sentinel.go, NewFailoverClient).
 func signInOnce(from auth.StreamingCredentialsProvider) func(context.Context) (user, password string, err error) {
 	return func(context.Context) (string, string, error) {
 		credentials, unsubscribe, err := from.Subscribe(noListener{})

@@ -55,7 +55,7 @@ func raiseToken(t testing.TB, admin redis.UniversalClient, key string) {
 	const from, to = 17, 32
 	text, err := admin.GetRange(t.Context(), key, from, to).Result()
 	require.NoError(t, err)
-	if text == "" { // one server of several, whose vote was not needed
+	if text == "" { // one of several servers, whose vote was not needed
 		return
 	}
 	token, err := strconv.ParseInt(text, 10, 64)

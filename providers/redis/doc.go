@@ -16,15 +16,14 @@
 //     crash never leaves a key without an expiry.
 //   - The fencing token is max(latest + 1, the server's clock in microseconds). It
 //     rises across release, expiry and Break, and after names were forgotten, unless the
-//     clock was ahead for longer than [Options].Retention and goes back: Redis deletes
-//     expired keys itself, and nothing keeps their tokens. It also rises after a
-//     server lost its data, unless the servers' clocks differ by more than the
-//     period whose writes were lost.
+//     clock was ahead for longer than [Options].Retention and has gone back: Redis
+//     deletes expired keys itself, and nothing keeps their tokens. It also rises after a
+//     server lost its data, unless the servers' clocks differ by more than the period
+//     whose writes were lost.
 //   - A released or broken ID is refused from then on. Each name remembers the
-//     last 8 such IDs, for Retention. A late copy of an acquire may take the name again, for up
-//     to its TTL, if 8 other IDs of the name have ended since its own release; on a busy
-//     name that takes a few milliseconds. Each name leaves one small key behind for
-//     Retention.
+//     last 8 such IDs, for Retention. A late copy of an acquire may acquire the name again, for
+//     up to its TTL, if 8 other IDs of the name have ended since its own release; on a busy
+//     name that takes a few milliseconds. Each name leaves one small key behind for Retention.
 //   - Waiters are served in order, within a process and across processes. A
 //     release wakes only the first, and reserves the name for it for 200 ms. If
 //     that waiter's process has died, the next waiter is woken at once; if the process
@@ -70,16 +69,16 @@
 // # Redlock
 //
 // Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found
-// missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds
-// when a majority has granted it and has confirmed one token, no lower than any token that they proposed, within the
-// TTL less drift. So any later majority includes a server that issues a higher token. Votes won without a
-// majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a
-// later one if a server that knows that token does not answer. Only one process may acquire under an ID; package
-// leasing follows this rule. A renewal also needs a majority. It restores the lease on a server that lost the lease,
-// unless that server has granted the name to another claim since, or the lease was released. A server that misses a
-// renewal keeps the older metadata; readers see the metadata of most servers. A request returns as soon as its outcome
-// is certain, so it does not wait for a dead or frozen server. Servers must not replicate each other.
-// Their clocks must run at the same rate, but need not show the same time.
+// missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds if,
+// within the TTL less drift, a majority has granted it and has confirmed one token, which is no lower than any token
+// that these servers proposed. So any later majority includes a server that issues a higher token. Votes won without a
+// majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a later one
+// if a server that knows that token does not answer. Only one process may acquire under an ID; package leasing follows
+// this rule. A renewal also needs a majority. It restores the lease on a server that lost the lease, unless that
+// server has granted the name to another claim since, or the lease was released. A server that misses a renewal keeps
+// the older metadata; readers see the metadata of most servers. A request returns as soon as its outcome is certain,
+// so it does not wait for a dead or frozen server. Servers must not replicate each other. Their clocks must run at the
+// same rate, but need not show the same time.
 //
 // A server that is new, or has lost its data, is in quarantine: it casts no vote for
 // [Options].MaxTTL. The quarantine ends by the server's wall clock, but not before

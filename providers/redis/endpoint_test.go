@@ -179,7 +179,7 @@ func TestTrap_T170_AServerThatCantBeUsedIsLeft(t *testing.T) {
 }
 
 // T173: a gateway forgets idle connections, and notifies neither end. A request does not wait on such a connection until its
-// deadline: it would fail, and a release that fails leaves the name held.
+// deadline: the request would fail, and a release that fails leaves the name held.
 func TestTrap_T173_AnIdleConnectionThatIsLostCostsLittle(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(t *testing.T, e *endpoint) *Provider{

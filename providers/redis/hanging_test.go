@@ -58,7 +58,7 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
 // eachEnds checks that every call ends with its context, by a deadline or by a cancellation.
-// A network connection accepts a deadline, and no cancellation, so the test checks both.
+// A network connection has deadlines but no cancellation, so the test checks both.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
 	require.True(t, p.Capabilities().HeedsContext)

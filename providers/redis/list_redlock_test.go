@@ -108,7 +108,8 @@ func TestListOfRedlockHasTheNamesOfAServerInQuarantine(t *testing.T) {
 	}
 }
 
-// An acquire returns with the majority's votes. The vote of a slow server may arrive after that server was scanned.
+// An acquire returns once a majority has voted for it, so the vote of a slow server may arrive after that server
+// was scanned.
 func TestTrap_T283_AListingMissesNoNameWhoseLastVoteComesMeanwhile(t *testing.T) {
 	t.Parallel()
 	servers, _, each := openListed(t)

@@ -42,9 +42,9 @@ type Options struct {
 	//	redis://host1:6379,host2:6379,host3:6379/0?mode=redlock
 	//	unix://user:password@/path/to/redis.sock?db=0
 	//
-	// or begins with rediss, for TLS. User and password apply to all hosts;
-	// the user may be left out. Escape characters that are special in URLs:
-	// %40 for @, %2F for / and so on. The path is the database number. The
+	// With rediss instead of redis, connections use TLS. User and password apply to
+	// all hosts; the user may be left out. Escape characters that are special in
+	// URLs: %40 for @, %2F for / and so on. The path is the database number. The
 	// default port is 6379, or 26379 for a sentinel.
 	//
 	// The query may set the tagged fields below except SentinelPassword. It may also

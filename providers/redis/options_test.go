@@ -46,7 +46,8 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	return closed(t, redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}))
 }
 
-// T52: options that can't work, or would be ignored, are refused, and the error names the option.
+// T52: options that are invalid, or would be ignored, are refused, and the error names the
+// option.
 func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 	client := newClient(t, "127.0.0.1:1")
 	cluster := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}))

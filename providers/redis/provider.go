@@ -78,7 +78,8 @@ func (q waitListDriver) Waiters(ctx context.Context, req abstractions.WaitersReq
 	return q.node.Waiting(ctx, req.Name)
 }
 
-// Classify interprets errors of the client library that a node has not classified.
+// Classify interprets those errors from the client library that the nodes have not
+// classified.
 func (d *driver) Classify(err error) providerkit.Meaning { return failure.Classify(err) }
 
 func (d *driver) Close() error {

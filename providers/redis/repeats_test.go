@@ -99,7 +99,7 @@ func withResendingClients(t *testing.T, test func(t *testing.T, p *Provider, l *
 	}
 }
 
-// A break that takes effect twice would hit the next holder.
+// If a break took effect twice, it would also end the next holder's lease.
 func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	t.Parallel()
 	withResendingClients(t, func(t *testing.T, p *Provider, l *lossyDialer) {
@@ -120,7 +120,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 	})
 }
 
-// A refused repetition, of the call or of a command in its script, does not mean that nothing was done.
+// If a repeated call, or a command in its script, is refused, the first call may have taken effect.
 func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 	t.Parallel()
 	withResendingClients(t, func(t *testing.T, p *Provider, l *lossyDialer) {

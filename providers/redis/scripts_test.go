@@ -374,7 +374,7 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 			b.Take(name, id, 100*time.Millisecond)
 			b.waitForExpiry(name)
 		case 2:
-			b.release(name, id) // of an acquire that never came
+			b.release(name, id) // of an acquire that never arrived
 		case 3:
 			g := b.Take(name, id, time.Minute)
 			require.NoError(t, b.renew(g, abstractions.Infinite))

@@ -47,7 +47,8 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	require.Equal(t, []string{"name"}, names)
 }
 
-// newResource returns the write function of a resource that leases protect, on a server of its own.
+// newResource starts a server with a resource that leases protect, and returns the resource's write
+// function.
 func newResource(t testing.TB) (write func(token int64) error) {
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {

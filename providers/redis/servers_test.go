@@ -211,7 +211,7 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	require.Equal(t, []string{"works"}, names)
 }
 
-// T44: a restarted server does not know the scripts.
+// T44: a restarted server has lost the scripts.
 func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})

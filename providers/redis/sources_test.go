@@ -23,7 +23,7 @@ func (f failingCredentials) Subscribe(auth.CredentialsListener) (auth.Credential
 	return auth.NewBasicCredentials("default", "secret"), func() error { return nil }, f.source.Err(ctx)
 }
 
-// T119: an error of a password source is not reported as an error of Redis. Connections are closed to make go-redis ask the source.
+// T119: an error from a password source is not reported as a Redis error. Connections are closed to make go-redis ask the source.
 func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "secret"})
@@ -47,7 +47,7 @@ func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 		}
 		credentialtest.SourcesOfCredentials(t, check)
 	})
-	t.Run("Client", func(t *testing.T) { // go-redis calls the function, which must not panic
+	t.Run("Client", func(t *testing.T) { // go-redis itself calls the function, so the function must not panic
 		for ambiguous, retries := range map[bool]int{false: -1, true: 1} {
 			check := check
 			check.Ambiguous = ambiguous

@@ -51,7 +51,8 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreWoken(t *testing.T)
 	}
 }
 
-// A release during an outage of the subscription sends its wake-up once the subscription is back.
+// If a waiter misses the wake-up of a release because the subscription is down, it is woken once
+// the subscription is back.
 func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{Persist: true})

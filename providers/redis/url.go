@@ -97,7 +97,7 @@ func (l location) addrs(port string) []string {
 }
 
 // forLibrary returns the URL that go-redis parses. It has no user and password, so that
-// errors of go-redis can't quote the password.
+// errors from go-redis can't quote the password.
 func (l location) forLibrary(addr string) string {
 	u := url.URL{Scheme: l.scheme, Host: addr, Path: l.path, RawQuery: l.query.Encode()}
 	return u.String()

@@ -96,9 +96,9 @@ func (b *bed) reservedFor(name string) string {
 	return ""
 }
 
-// Each hung waiter costs one reservation, even several in a row: the waiters behind it are woken in
-// their turn. If many waiters hang, the release wakes only some of the others, and a later waiter
-// may be served before an earlier waiter.
+// Each hung waiter delays those behind it by one reservation, even if several in a row hang: the
+// others are woken in their turn. If many waiters hang, the release wakes only some of the others,
+// and a later waiter may be served before an earlier waiter.
 func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

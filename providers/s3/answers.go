@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/httpguard"
 )
 
-// answerChecker is the HTTP client of all requests. It returns answers of the store, and turns
-// every other answer into an error, after which the outcome of the request is unknown.
+// answerChecker is the HTTP client of all requests. It returns answers from the store, and
+// turns every other answer into an error, after which the outcome of the request is unknown.
 //
 // An answer counts as the store's if it has the form that belongs to the request:
 //
@@ -22,9 +22,9 @@ import (
 //   - a list is a ListBucketResult with the request's prefix (…/API_ListObjectsV2.html);
 //   - a refusal is an XML document Error with a Code (…/ErrorResponses.html).
 //
-// If each answer to Open's requests has an ID, as the answers of S3 and of both test servers
-// have (docs.aws.amazon.com/AmazonS3/latest/userguide/get-request-ids.html), an answer without
-// an ID is never the store's.
+// If each answer to Open's requests has an ID, as answers from S3 and from both test servers do
+// (docs.aws.amazon.com/AmazonS3/latest/userguide/get-request-ids.html), an answer without an ID is
+// never the store's.
 type answerChecker struct {
 	next      httpguard.Doer
 	ids       bool        // the store's answers have IDs; Open alone sets it

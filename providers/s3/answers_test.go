@@ -205,7 +205,8 @@ func newAnswer(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// T115: a success status from a proxy in front of the store does not count as an answer of the store.
+// T115: a success status from a proxy in front of the store does not count as an answer from the
+// store.
 func TestTrap_T115_S3SuccessNeedsTheStoresMark(t *testing.T) {
 	all := throughGateways(t)
 	modified := "Thu, 26 Nov 2026 19:56:29 GMT"

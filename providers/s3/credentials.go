@@ -39,8 +39,8 @@ func (o *Options) configuration(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx, settings...)
 }
 
-// filesOf returns the existing files of a configuration, and the CA bundle among them, or "": see config.EnvConfig
-// and config.SharedConfig.
+// filesOf returns the files of a configuration that exist, and the path of its CA bundle, or "" if it has none:
+// see config.EnvConfig and config.SharedConfig.
 func filesOf(c aws.Config) (files []string, bundle string) {
 	var env config.EnvConfig
 	var profile config.SharedConfig
@@ -140,7 +140,8 @@ func sourcesOf(client s3.Options) (s sources) {
 	return s
 }
 
-// guardedKeys is a source of keys whose errors do not count as answers of the store.
+// guardedKeys is a source of keys whose errors do not count as answers from the
+// store.
 type guardedKeys struct{ aws.CredentialsProvider }
 
 func (g guardedKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {

@@ -91,7 +91,8 @@ var sourcesOfKeys = map[string]struct {
 	}},
 }
 
-// T119: an error of the SDK's sources of keys is not an error of the bucket.
+// T119: an error from the SDK's sources of keys is not reported as an error of the
+// bucket.
 func TestTrap_T119_SourcesOfKeysFail(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { // the SDK's own requests to a source continue for up to sourceTimeout

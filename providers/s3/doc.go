@@ -17,7 +17,7 @@
 //   - A lease has run out if the Date of a read is later than the object's Last-Modified
 //     by the TTL plus 1 s plus [Options].ClockSkew; or if this process has watched the
 //     holder's last write for the TTL and a hundredth more, by its monotonic clock. No
-//     client's wall clock counts.
+//     client's wall clock is involved.
 //   - The fencing token is max(latest + 1, the store's time in microseconds). It rises
 //     through release, expiry, Break, and the deletion of objects.
 //   - Open refuses a store that ignores a condition, with leasing.ErrNotSetUp.

@@ -42,7 +42,7 @@ var codes = map[string]providerkit.Meaning{
 	noBucket:                     {Class: providerkit.NotSetUp, Advice: "create the bucket"},
 
 	"RequestTimeout":    {Class: providerkit.Unknown}, // 400
-	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has a new bucket
+	"TemporaryRedirect": {Class: providerkit.Unknown}, // 307, until DNS has the new bucket
 
 	// These are temporary: the next request has other credentials, another timestamp, or a complete body.
 	"ExpiredToken":                {Class: providerkit.Unsent, Advice: adviceExpired}, // 400
@@ -75,8 +75,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:  {Class: providerkit.Refused},
 }
 
-// meaningOf returns the meaning of an error. An error without a code is not an answer of the store:
-// see answerChecker.
+// meaningOf returns the meaning of an error. An error without a code is not an answer from the
+// store: see answerChecker.
 func meaningOf(err error) providerkit.Meaning {
 	code, status, _ := answerOf(err)
 	code = strings.TrimPrefix(code, "KMS.") // a code of the service that encrypts the bucket
@@ -94,8 +94,8 @@ func meaningOf(err error) providerkit.Meaning {
 
 func classOf(err error) providerkit.Class { return meaningOf(err).Class }
 
-// Classify returns the meaning of an error of the SDK. The SDK makes one attempt, so a
-// failed dial has sent nothing.
+// Classify returns the meaning of an error from the SDK. The SDK makes one attempt, so
+// a failed dial has sent nothing.
 func (*driver) Classify(err error) providerkit.Meaning {
 	m := meaningOf(err)
 	_, status, header := answerOf(err)

@@ -14,8 +14,8 @@ import (
 
 // Options configure a provider. Bucket is required, here or in the URL.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
-// options, logging them, and writing them as JSON show no secret.
+// In JSON, and as the query of a URL, the fields have the names in their tags. Options
+// show no secret when they are printed, logged or written as JSON.
 type Options struct {
 	// URL is one of
 	//
@@ -64,7 +64,7 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// readURL sets the fields of Options.URL.
+// readURL sets the fields that Options.URL contains.
 func (o *Options) readURL() error {
 	u, prefix, err := providerkit.ReadURL(o, o.URL, urlSchemes...)
 	if err != nil {

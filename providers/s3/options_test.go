@@ -78,7 +78,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// T49, T75: no way of writing options, a provider or an error shows a secret.
+// T49, T75: options, providers and errors show no secret, however they are printed.
 func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t/0f+the=account"
 	var shown credentialtest.Shown

@@ -130,8 +130,8 @@ type driver struct {
 func (d *driver) Capabilities() abstractions.Capabilities {
 	return abstractions.Capabilities{
 		Provider:       "s3",
-		MinTTL:         5 * time.Second, // a few times the rounding error of whole-second times plus the skew
-		MaxTTL:         12 * time.Hour,  // less than the day of a lifecycle rule
+		MinTTL:         5 * time.Second, // a few times the sum of the skew and the error of whole seconds
+		MaxTTL:         12 * time.Hour,  // less than a day, the unit of lifecycle rules
 		Granularity:    time.Millisecond,
 		Clock:          "S3's clocks, Last-Modified and Date, or the monotonic clock of the process that asks",
 		Lateness:       d.Expiry.Lateness(),

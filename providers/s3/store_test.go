@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/cas"
 )
 
-// answer returns an answer of a store.
+// answer returns an answer from a store.
 func answer(req *http.Request, status int, code string) *http.Response {
 	response := faulttest.Answer(req, status, "<Error><Code>"+code+"</Code><Message>refused</Message></Error>")
 	response.Header.Set(requestID, "1")
@@ -196,7 +196,8 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	require.Greater(t, again.Token, g.Token, "T21: the token rises through a deletion")
 }
 
-// A method makes one attempt: the SDK's retries are off, even those of an application's client.
+// Each method makes one attempt: the SDK's retries are off, even those of an application's
+// client.
 func TestNothingIsRetried(t *testing.T) {
 	p, w := openProbed(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {

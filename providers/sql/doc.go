@@ -1,5 +1,5 @@
 // Package sqllease is the common part of the providers over SQL databases: their type [Provider], [SetupError] and [Times].
-// It opens no database. Applications open one with the package of its dialect. Each is in a module that links only that
+// It opens no database: applications use the package for their database. Each of these is in a module that links only that
 // database's client:
 //
 //   - package postgreslease of module providers/sql/postgres;
@@ -9,16 +9,17 @@
 //
 // # What it promises
 //
-// The promises of package leasing, as long as the database loses no acknowledged commit:
+// The providers keep the promises of package leasing as long as the database loses no
+// acknowledged commit:
 //
 //   - The database's clock alone decides when a lease has run out. On SQLite this is the host's clock.
 //   - Each change is atomic.
 //   - Waiters are served in order, within a process and across processes. When a name becomes
 //     free only the first waiter is woken, and the name is reserved for it for 200 ms. A
 //     waiter that is dead or hangs loses its place to the next waiter.
-//   - Concurrent changes of a process may share a transaction and its sync. Each caller
-//     still has its own answer and its own context: see package providerkit/batch. A
-//     single caller is not delayed.
+//   - Concurrent changes by one process may share a transaction and its sync. Each
+//     caller still has its own answer and its own context: see package
+//     providerkit/batch. A single caller is not delayed.
 //   - Other claims can acquire a name one microsecond after the lease's TTL, and no
 //     sooner. A claim that has run out is lost, even if no other claim has acquired the
 //     name.

@@ -56,8 +56,8 @@ func fingerprintIn(column string) (f abstractions.Fingerprint) {
 }
 
 // WriteHistory appends entries from another source to the history: see package
-// leasing/history. The provider needs Options.History, and no manager should use it: a
-// name's entries keep the order in which they were written.
+// leasing/history. The provider needs Options.History. No manager should use the
+// provider, since a name's entries keep the order in which they were written.
 func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
 	if !p.driver.Record.Changes {
 		return providerkit.BadOption("History", false, "true: this provider keeps no history")

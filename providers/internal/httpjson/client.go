@@ -53,7 +53,7 @@ func (c *Client) Close() {
 	c.client.CloseIdleConnections()
 }
 
-// StatusError is an answer of the service whose status is not 2xx.
+// StatusError is an answer from the service with a status that is not 2xx.
 type StatusError struct {
 	Status int
 	Header http.Header
@@ -83,8 +83,8 @@ func StatusOf(err error) int {
 }
 
 // Do sends a request, with send as JSON unless it is nil, and decodes the answer's JSON
-// into the last argument, which may be a Marked. It returns the header of any answer of the
-// service, even with a *StatusError.
+// into the last argument, which may be a Marked. It returns the header of any answer from
+// the service, even with a *StatusError.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, send, into any) (http.Header, error) {
 	var text []byte
 	if send != nil {

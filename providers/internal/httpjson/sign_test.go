@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// T119: a request without its token is not sent, and neither an error nor a panic of the token's source counts as an answer of the service.
+// T119: a request without its token is not sent, and neither an error nor a panic of the token's source counts as an answer from the
+// service.
 func TestTrap_T119_ATokenThatCannotBeHad(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("sent without a token") }))
 	defer server.Close()

@@ -50,7 +50,7 @@ type Backend interface {
 	// Migrate makes the tables, or brings them up to date, under a lock of the database: see Tables.Install.
 	Migrate(ctx context.Context) error
 
-	// Verdict judges an error of the client library.
+	// Verdict judges an error from the client library.
 	Verdict(err error) sqlkit.Verdict
 	// Close ends the connections that the provider itself opened.
 	Close() error

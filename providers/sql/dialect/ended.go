@@ -17,8 +17,8 @@ const (
 	endedSecond  = endedMark + 1 // the offset of the second
 	EndedBytes   = endedSecond + 4
 	brokenByMark = 1
-	// EndedDropped is the number of entries that a new entry replaces once they are too old. So the memory of a name that was busy
-	// shrinks by one entry at a time.
+	// EndedDropped is the number of entries that a new entry replaces once they are too old. So each new entry shrinks the memory
+	// of a name that was busy by one entry.
 	EndedDropped = 2
 )
 

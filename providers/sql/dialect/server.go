@@ -22,7 +22,7 @@ type ServerStore struct {
 	*RowStore
 	Limited // except for renewals
 	in      ServerDialect
-	most    int // claims of a batch that renew together
+	most    int // the highest number of claims that renew together
 }
 
 // ServerDialect is the part of a [ServerStore] that differs between dialects.

@@ -22,7 +22,7 @@ var (
 func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	s := map[string]string{}
 	for _, files := range all {
-		names, _ := fs.Glob(files, "*/*.sql") // the pattern is good
+		names, _ := fs.Glob(files, "*/*.sql") // the pattern is valid
 		for _, name := range names {
 			s[strings.TrimSuffix(path.Base(name), ".sql")] = StatementIn(files, name, holes)
 		}
@@ -30,8 +30,8 @@ func statementsIn(holes map[string]string, all ...fs.FS) map[string]string {
 	return s
 }
 
-// StatementIn reads a file and fills its holes, beginning with the innermost holes. In {{name:argument}} the argument replaces
-// each question mark in the text of the name.
+// StatementIn reads a file and fills its holes, beginning with the innermost holes. {{name:argument}} becomes holes[name] with
+// each question mark replaced by the argument.
 func StatementIn(files fs.FS, file string, holes map[string]string) string {
 	text, err := fs.ReadFile(files, file)
 	if err != nil {

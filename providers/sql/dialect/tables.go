@@ -15,7 +15,7 @@ import (
 // SchemaVersion is the version of the tables that this release reads and writes. Release 0.1.0 has version 1.
 const SchemaVersion = 1
 
-// The suffixes of the tables other than the table of leases, "lease".
+// The suffixes of all tables except "lease", the table of leases.
 const (
 	HistorySuffix = "_history"
 	WaitersSuffix = "_waiters" // on PostgreSQL
@@ -82,7 +82,8 @@ func (t *Tables) exists(ctx context.Context, on Statements, suffix string) (ther
 // Pending returns the statements that bring tables of a version up to date. For version 0 they make the tables.
 //
 // A step keeps the rows, and is a file step_N.sql of the dialect. Where each statement is a transaction, as on MariaDB, a step may
-// run twice, so its statements have IF NOT EXISTS. An open process of an earlier release may use the tables for 10 seconds more.
+// run twice, so its statements have IF NOT EXISTS. An open provider of an earlier release may use the tables for another 10
+// seconds.
 func (t *Tables) Pending(found int) (statements []string) {
 	if found == 0 {
 		return t.Create

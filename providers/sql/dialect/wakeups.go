@@ -150,7 +150,8 @@ func (p *poller) Ping(ctx context.Context) (err error) {
 
 func (*poller) Close() {}
 
-// Pause waits for a time. It reports false if ctx ended before the time had passed.
+// Pause waits for the given time. It reports false if ctx ended before the time had
+// passed.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -41,7 +41,7 @@ func (m *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Wr
 		statement, args = m.SQL["update"], append(args[1:], w.Row.Name, w.Version, w.Until)
 	}
 	if len(notes) == 0 {
-		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has found a row
+		if n, err = count(ctx, on, statement, args...); n > 1 { // the insert has found an existing row
 			n = 0
 		}
 		return n, err

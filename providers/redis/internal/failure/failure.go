@@ -1,4 +1,4 @@
-// Package failure classifies the errors of Redis and of its client library.
+// Package failure classifies the errors from Redis and from its client library.
 package failure
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning has the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
+// meaning is the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
 // [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
@@ -28,12 +28,12 @@ const (
 	adviceKeys = "the server must be as in Options, and only this library may use keys under Options.Prefix"
 )
 
-// codes maps the code of an error of Redis, its first word
+// codes maps the code of a Redis error, its first word
 // (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), to the error's
 // meaning. A code that is not listed leaves the outcome unknown, and the connection in use.
 var codes = map[string]meaning{
 	"BUSY":         {class: providerkit.Refused}, // another script has run for too long
-	"NOCLOCK":      {class: providerkit.Refused}, // of scripts/prelude.lua: the server has not set its clock yet
+	"NOCLOCK":      {class: providerkit.Refused}, // raised by scripts/prelude.lua: the server has not set its clock yet
 	"OOM":          {class: providerkit.Refused}, // maxmemory
 	"TRYAGAIN":     {class: providerkit.Refused}, // the slot is being moved
 	"CLUSTERDOWN":  {class: providerkit.Refused, reconnect: true},
@@ -60,12 +60,12 @@ var codes = map[string]meaning{
 // Cluster. A script reports an unknown command differently, maybe after other commands have run.
 var wrongServerPrefixes = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
 
-// ScriptError is an error of a command in a script.
+// ScriptError is an error from a command in a script.
 type ScriptError string
 
 func (e ScriptError) Error() string { return string(e) }
 
-// RedisError marks the type as an error of Redis.
+// RedisError marks the type as a Redis error.
 func (e ScriptError) RedisError() {}
 
 // lookup returns the text of a server's error, and its meaning.
@@ -96,8 +96,9 @@ func Classify(err error) (m providerkit.Meaning) {
 	return m
 }
 
-// Of turns an error of the client library into an error of package leasing, keeping
-// both in its chain. It is for an error of one node: Redlock counts votes instead.
+// Of turns an error from the client library into an error of package leasing,
+// keeping both in its chain. It is for the error of a single node: Redlock counts
+// votes instead.
 func Of(err error) error {
 	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
 		return err
@@ -120,9 +121,9 @@ func MustReconnect(err error) bool {
 	return m.reconnect
 }
 
-// OfSource classifies an error of a client that has a function for its credentials. go-redis 9.23 returns the function's own
-// error (redis.go, _getConn), which says nothing about Redis. So an error that comes neither from the server nor from the
-// connection or the pool comes from the function.
+// OfSource classifies an error from a client that has a function for its credentials. go-redis 9.23 returns the function's
+// own error (redis.go, _getConn), which says nothing about Redis. So an error that comes neither from the server nor from
+// the connection or the pool comes from the function.
 func OfSource(err error) error {
 	var answered redis.Error
 	var network net.Error

@@ -29,7 +29,7 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
-// T27: the code of an error of Redis decides its meaning, never the text after the code. The
+// T27: the code of a Redis error decides its meaning, never the text after the code. The
 // errors come from a server, through go-redis.
 func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 // server's run, and a script is loaded only on a connection on which scripts/redlock/admit.lua has
 // just checked that ID: a connection does not outlive a run. So no server has the scripts of an
 // earlier run, and a process that sends those scripts must check the marker, of its own prefix and
-// database, before any answer of the server counts.
+// database, before any answer from the server counts.
 type member struct {
 	marker string // the key
 	maxTTL int64  // Options.MaxTTL, in milliseconds
@@ -57,8 +57,8 @@ func (d *Node) Source(p *script.Program) (none script.Source) {
 	return none
 }
 
-// ask runs admit.lua. Scripts may be loaded on the same connection once the server was
-// admitted.
+// ask runs admit.lua. Scripts may be loaded on the same connection once the server has
+// been admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a script.Admission, err error) {
 	sent := time.Now()
 	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.maxTTL).Slice()

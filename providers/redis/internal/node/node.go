@@ -300,9 +300,9 @@ func (sentOnce) NoRetry() bool { return true }
 
 // command returns EVALSHA or EVAL (verb) with the script, the number of keys, keys and
 // arguments. Keys and arguments are pointers, since a string in an interface is
-// allocated, except for the first key, by which a Cluster's client finds the slot. A
-// server of Redlock gets the remaining time of its quarantine by this process' clock, in
-// milliseconds.
+// allocated. On a Cluster the first key is a string, by which the client finds the slot.
+// A server of Redlock gets the remaining time of its quarantine by this process' clock,
+// in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
 	src, quarantine := p.Source, &d.header[1]
@@ -382,7 +382,7 @@ func (d *Node) take(values []any, err error, ops []*script.Operation) (use conne
 	return use
 }
 
-// clientError classifies an error of the client, which may be an error of its credentials function.
+// clientError classifies an error from the client, which may come from its credentials function.
 func (d *Node) clientError(err error) error {
 	if d.credentialFunc {
 		return failure.OfSource(err)

@@ -19,7 +19,7 @@ func Main(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// A goroutine of go-redis that ends only a second after Close.
+		// go-redis has a goroutine that ends only a second after Close.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

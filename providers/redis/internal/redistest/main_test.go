@@ -12,10 +12,10 @@ import (
 )
 
 // The names of the tests here avoid the words cluster and sentinel: the table at the end of `make test`
-// would count these tests of the harness as tests against such a backend.
+// would count these tests of the harness as tests of the provider in that mode.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// A goroutine of go-redis that ends only a second after Close.
+		// go-redis has a goroutine that ends only a second after Close.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
@@ -27,7 +27,8 @@ func briefly(t testing.TB) context.Context {
 	return ctx
 }
 
-// timedOut checks for an error of a deadline, the context's or the connection's.
+// timedOut checks that an error comes from a deadline, the context's or the
+// connection's.
 func timedOut(t testing.TB, err error) {
 	t.Helper()
 	var netErr net.Error

@@ -180,7 +180,7 @@ func (c *Sentinel) agreedMaster(ctx context.Context) (*Server, error) {
 	return nil, fmt.Errorf("the sentinels name as master, so many times: %v", named)
 }
 
-// ask runs questions with a client of a sentinel.
+// ask calls questions with a new client of a sentinel.
 func ask(ctx context.Context, s *Server, questions func(*redis.SentinelClient) error) error {
 	if err := s.reachable(ctx); err != nil {
 		return err

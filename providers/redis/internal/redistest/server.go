@@ -90,7 +90,7 @@ func (s *Server) prepare() (err error) {
 			return err
 		}
 	}
-	s.closeAdmin() // this client was for a taken port
+	s.closeAdmin() // the client of an earlier try, whose port was taken
 	s.admin = s.newClient(harness, s.secret)
 	return os.WriteFile(filepath.Join(s.Dir, "redis.conf"), []byte(s.configuration()), 0o600)
 }

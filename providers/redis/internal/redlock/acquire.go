@@ -123,7 +123,7 @@ func (a *attempt) callVote(i int, op script.Operation) {
 // would obstruct the next waiter.
 const headStart = 10 * time.Millisecond
 
-// askQueue asks the node where the claim is a waiter, if there is such a node, before the others.
+// askQueue asks the node where the claim is a waiter, if any, before the others.
 func (a *attempt) askQueue(ctx context.Context) error {
 	for i, d := range a.r.nodes {
 		if d.Waiters.PlaceOf(a.req.ID) == "" || a.r.peers[i].silent.Load() {
@@ -238,8 +238,8 @@ func (a *attempt) win(token int64) {
 	a.end()
 }
 
-// giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns the attempt's
-// error.
+// giveUp takes back the votes for this attempt, waits until the nodes have answered or the caller leaves, and returns the
+// attempt's error.
 func (a *attempt) giveUp(ctx context.Context, why error) error {
 	outnumbered := a.isExcluded()
 	unsure := a.count(func(v *vote) bool { return v.pending || v.choice == noVote && v.unsure }) > 0 // these nodes may hold the claim

@@ -157,7 +157,7 @@ func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 	r, x := newRingOfThree(t)
 	y := r.process()
-	x.wires[0].cut(lostRequest) // x holds 1 and 2
+	x.wires[0].cut(lostRequest) // x holds nodes 1 and 2
 	g := x.Take("a", "x", time.Minute)
 	_, err := y.Try("a", "y", time.Minute)
 	held := (*abstractions.HeldError)(nil)
@@ -295,7 +295,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 		r := newRing(t, 3, Options{})
 		p, q := r.process(), r.process()
 		p.wires[2].cut(lostRequest)
-		g := p.Take("a", "x", time.Minute) // on 0 and 1
+		g := p.Take("a", "x", time.Minute) // on nodes 0 and 1
 		if renewed {
 			var err error
 			p.wires[2].cut(nil)
@@ -325,7 +325,7 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 	r, p := newRingOfThree(t)
 	q := r.process()
 	p.wires[2].cut(lostRequest)
-	g := p.Take("a", "x", time.Minute) // on 0 and 1
+	g := p.Take("a", "x", time.Minute) // on nodes 0 and 1
 	p.wires[2].cut(nil)
 	gate := make(chan struct{})
 	q.wires[0].cut(lostRequest)
@@ -394,8 +394,8 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
-// A claim waits for the first node's answer even if it comes last, since other claims give way to the claim that has
-// the first node.
+// A claim waits for the first node's answer even if that answer comes last, since other claims give way to the claim
+// that has the first node.
 func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})

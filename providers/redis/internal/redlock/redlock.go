@@ -92,7 +92,7 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
 // tokenLead is the time by which a proposed token is ahead of the nodes' clocks, since a request may be slower
-// than the latest request. For a name without a record, a node accepts no token that is behind its clock.
+// than the previous request. For a name without a record, a node accepts no token that is behind its clock.
 const tokenLead = time.Millisecond
 
 // floor returns the token that requests for votes propose. It is later than every node's clock, or 0 if no clock is known.

@@ -48,7 +48,7 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 	undecided := make([]int, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
-		var content string // empty: restores the lease on no node
+		var content string // if empty, the lease is restored on no node
 		var try int64
 		if state, _ := req.State.(*grantState); state != nil && state.token == req.Token {
 			if states[i] = state.afterRenewal(sent, req); sent.Before(state.validUntil) {

@@ -57,7 +57,8 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
 }
 
-// A renewal does not restore the lease on a node that has since voted for another attempt, even for a failed attempt.
+// A renewal does not restore the lease on a node that has since voted for another attempt, even if that attempt has
+// failed.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r, p := newRingOfThree(t)
 	g := r.take(p, "a", "x", time.Minute)
@@ -265,8 +266,8 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 	}
 }
 
-// A node that voted for a failed attempt has a different token. A break with IfToken goes by the
-// majority's token.
+// A node that voted for a failed attempt has a different token. A break compares IfToken with
+// the majority's token.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.wires[0].cut(lostRequest)

@@ -50,7 +50,7 @@ func (r *ring) minority() {
 	holder.Take("a", "x", time.Minute)
 }
 
-// requireExcluded sends an acquire for the held name, which gets no majority.
+// requireExcluded requires that an acquire for the held name gets no majority.
 func (p *process) requireExcluded() {
 	p.t.Helper()
 	g, err := p.Try("a", "y", time.Minute)
@@ -108,8 +108,9 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 	}
 }
 
-// The clock of a server was behind after its restart, and is corrected. The quarantine lasts for
-// the full time by the clock of the process that has found the loss, and applies to all processes.
+// The clock of a server was behind after its restart, and is then corrected. The quarantine lasts
+// for the full time by the clock of the process that has found the loss, and applies to all
+// processes.
 func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) {
 	t.Parallel()
 	const longest = 2 * time.Second

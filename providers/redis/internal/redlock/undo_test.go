@@ -74,7 +74,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 			r := newRing(t, 3, Options{})
 			p := r.process()
 			p.wires[2].cut(lostRequest)
-			g := p.Take("a", "x", time.Minute) // on 0 and 1
+			g := p.Take("a", "x", time.Minute) // on nodes 0 and 1
 			p.wires[2].cut(nil)
 			spoil(r, 1)
 			r.holdByOther(2, "a")
@@ -89,7 +89,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 	}
 }
 
-// The caller leaves after a request only to the node where the claim is a waiter. The state of the
+// The caller leaves when the claim has asked only the node where it is a waiter. The state of the
 // other nodes is unknown, so no vote is taken back.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	r, p := newRingOfThree(t)
@@ -244,7 +244,7 @@ func TestTrap_T13_RedlockLaterTokenIsThatOfTheSameLease(t *testing.T) {
 	for round := range 5 {
 		name := fmt.Sprint("a", round)
 		p.wires[2].cut(lostRequest)
-		g := p.Take(name, "x", time.Minute) // on 0 and 1
+		g := p.Take(name, "x", time.Minute) // on nodes 0 and 1
 		r.fillMemory(1)
 		again, err := q.Try(name, "x", time.Minute)
 		r.freeMemory(1)

@@ -86,7 +86,7 @@ func (r *Redlock) move(id string) {
 		fresh, err := r.queueUp(s)
 		if fresh && err == nil {
 			select {
-			case s.wakeups <- struct{}{}: // its next acquire joins the queue
+			case s.wakeups <- struct{}{}: // the waiter sends an acquire, which joins the queue
 			default:
 			}
 		}

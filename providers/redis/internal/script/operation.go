@@ -88,7 +88,7 @@ type Operation struct {
 type Span struct{ TTL, Keep int64 }
 
 // Reply is a script's reply to one operation: an integer if all went well, otherwise a list of a
-// status and its particulars. Err, if set, is the error of the whole call, and Value has no
+// status and its details. If Err is set, it is the error of the whole call, and Value has no
 // meaning.
 type Reply struct {
 	Value any

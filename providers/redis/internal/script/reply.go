@@ -107,7 +107,7 @@ func (r Reply) Acquired(name string) (token int64, err error) {
 	return 0, l.Unexpected()
 }
 
-// Refusal reads the particulars of Seen in a refused acquire, and the
+// Refusal reads the details of the status Seen in a refused acquire, and the
 // holder's ID, which no caller of the provider receives.
 func (l *List) Refusal(name string) (held *abstractions.HeldError, id string, err error) {
 	record, id, reserved, err := l.seen(name)
@@ -199,8 +199,8 @@ func (l *List) Unexpected() error {
 	return fmt.Errorf("%w: the script replied with status %d", abstractions.ErrUnavailable, l.Status)
 }
 
-// seen reads the particulars of Seen: a record, the holder's ID, and the time for which the name
-// is reserved for a waiter.
+// seen reads the details of the status Seen: a record, the holder's ID, and the time for which
+// the name is reserved for a waiter.
 func (l *List) seen(name string) (r abstractions.Record, id string, reserved time.Duration, err error) {
 	text := l.Text()
 	r.Name, r.Now = name, time.UnixMicro(l.Parse(l.Text()))

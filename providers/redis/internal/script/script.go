@@ -25,7 +25,7 @@ type Source struct {
 	Text, SHA string
 }
 
-// Program is a script of Redis.
+// Program is a Redis script.
 type Program struct {
 	Source
 	// Keys and Args are the numbers of keys and arguments of an operation.
@@ -56,8 +56,8 @@ const outOfMemoryToo = "#!lua flags=allow-oom\n"
 // Programs lists the scripts by rank.
 var Programs []*Program
 
-// compose puts a script together from files, the last of which defines the function run. A quick_*.lua
-// after that file handles the most common case, and leaves the other cases to run.
+// compose puts a script together from files, the last of which defines the Lua function run. If a
+// quick_*.lua follows that file, it handles the most common case, and run handles the other cases.
 func compose(keys, args int, flags string, parts ...string) *Program {
 	quick := ""
 	if last := len(parts) - 1; strings.HasPrefix(path.Base(parts[last]), "quick_") {

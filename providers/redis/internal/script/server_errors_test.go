@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T171: a server's error in the middle of a call is the error of that operation alone. Reported as the error of the whole call, it
-// would deny that earlier operations took effect. An error of the first operation is the error of the call, so that the client
-// library closes the connection.
+// T171: if the server fails an operation in the middle of a call, only that operation gets the error. As the error of the whole
+// call, it would deny that earlier operations took effect. If the first operation fails, its error is the call's, so that the
+// client library closes the connection.
 func TestTrap_T171_AServersErrorSaysNothingOfWhatWasDoneBefore(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

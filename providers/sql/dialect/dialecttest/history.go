@@ -44,7 +44,7 @@ func historyRecordsEachChange(t *testing.T, d Database) {
 			claim abstractions.Grant
 		}{
 			{abstractions.HistoryAcquired, first},
-			{abstractions.HistoryExpired, first}, // found by the next change
+			{abstractions.HistoryExpired, first}, // recorded by the next change
 			{abstractions.HistoryAcquired, second},
 			{abstractions.HistoryReleased, second},
 			{abstractions.HistoryAcquired, third},

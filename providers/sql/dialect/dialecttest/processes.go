@@ -91,7 +91,7 @@ func takeTurns(open func(context.Context, string) (*sqllease.Provider, error), r
 		request := ClaimOf("one at a time", 20*time.Second)
 		grant, err := p.Acquire(ctx, request)
 		for errors.Is(err, abstractions.ErrHeld) {
-			<-time.After(time.Millisecond) // another process decides when it is free
+			<-time.After(time.Millisecond) // another process decides when the name is free
 			grant, err = p.Acquire(ctx, request)
 		}
 		if err != nil {
