@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is a measurement of a stream at one moment. It has gauges, and counters, which may start at any
-// value, and restart from 0.
+// Sample is a measurement of a stream at one moment. The counters may start at any value and restart
+// from 0. The other fields are gauges.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers

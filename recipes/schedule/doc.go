@@ -23,10 +23,10 @@
 //     Its context ends before another process can have the lease. A tick that
 //     comes while the job is still running, by the clock of the process that
 //     runs it, is skipped.
-//  3. A tick is started if any process that was up when it came reaches the
-//     backend while the tick is current. There are two exceptions: the tick is
-//     skipped as in 2, or the process that takes it dies or loses the backend in
-//     the few requests before it starts the job.
+//  3. The job is started for a tick if any process that was up when the tick came reaches the
+//     backend while the tick is current. There are two exceptions: the tick is skipped as in 2, or
+//     the process that takes it dies or loses the backend in the few requests before it starts the
+//     job.
 //
 // Options.AtLeastOnce replaces 1 and 3 with:
 //

@@ -40,8 +40,8 @@ func (r *runner) isMarked(ctx context.Context, tick time.Time) (bool, error) {
 	return record.Token != 0, err
 }
 
-// isMarkedNow is like isMarked, but does not depend on reads that may lag: where they may, a Break
-// returns the latest token.
+// isMarkedNow is like isMarked, but does not rely on reads that may lag: where reads may lag, it
+// uses a Break, which returns the latest token.
 func (r *runner) isMarkedNow(ctx context.Context, tick time.Time) (bool, error) {
 	if !r.manager.Capabilities().ReadsMayLag {
 		return r.isMarked(ctx, tick)

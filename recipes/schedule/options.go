@@ -54,10 +54,9 @@ type Options struct {
 	// the cause ErrTimeout.
 	Timeout time.Duration
 
-	// OnError is called with each error of a tick: the error of the job, or a
-	// *PanicError; the error of a lease that was lost or could not be released; a
-	// *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with the current time when the
-	// backend refuses access before the first tick. After each call the schedule continues. OnError is
+	// OnError is called with each error of a tick: the job's error, or a *PanicError; the error of a lease that was lost or could
+	// not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with
+	// the current time when the backend refuses access before the first tick. After each call the schedule continues. OnError is
 	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 

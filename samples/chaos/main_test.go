@@ -30,7 +30,7 @@ var faults = map[string]chaos.Rule{
 }
 
 // TestTheServiceSurvives runs two processes of the service over memory in virtual time. With another backend, named by
-// LEASING_URL, it takes real time.
+// LEASING_URL, it runs in real time.
 func TestTheServiceSurvives(t *testing.T) {
 	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {

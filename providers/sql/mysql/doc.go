@@ -13,7 +13,8 @@
 //   - There are no pushed wake-ups: while there are waiters the provider polls for all of them with one query, at
 //     intervals of up to 80 ms. Waiters are still served in order. A waiter whose process has died keeps its place until
 //     its turn comes, and then blocks the name for 200 ms.
-//   - The tables are in the URL's database, of engine InnoDB. Names are compared byte by byte, trailing spaces included.
+//   - The tables are in the URL's database and use the engine InnoDB. Names are compared byte by byte, trailing spaces
+//     included.
 //
 // The server must not lose acknowledged commits. With innodb_flush_log_at_trx_commit other than 1 a crash of the host may lose the last
 // grants, and so may a failover with asynchronous replication. Two holders then trust one name for up to a TTL.

@@ -70,7 +70,7 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	config := b.config.Clone()
 	config.MultiStatements = true
-	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // for NOW, and not for SYSDATE
+	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // sets NOW, but not SYSDATE
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
 	early, err := Open(bounded(t), Options{Connector: connector, MaxConns: 2})

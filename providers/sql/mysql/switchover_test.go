@@ -104,7 +104,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica_mariadb(t *testing.T) {
 	})
 }
 
-// T166: the user and its connections are missing for a while.
+// T166: the user does not exist for a while, and its connections are closed.
 func TestTrap_T166_CredentialsAreGoneForAWhile_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -43,7 +43,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 
 const justLock = "SELECT FROM {lease} WHERE name = $1 FOR UPDATE"
 
-// waitBlocked waits until that many sessions wait for a lock of the table.
+// waitBlocked waits until at least this many sessions wait for a lock in the provider's schema.
 func waitBlocked(t testing.TB, p *Provider, sessions int) {
 	t.Helper()
 	b := backendOf(p)
@@ -401,7 +401,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// hookedQuerier is a database that calls the function something before the first statement of a kind.
+// hookedQuerier is a database that calls a function once, before the first run of a given statement.
 type hookedQuerier struct {
 	dialect.Querier
 	before    string

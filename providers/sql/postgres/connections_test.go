@@ -216,7 +216,7 @@ func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	awaitWakeup(t, wakeups)
 }
 
-// T154: a standby accepts no LISTEN. A check before LISTEN avoids an error in the standby's log for
+// T154: a standby refuses LISTEN. A check before LISTEN avoids an error in the standby's log for
 // each attempt.
 func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 	server := servertest.NewPostgres(t)

@@ -136,7 +136,7 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	require.Empty(t, waitersOf(ctx, t, p, "n"))
 }
 
-// Loops in several processes, some of which can't listen, get the same share of a name.
+// Loops in several processes, some of which can't listen, get equal shares of a name.
 func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -4,7 +4,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Verdict is the meaning of an error of a driver. The zero Verdict says nothing.
+// Verdict is the meaning of an error from a driver. In the zero Verdict the outcome is unknown.
 type Verdict struct {
 	providerkit.Meaning
 	// Close says that the connection is of no further use.

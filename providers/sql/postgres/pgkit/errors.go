@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Verdict judges an error of a driver for PostgreSQL: pgx, lib/pq, or another driver whose errors
+// Verdict judges an error from a PostgreSQL driver: pgx, lib/pq, or another driver whose errors
 // have a method SQLState.
 func Verdict(err error) (v sqlkit.Verdict) {
 	var coded interface{ SQLState() string }
