@@ -37,10 +37,9 @@ type Options struct {
 	// lease has ended. Default: a random ID.
 	Worker string
 
-	// Preferred, unless nil, returns the ID of the worker that should have a
-	// partition, or "". That worker gets the partition if it is alive and other
-	// partitions that prefer the worker do not fill its share. Preferred must return the
-	// same in all workers, and not block.
+	// Preferred, unless nil, returns the ID of the worker that should have a partition, or "". That
+	// worker, if it is alive, gets the partition unless its share is full of other partitions that
+	// prefer it. Preferred must return the same in all workers, and not block.
 	Preferred func(partition string) string
 
 	// OnError, unless nil, is called with each error: an error from Work, the loss or failed

@@ -30,7 +30,7 @@ type Worker struct {
 	workerOptions leasing.AcquireOptions // of the worker's lease
 	leaveCtx      context.Context        // ends with Leave
 	leave         context.CancelFunc
-	running       chan struct{} // full while a Run is under way
+	running       chan struct{} // full while a call of Run is in progress
 	working       sync.WaitGroup
 
 	mu    sync.Mutex

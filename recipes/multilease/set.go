@@ -87,8 +87,8 @@ func (s *Set) Err() error {
 }
 
 // Release releases all leases, in reverse order, and returns their joined errors. See
-// Lease.Release, also for the end of ctx. A second Release returns the same errors. Inside Do it
-// only cancels the context; Do releases when the function has returned.
+// Lease.Release, which also describes what happens when ctx ends. A second Release returns the same
+// errors. Inside Do it only cancels the context; Do releases when the function has returned.
 func (s *Set) Release(ctx context.Context) error {
 	if s.inDo {
 		s.cancel(leasing.ErrReleased)

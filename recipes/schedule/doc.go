@@ -48,7 +48,7 @@
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
 // to: tokens rise from run to run. See package fencing.
 //
-// On the day of a clock change, a time of day may not come at all, or come twice. If clocks go from 02:00 to
+// On the day of a clock change, a time of day may be skipped, or may come twice. If clocks go from 02:00 to
 // 03:00, 02:30 does not come; if they go back, it comes twice. The cron library decides how often the job runs
 // on that day: never, once or twice. Libraries differ. Around such changes some libraries also contradict
 // themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A

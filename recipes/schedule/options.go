@@ -18,9 +18,9 @@ type Options struct {
 	// else.
 	Name string
 
-	// Every is the time from one tick to the next, a second or more. Ticks are
-	// its multiples since the year 1, in UTC: midnight for 24 h, the full hours
-	// for 1 h. Either Every or Next is required.
+	// Every is the time from one tick to the next, a second or more. Ticks are its multiples since
+	// the year 1, in UTC: midnight for 24 h, each full hour for 1 h. Either Every or Next is
+	// required.
 	Every time.Duration
 	// Next returns the first tick after t, or the zero time after the last tick. The schedules of
 	// cron libraries have such a method. t is in UTC, so that machines in different time zones

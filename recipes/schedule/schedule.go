@@ -58,7 +58,7 @@ func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job
 	return r.runTicks(ctx)
 }
 
-// runner is a Run under way.
+// runner is one call of Run.
 type runner struct {
 	Options
 	manager      *leasing.Manager

@@ -11,8 +11,8 @@
 // the backend knows, how long the lease still lasts. Stop the holder with Ctrl-C, and it gives the
 // lease up: another takes over at once. Kill it, and another takes over when the lease has run out.
 //
-// With -measure it prints how long requests take from here. With -metrics Prometheus can
-// read its metrics.
+// With -measure it prints how long requests take from this host. With -metrics Prometheus can read
+// its metrics.
 package main
 
 import (

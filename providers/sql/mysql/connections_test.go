@@ -91,7 +91,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	unlock()
 	all.Wait()
-	<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
+	<-time.After(1100 * time.Millisecond) // pools measure idle time by the real clock
 	gateway.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()

@@ -185,7 +185,7 @@ func (p *postgres) send(ctx context.Context, all []*fastRequest, direct bool, ma
 		}))
 		return
 	}
-	// After a refusal each change runs alone, since a single change may be the cause.
+	// After a refusal each change runs alone, since any one of them may have caused the refusal.
 	err := p.sendBatch(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return

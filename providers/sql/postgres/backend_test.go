@@ -116,7 +116,7 @@ func waitExpired(ctx context.Context, t testing.TB, s *Provider, name string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// A renewal that waited for a row sees the row's changes, and keeps the changes.
+// A renewal that waited for a row sees the changes to the row, and keeps them.
 func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -180,7 +180,8 @@ func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (wakeup.Conne
 		return pid, err
 	})
 	if err == nil {
-		// The lock shows that the process listens, for as long as the connection lives: see waiters.sql.
+		// The lock shows, for as long as the connection lives, that the process listens: see
+		// waiters.sql.
 		lock := int64(binary.BigEndian.Uint64(w.ChannelBytes))
 		_, err = conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock))
 	}

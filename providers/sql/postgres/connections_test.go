@@ -139,7 +139,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 		claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
 		require.NoError(t, err)
 		on(4, "SELECT 1")
-		<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
+		<-time.After(1100 * time.Millisecond) // pools measure idle time by the real clock
 		gateway.Forget()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()

@@ -17,7 +17,7 @@ import (
 )
 
 // stallingProxy forwards connections to a server until silent is set. Then it still accepts
-// connections and data, and returns nothing.
+// connections and data, but returns nothing.
 type stallingProxy struct {
 	address string
 	hangUp  context.CancelFunc

@@ -40,8 +40,8 @@
 //
 // A registered waiter that is refused joins the queue in the name's row; that commit does not wait
 // for a sync. Release and Break notify the channel of the first waiter's process. They also send
-// some of the next waiters the time of their turn in case all waiters before them hang. With pgx
-// one connection per provider listens while there are waiters. With another driver the provider
+// some of the next waiters the time at which their turn comes if all waiters before them hang. With
+// pgx one connection per provider listens while there are waiters. With another driver the provider
 // polls the queue, with one query for all its waiters.
 //
 // Deadlocks, serialization failures, too many connections, a full disk, and a server

@@ -45,8 +45,8 @@ func (s *sqlite) Change(ctx context.Context, name, id string, rule func(*dialect
 }
 
 // applyMany makes changes one after the other, in one transaction, for callers that still wait for their
-// answers. If the transaction is refused, each change runs alone, since a single change may be the
-// cause.
+// answers. If the transaction is refused, each change runs alone, since any one of them may have caused
+// the refusal.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on dialect.Statements) error {
 		now := s.Clock()

@@ -10,9 +10,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Do runs fn with a context that ends with held or with ctx, with the cause of
-// the context that ended earlier. After fn has returned or panicked, Do calls
-// release. The errors are joined, with fn's error in front.
+// Do runs fn with a context that ends with held or with ctx, with the cause of the context that
+// ended first. After fn has returned or panicked, Do calls release. The errors are joined, with
+// fn's error in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
