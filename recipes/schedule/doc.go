@@ -52,7 +52,7 @@
 // 03:00, 02:30 does not come; if they go back, it comes twice. The cron library decides how often the job runs
 // on that day: never, once or twice. Libraries differ. Around such changes some libraries also contradict
 // themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A
-// timetable in UTC has no such day.
+// timetable in UTC is not affected.
 //
 // Missed ticks are not made up for. While no process runs the schedule, ticks
 // are lost. Only with Options.CatchUp does a starting process take the tick that

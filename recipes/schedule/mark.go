@@ -27,8 +27,8 @@ func slack(c leasing.Capabilities) time.Duration {
 	return markSlack
 }
 
-// markName returns the name of a tick's mark. "tick" is a part of its own so that a name without
-// parts has only one scope of metrics.
+// markName returns the name of a tick's mark. All marks of a schedule have the same first part,
+// which is the default scope of metrics.
 func (o Options) markName(tick time.Time) string {
 	return o.Name + "/tick/" + tick.Format(tickFormat)
 }

@@ -12,8 +12,8 @@ import (
 
 // Tick is one of the times at which the job runs.
 type Tick struct {
-	// At is the time, in UTC. It does not depend on the process that runs the job, nor on the
-	// delay.
+	// At is the time, in UTC. It depends neither on the process that runs the job, nor on the delay
+	// of the job.
 	At time.Time
 	// Lease is the lease of the schedule's name, under which the job runs.
 	Lease *leasing.Lease
@@ -157,8 +157,8 @@ func (r *runner) runTicks(ctx context.Context) error {
 }
 
 const (
-	// firstPause is the pause before a tick that another process seems to be taking is retried. The
-	// pause doubles up to lastPause.
+	// firstPause is the pause before the first retry of a tick that another process seems to be
+	// taking. The pause doubles up to lastPause.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 15 * time.Second
 )

@@ -80,7 +80,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	unlock := b.lock(t, "n")
 	var all sync.WaitGroup
-	for range 4 { // each waits for the row on a connection of its own
+	for range 4 { // each renewal waits for the row on its own connection
 		all.Go(func() { _, _ = p.Renew(bounded(t), renewalOf(claim)) })
 	}
 	db := b.connect(t)

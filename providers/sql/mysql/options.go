@@ -24,8 +24,8 @@ type Options struct {
 	//   - tls: "true", "skip-verify", "preferred", or a name given to mysql.RegisterTLSConfig; no TLS by default;
 	//   - allowCleartextPasswords and allowFallbackToPlaintext: as in go-sql-driver/mysql.
 	URL string `json:"url" option:"secret"`
-	// Connector is your own connector of go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams set.
-	// The connections belong to the provider, which sets up their sessions.
+	// Connector is your own connector from go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams
+	// set. The connections belong to the provider, which sets up their sessions.
 	Connector sqldriver.Connector `json:"-"`
 	// MaxConns is the maximum number of connections, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`

@@ -1,6 +1,6 @@
-// Package sqlkit is shared by the packages of this repository that use SQL databases: the
-// dialects of module providers/sql, and package sqlsequence. Applications do not need it, and
-// its API may change with every release. It links no client of a database.
+// Package sqlkit is shared by the packages of this repository that use SQL databases: the dialects
+// of module providers/sql, and package sqlsequence. Applications do not need it, and its API may
+// change with every release. It does not link a database client.
 //
 // # Errors
 //

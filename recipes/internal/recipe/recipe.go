@@ -65,7 +65,7 @@ type Refusals struct{ since time.Time }
 // refusalTimeout is the default of leasing.Options.RefusalTimeout.
 const refusalTimeout = time.Minute
 
-// Last reports whether the backend has answered nothing but refusals for a minute, with err as its latest
+// Last reports whether all answers of the backend have been refusals for a minute, with err as its latest
 // answer. An outage does not count as an answer.
 func (r *Refusals) Last(err error) bool {
 	switch {

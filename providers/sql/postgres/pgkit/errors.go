@@ -25,7 +25,7 @@ func Verdict(err error) (v sqlkit.Verdict) {
 	return v
 }
 
-// IsDuplicate reports whether PostgreSQL has refused a row because its key exists already.
+// IsDuplicate reports whether PostgreSQL has refused a row because its key already exists.
 func IsDuplicate(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && coded.SQLState() == sqlkit.UniqueViolation
