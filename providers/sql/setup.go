@@ -34,7 +34,8 @@ func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNo
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // Migrate creates the tables, or brings those of an earlier release up to date and keeps their rows. Open processes of the
-// earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they extend no lease.
+// earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they no longer extend
+// leases.
 //
 // Migrate does nothing if the tables already have this release's version. Otherwise it needs the right to create tables.
 // Several processes may call it at the same time. Tables of another application, of a later release or from before release

@@ -340,7 +340,7 @@ func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 	})
 }
 
-// Hard links in a folder cost leases, so their number is bounded.
+// Hard links in a folder add leases to the set, so their number is bounded.
 func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 	withCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
 		for i := range maxLinked/2 + 1 {

@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// settings are the command line, and the file it names.
+// settings are those of the command line, and of the file that it names.
 type settings struct {
 	config
 	url     string // if no file names the provider

@@ -144,7 +144,7 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// With any defaults of the server, sessions use UTC and strict mode, and changes are committed.
+// Whatever the server's defaults, sessions use UTC and strict mode, and changes are committed.
 func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
 	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // no other test uses the server
 	admin := b.connect(t)

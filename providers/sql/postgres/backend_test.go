@@ -94,7 +94,7 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	require.True(t, serverTime(t, renewed).After(before))
 	exactly(t, time.Minute, renewed)
 
-	// The lease has run out before the lock is free: the renewal must detect the end.
+	// The lease runs out before the lock is free, and the renewal must detect that.
 	short, err := store.Acquire(ctx, claimOf("short", 300*time.Millisecond))
 	require.NoError(t, err)
 	unlock := lockRow(t, p, "short", justLock)

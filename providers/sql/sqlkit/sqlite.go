@@ -17,7 +17,7 @@ import (
 // A full disk (13, or 10 with some drivers) leaves the outcome unknown: the log may have the commit already
 // when the write of a sector's padding fails, and a restart would find the commit.
 var sqliteCodes = map[int]Verdict{
-	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other error
+	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column, its only cause in our statements
 	3:  Is(providerkit.Denied),   // PERM
 	5:  Is(providerkit.Refused),  // BUSY: another process holds the write lock
 	6:  Is(providerkit.Refused),  // LOCKED

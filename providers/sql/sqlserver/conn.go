@@ -52,7 +52,7 @@ const maxRepetitions = 20
 // fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
 // and the connection is kept. If the server can't serve leases, Query also closes the idle connections of the provider's own
 // pool. Query repeats a request that the server has certainly rolled back in favor of another request. It also repeats a
-// request that was not sent because its connection had already ended, as may all connections of the pool.
+// request that was not sent because its connection had already ended: all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	statement, args = nameParameters(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {

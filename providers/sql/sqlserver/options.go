@@ -29,8 +29,9 @@ type Options struct {
 	// that this machine trusts, unless the URL has trustservercertificate=true. The query may set the fields below that have a
 	// tag.
 	URL string `json:"url" option:"secret"`
-	// DB is your own database handle, with a driver of go-mssqldb. It stays open when the provider closes.
-	// A call whose context ends may return some seconds late: go-mssqldb waits for the server's confirmation.
+	// DB is your own database handle, opened with a driver from go-mssqldb. It stays open when the provider
+	// closes. A call whose context ends may return some seconds late: go-mssqldb waits for the server's
+	// confirmation.
 	DB *sql.DB `json:"-"`
 	// MaxConns is the maximum number of connections with a URL, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`

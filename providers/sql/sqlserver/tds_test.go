@@ -207,7 +207,7 @@ func success(w *reply) {
 	w.done(0)
 }
 
-// fail adds an error of the server.
+// fail adds a server error.
 func (w *reply) fail(number int32) {
 	var e reply
 	e.number(4, int64(number))
