@@ -169,7 +169,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	})
 }
 
-// A queue-only lease excludes no lease of a folder above or of a file below.
+// A queue-only lease does not exclude a lease of a folder above or of a file below.
 func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	withCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})

@@ -25,8 +25,8 @@ var steps = []string{
 //
 // Each step and the note that it has run are one transaction, so the step of a process that died leaves nothing behind. This
 // needs a database that can roll back CREATE and ALTER, such as PostgreSQL and SQLite. On SQLite keep the leases in a file of
-// their own: a step locks the whole file, and renewals wait. The TTL need not be as long as a migration: it bounds the wait of
-// the others for a dead holder.
+// their own: a step locks the whole file, and renewals wait. The TTL need not be as long as a migration: it bounds how long
+// the others wait for a dead holder.
 func migrate(ctx context.Context, a *app.App) error {
 	// No constraint keeps a step from being noted twice: only the lease and the fence prevent duplicates.
 	if err := a.Create(ctx, "CREATE TABLE IF NOT EXISTS notes (line bigint PRIMARY KEY, step bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {

@@ -114,8 +114,8 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 			return err
 		}
 	}
-	// RaiseToMinTTL lets one TTL work for every backend: a backend with only longer
-	// leases gets its shortest TTL.
+	// RaiseToMinTTL lets one TTL work for every backend: a backend that only grants longer leases
+	// uses its shortest TTL.
 	options := leasing.Options{Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0}
 	if s.metrics != "" {
 		meters, stop, err := serveMetrics(s.metrics, out)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, but not those of root.
+// pair is a server and its replica, which swap roles. A read-only server refuses writes from user app, but not from root.
 type pair struct {
 	faulttest.SwitchOver
 	t              *testing.T

@@ -21,8 +21,7 @@ func Is(class providerkit.Class) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class}}
 }
 
-// Closing returns the verdict with a class and an advice, for a connection that is of no further
-// use.
+// Closing returns the verdict with a class and advice, for a connection that is of no further use.
 func Closing(class providerkit.Class, advice string) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class, Advice: advice}, Close: true}
 }

@@ -19,7 +19,7 @@ import (
 const settings = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCK_TIMEOUT `
 
-// The waits for a lock, in milliseconds, as T-SQL: see settings.
+// The longest waits for a lock, in milliseconds: the end of the T-SQL in settings.
 const (
 	lockWait   = "2000;\n"
 	noLockWait = "0;\n"

@@ -53,8 +53,8 @@ func isDeadlock(err error) bool {
 	return len(said) == 1 && said[0].Number == sqlkit.SQLServerDeadlock
 }
 
-// isDuplicate reports whether an insert failed because a row has its key. Such an insert has changed
-// nothing.
+// isDuplicate reports whether an insert failed because its key already exists. Such an insert has
+// changed nothing.
 func isDuplicate(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && sqlkit.SQLServerDuplicate(said[0].Number)
