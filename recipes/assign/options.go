@@ -38,13 +38,13 @@ type Options struct {
 	Worker string
 
 	// Preferred, unless nil, returns the ID of the worker that should have a partition, or "". That
-	// worker, if it is alive, gets the partition unless its share is full of other partitions that
-	// prefer it. Preferred must return the same in all workers, and not block.
+	// worker, if it is alive, gets the partition unless other partitions that prefer the worker
+	// fill its share. Preferred must return the same in all workers, and not block.
 	Preferred func(partition string) string
 
 	// OnError, unless nil, is called with each error: an error from Work, the loss or failed
-	// release of a lease, or, with partition "", a failed listing, after which all partitions stay
-	// where they are. Several goroutines may call it at the same time.
+	// release of a lease, or, with partition "", a failed listing, which moves no partition.
+	// Several goroutines may call it at the same time.
 	OnError func(partition string, err error)
 
 	// Lease configures the worker's lease and the leases of its partitions: their TTL, for example.

@@ -192,7 +192,7 @@ func (w *Worker) rebalance(ctx context.Context) (alone bool, err error) {
 	if !slices.Contains(workers, w.options.Worker) {
 		return false, nil
 	}
-	for _, p := range w.Partitions() { // what this worker holds now: the list may be older
+	for _, p := range w.Partitions() { // the partitions held now: the list may be older
 		holders[p] = w.options.Worker
 	}
 	isShared := w.isShared(lists)

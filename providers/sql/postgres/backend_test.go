@@ -94,7 +94,7 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	require.True(t, serverTime(t, renewed).After(before))
 	exactly(t, time.Minute, renewed)
 
-	// The lease runs out before the lock is free, and the renewal must detect that.
+	// The lease runs out before the lock is free, and the renewal must detect its end.
 	short, err := store.Acquire(ctx, claimOf("short", 300*time.Millisecond))
 	require.NoError(t, err)
 	unlock := lockRow(t, p, "short", justLock)
@@ -116,7 +116,7 @@ func waitExpired(ctx context.Context, t testing.TB, s *Provider, name string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// A renewal that waited for a row sees the changes to the row, and keeps them.
+// A renewal that waited for a row sees and keeps the changes to the row.
 func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -64,7 +64,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes only the fields that Format prints, so do not store options with it.
+// MarshalJSON writes only the fields that Format prints, so do not use it to store options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

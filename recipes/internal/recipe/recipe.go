@@ -10,8 +10,8 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Do runs fn with a context that ends with held or with ctx, with the cause of the context that
-// ended first. After fn has returned or panicked, Do calls release. The errors are joined, with
+// Do runs fn with a context that ends with held or with ctx, with the cause of the first of these
+// contexts to end. After fn has returned or panicked, Do calls release. The errors are joined, with
 // fn's error in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
