@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is a measurement of a stream at one moment. It has gauges, and counters, which may start at any
-// value, and restart from 0.
+// Sample is a measurement of a stream at one moment. The counters may start at any value and restart
+// from 0. The other fields are gauges.
 type Sample struct {
 	At                                  time.Time
 	Committed, Expired                  int64 // numbers
@@ -36,7 +36,7 @@ type Alert struct {
 
 // AlertRules are the limits of alerts. Zero fields have their defaults.
 type AlertRules struct {
-	Window           time.Duration // of the samples that count. Default 1 hour
+	Window           time.Duration // older samples do not count. Default 1 hour
 	Least            int64         // a rate is checked only if the window has at least this many leases, or recoveries. Default 20
 	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
 	ExpiredNow       int           // leases that have run out at the same time; the alert is critical. Default 10

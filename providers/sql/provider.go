@@ -60,7 +60,7 @@ func (d *driver) check(ctx context.Context) error {
 	return err
 }
 
-// Classify interprets an error of a driver.
+// Classify interprets an error from a driver.
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := d.backend.Verdict(err).Meaning
 	if m.Class == providerkit.NotSetUp {

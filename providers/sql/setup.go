@@ -34,11 +34,12 @@ func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNo
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // Migrate creates the tables, or brings those of an earlier release up to date and keeps their rows. Open processes of the
-// earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they extend no lease.
+// earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they no longer extend
+// leases.
 //
-// It does nothing if the tables are of this release's version. Otherwise it needs the right to create tables. Several processes
-// may call it at the same time. Tables of another application, of a later release, and from before release 0.1.0 are left
-// unchanged. For these the error matches leasing.ErrNotSetUp.
+// Migrate does nothing if the tables already have this release's version. Otherwise it needs the right to create tables.
+// Several processes may call it at the same time. Tables of another application, of a later release or from before release
+// 0.1.0 are left unchanged, and the error matches leasing.ErrNotSetUp.
 func (p *Provider) Migrate(ctx context.Context) error {
 	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
 }

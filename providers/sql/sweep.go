@@ -58,18 +58,18 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 	return forgotten, next, err
 }
 
-// trimSome is called by every request that may have written entries to the history; written is their number. Some
-// calls, at random, delete entries of the history that are too old. On average they check more entries than are
-// written, so that the history does not outgrow its retention, even with several writers.
+// trimSome is called by every request that may have written entries to the history; written is their number. A
+// few of the calls, chosen at random, delete entries that are too old. On average they check more entries than
+// are written, so that the history does not outgrow its retention, even with several writers.
 func (d *driver) trimSome(ctx context.Context, written int) {
 	if d.Record.Retention > 0 && d.Random(sweepEvery) < written {
 		_, _ = d.backend.SweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }
 
-// sweepSome is called by every release. Some calls, at random, sweep, so that processes that
-// release once and exit also take part. The delay does no harm, since a lease is no longer trusted
-// during its release. Errors are dropped; a later sweep may succeed.
+// sweepSome is called by every release. A few of the calls, chosen at random, sweep, so that
+// processes that release once and exit also take part. Delaying the release does no harm, since the
+// lease is no longer trusted. Errors are dropped; a later sweep may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.Retention > 0 && d.Random(sweepEvery) == 0 {
 		_, _, _ = d.backend.Sweep(ctx, nil, sweepBatch, d.Retention)

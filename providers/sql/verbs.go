@@ -145,8 +145,8 @@ func (d *driver) Ping(ctx context.Context) error {
 	return d.check(ctx)
 }
 
-// Wait registers a waiter. It fails while the database accepts no listener;
-// the waiter then polls, and has no place in the queue.
+// Wait registers a waiter. It fails while the database does not accept a listener; the waiter then
+// polls, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.backend.Wait(ctx, req)
 }

@@ -36,10 +36,10 @@
 // never trust one partition's lease at the same time, but a paused process is not stopped. Pass the
 // lease's token to the resources that the work writes to: see package fencing.
 //
-// The workers' shares differ by at most one, once all workers have made a listing and
-// the work of the moving partitions has returned. After a worker has died that takes
-// up to TTL plus Every; after a worker has joined it takes up to Every. While the set
-// of live workers doesn't change, nothing moves.
+// The workers' shares differ by at most one, once all workers have made a listing and the work of
+// the moving partitions has returned. This takes up to TTL plus Every after a worker has died, and
+// up to Every after a worker has joined. While the set of live workers doesn't change, nothing
+// moves.
 //
 // A new worker gets its share only from partitions that other workers have in excess.
 // When a worker dies only its partitions move.

@@ -26,7 +26,8 @@ const ttl = 12 * time.Second
 
 var errDisconnected = fmt.Errorf("%w: disconnected", leasing.ErrUnavailable)
 
-// connection connects a process to the backend. While it is cut, the process looks dead to others.
+// connection connects a process to the backend. While the connection is cut, the process looks dead
+// to others.
 type connection struct {
 	*leasingtest.Provider
 	cut    atomic.Bool

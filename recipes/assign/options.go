@@ -37,19 +37,18 @@ type Options struct {
 	// lease has ended. Default: a random ID.
 	Worker string
 
-	// Preferred, unless nil, returns the ID of the worker that should have a
-	// partition, or "". That worker gets the partition if it is alive and other
-	// partitions that prefer the worker do not fill its share. Preferred must return the
-	// same in all workers, and not block.
+	// Preferred, unless nil, returns the ID of the worker that should have a partition, or "". That
+	// worker, if it is alive, gets the partition unless other partitions that prefer the worker
+	// fill its share. Preferred must return the same in all workers, and not block.
 	Preferred func(partition string) string
 
-	// OnError, unless nil, is called with each error: of Work, of a lease that was
-	// lost or could not be released, or, with partition "", of a failed listing, which
-	// changes nothing. It is called from several goroutines.
+	// OnError, unless nil, is called with each error: an error from Work, the loss or failed
+	// release of a lease, or, with partition "", a failed listing, which moves no partition.
+	// Several goroutines may call it at the same time.
 	OnError func(partition string, err error)
 
-	// Lease configures the leases of worker and partitions: their TTL, for example. All of them get
-	// its Metadata. WaitLimit must be 0, and TTL finite.
+	// Lease configures the worker's lease and the leases of its partitions: their TTL, for example.
+	// Lease.Metadata is added to each of these leases. WaitLimit must be 0, and TTL finite.
 	Lease leasing.AcquireOptions
 
 	// Every is the time from one listing to the next; up to a quarter of that time is subtracted at

@@ -30,7 +30,7 @@ type Worker struct {
 	workerOptions leasing.AcquireOptions // of the worker's lease
 	leaveCtx      context.Context        // ends with Leave
 	leave         context.CancelFunc
-	running       chan struct{} // full while a Run is under way
+	running       chan struct{} // full while a call of Run is in progress
 	working       sync.WaitGroup
 
 	mu    sync.Mutex
@@ -192,7 +192,7 @@ func (w *Worker) rebalance(ctx context.Context) (alone bool, err error) {
 	if !slices.Contains(workers, w.options.Worker) {
 		return false, nil
 	}
-	for _, p := range w.Partitions() { // as of now: the list may be older
+	for _, p := range w.Partitions() { // the partitions held now: the list may be older
 		holders[p] = w.options.Worker
 	}
 	isShared := w.isShared(lists)
@@ -229,7 +229,8 @@ func (w *Worker) startTask(ctx context.Context, partition string) {
 	})
 }
 
-// work returns the error of the work, unless that only says that the work's context has ended.
+// work acquires a partition's lease and calls Work. It returns the errors of the lease and of Work,
+// unless Work's error only reports the end of its context.
 func (w *Worker) work(ctx context.Context, partition string, t *task) (failure error) {
 	err := w.manager.With(w.options.Lease).Do(ctx, w.options.Name+partitionPart+partition, func(ctx context.Context, lease *leasing.Lease) error {
 		w.mu.Lock()
@@ -239,7 +240,7 @@ func (w *Worker) work(ctx context.Context, partition string, t *task) (failure e
 		if ended := context.Cause(ctx); ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
 			failure = err
 		}
-		return nil // so that Do returns only the error of the release
+		return nil // so that Do returns only the errors of the lease
 	})
 	if t.lease == nil && ctx.Err() != nil {
 		return nil

@@ -144,8 +144,8 @@ type wait struct {
 	reported  map[string]bool  // the cycles that were reported
 }
 
-// watch looks for cycles until watching ends, and then removes the wait from the metadata. It
-// returns the reason why the wait must end, or nil if the wait has already ended.
+// watch looks for cycles until the context watching ends, and then removes the wait from the
+// metadata. It returns the reason why the wait must end, or nil if the wait has already ended.
 func (w *wait) watch(ctx, watching context.Context) error {
 	defer w.unpublish(ctx)
 	var limit <-chan time.Time
@@ -212,7 +212,7 @@ func (w *wait) check(ctx context.Context) (next time.Duration, err error) {
 const confirmSpeedup = 4
 
 // report reports a cycle. Under the policy Break, the actor that has waited the longest also breaks the
-// lease of the newest.
+// lease of the actor that has waited the least.
 func (w *wait) report(ctx context.Context, found *Error) {
 	o := &w.actor.options
 	w.actor.cycleCount.Add(ctx, 1)

@@ -100,9 +100,9 @@ func decodeEdge(r leasing.Record) (edge, bool) {
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// findCycle follows the chain of holders and their waits, and returns it if it leads from the
-// given wait back to one of the leases in own. It returns nil if the chain does not lead back, or
-// if a part of it is unknown.
+// findCycle follows the chain of holders and their waits, and returns the chain if it leads from
+// the given wait back to one of the leases in own. It returns nil if the chain does not lead back,
+// or if a part of it is unknown.
 func findCycle(ctx context.Context, manager *leasing.Manager, from edge, own map[leasing.Fingerprint]*leasing.Lease) []Wait {
 	path := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}

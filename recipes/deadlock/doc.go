@@ -54,8 +54,8 @@
 //
 // # What it costs
 //
-// A wait that is shorter than After, or of an actor without leases, costs nothing. Any other wait costs two renewals of each
+// A wait that is shorter than After, or whose actor has no leases, costs nothing. Any other wait costs two renewals of each
 // lease that the actor holds, to write the metadata and to remove them, and a third if there is a cycle. At intervals of
-// Options.Every it costs one Inspect for each actor along the chain: a single one if the holder waits for nothing. The
-// metadata take some 150 bytes plus the wanted name, out of the 4 KB of metadata that a lease may carry.
+// Options.Every it costs one Inspect for each actor along the chain: a single one if the holder does not wait. The metadata
+// take some 150 bytes plus the wanted name, out of the 4 KB of metadata that a lease may carry.
 package deadlock

@@ -129,7 +129,7 @@ func TestOneGivesWayForEachCycle(t *testing.T) {
 			defer cancel()
 			refused := 0
 			for a, result := range results {
-				if result == nil { // it does not wait, and ends at once
+				if result == nil { // this actor does not wait, and releases its leases at once
 					players[a].releaseAll()
 				}
 			}

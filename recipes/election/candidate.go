@@ -17,7 +17,7 @@ type Candidate struct {
 	options   Options
 	resignCtx context.Context // ends with Resign
 	resign    context.CancelFunc
-	running   chan struct{}                 // full while a Run is under way
+	running   chan struct{}                 // full while a call of Run is in progress
 	lease     atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 

@@ -81,7 +81,7 @@ func (s *fixture) record() leasing.Record {
 	return record
 }
 
-// run is a candidate whose Run is under way.
+// run is a candidate whose Run is in progress.
 type run struct {
 	*Candidate
 	cancel context.CancelCauseFunc

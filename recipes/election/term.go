@@ -13,13 +13,12 @@ import (
 // term is a lease that the candidate held, from its election to its release.
 type term struct {
 	lease *leasing.Lease
-	// cause is the cause with which the context of OnElected had ended when OnElected returned, or
-	// nil if OnElected returned of its own accord.
+	// cause is nil if OnElected returned of its own accord. Otherwise OnElected's context had
+	// ended, and cause is that context's cause.
 	cause error
-	// workErr is the error of OnElected, unless it only says that its context
-	// had ended.
+	// workErr is OnElected's error, or nil if that error only reports the end of the context.
 	workErr error
-	// releaseErr is the error of the release. Its chain has a *leasing.LostError if the lease was
+	// releaseErr is the error from the release. Its chain has a *leasing.LostError if the lease was
 	// lost.
 	releaseErr error
 	lasted     time.Duration
@@ -66,7 +65,8 @@ func runError(ctx context.Context, failure, release error) error {
 	return recipe.Join(cause, failure, release)
 }
 
-// serve waits to be elected and serves a term. Without a term it returns the reason as an error.
+// serve waits to be elected and serves a term. If no term begins, it returns the reason as an
+// error.
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 	err = c.manager.With(c.options.Lease).Do(ctx, c.options.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		served = &term{lease: lease}
@@ -78,7 +78,7 @@ func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 		if served.cause == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.cause) {
 			served.workErr = err
 		}
-		return nil // so that Do returns only the error of the release
+		return nil // so that Do returns only the errors of the lease
 	})
 	if served == nil {
 		return nil, err

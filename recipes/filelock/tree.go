@@ -24,12 +24,12 @@ type Options struct {
 	// FoldCase ignores case even if Root's file system appears to be case-sensitive.
 	// Set it on all machines if the file system of one is case-insensitive.
 	FoldCase bool
-	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases
-	// each file by its inode too, and also the other names of a file that has several names. A
-	// folder's lease does the same for each file below that has several names. The processes of one
-	// machine must all set it; an inode number means a different file on another machine. At most
-	// 256 leases are added; more are refused with an error that matches leasing.ErrInvalid. New
-	// refuses it on systems that show no inodes, such as Windows.
+	// HardLinks makes all names of a file below Root exclude each other. Acquire then leases each
+	// file by its inode too, and also the other names of a file that has several names. A folder's
+	// lease does the same for each file below that has several names. The processes of one machine
+	// must all set it; an inode number means a different file on another machine. At most 256
+	// leases are added; more are refused with an error that matches leasing.ErrInvalid. New refuses
+	// it on systems that do not report inodes, such as Windows.
 	HardLinks bool
 }
 

@@ -169,7 +169,7 @@ func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
 	})
 }
 
-// A queue-only lease excludes no lease of a folder above or of a file below.
+// A queue-only lease does not exclude a lease of a folder above or of a file below.
 func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
 	withCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
@@ -340,7 +340,7 @@ func TestLinksBetweenCheckoutsExcludeEachOther(t *testing.T) {
 	})
 }
 
-// Hard links in a folder cost leases, so their number is bounded.
+// Hard links in a folder add leases to the set, so their number is bounded.
 func TestAFolderWithTooManyLinksIsRefused(t *testing.T) {
 	withCheckout(t, []string{"a/", "b/", "c/one"}, func(t *testing.T, c *checkout) {
 		for i := range maxLinked/2 + 1 {

@@ -129,7 +129,8 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	})
 }
 
-// With a manager that renews nothing, the acquire fails, and does not return a set with a lost lease.
+// With a manager that does not renew leases, the acquire fails instead of returning a set with a lost
+// lease.
 func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})

@@ -28,6 +28,6 @@
 // token of its name. As with one lease, a paused process is not stopped:
 // see package fencing.
 //
-// A manager with Options.NoAutoRenew renews nothing. Its sets fail, as
-// described, if the first lease runs out before the last name is free.
+// A manager with Options.NoAutoRenew does not renew its leases. With such a manager, an acquire
+// fails if the first lease runs out before the last name is free.
 package multilease

@@ -46,7 +46,7 @@ func (s *Set) ended(lease *leasing.Lease) {
 // Leases returns the leases in the order of their names' bytes.
 func (s *Set) Leases() []*leasing.Lease { return slices.Clone(s.leases) }
 
-// Lease returns the lease of a name, or nil if it is not in the set.
+// Lease returns the lease of a name, or nil if the set does not contain the name.
 func (s *Set) Lease(name string) *leasing.Lease {
 	for _, lease := range s.leases {
 		if lease.Name() == name {
@@ -87,8 +87,8 @@ func (s *Set) Err() error {
 }
 
 // Release releases all leases, in reverse order, and returns their joined errors. See
-// Lease.Release, also for the end of ctx. A second Release returns the same errors. Inside Do it
-// only cancels the context; Do releases when the function has returned.
+// Lease.Release, which also describes what happens when ctx ends. A second Release returns the same
+// errors. Inside Do it only cancels the context; Do releases when the function has returned.
 func (s *Set) Release(ctx context.Context) error {
 	if s.inDo {
 		s.cancel(leasing.ErrReleased)
@@ -108,7 +108,8 @@ func (s *Set) release(ctx context.Context) []error {
 			release()
 			continue
 		}
-		// Each release now takes up to a second. In parallel, all of them together take no longer.
+		// ctx has ended, so each release takes up to a second. They run in parallel, so together
+		// they take no longer.
 		rest.Go(release)
 	}
 	rest.Wait()

@@ -23,10 +23,10 @@
 //     Its context ends before another process can have the lease. A tick that
 //     comes while the job is still running, by the clock of the process that
 //     runs it, is skipped.
-//  3. A tick is started if any process that was up when it came reaches the
-//     backend while the tick is current. There are two exceptions: the tick is
-//     skipped as in 2, or the process that takes it dies or loses the backend in
-//     the few requests before it starts the job.
+//  3. The job is started for a tick if any process that was up when the tick came reaches the
+//     backend while the tick is current. There are two exceptions: the tick is skipped as in 2, or
+//     the process that takes it dies or loses the backend in the few requests before it starts the
+//     job.
 //
 // Options.AtLeastOnce replaces 1 and 3 with:
 //
@@ -48,11 +48,11 @@
 // the run of the next tick. Pass Tick.Token to the resources that the job writes
 // to: tokens rise from run to run. See package fencing.
 //
-// On the day of a clock change, a time of day may not come at all, or come twice. If clocks go from 02:00 to
+// On the day of a clock change, a time of day may be skipped, or may come twice. If clocks go from 02:00 to
 // 03:00, 02:30 does not come; if they go back, it comes twice. The cron library decides how often the job runs
 // on that day: never, once or twice. Libraries differ. Around such changes some libraries also contradict
 // themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A
-// timetable in UTC has no such day.
+// timetable in UTC is not affected.
 //
 // Missed ticks are not made up for. While no process runs the schedule, ticks
 // are lost. Only with Options.CatchUp does a starting process take the tick that

@@ -68,7 +68,7 @@ func (s *fixture) manager(owner string) *leasing.Manager {
 	return leasingtest.NewManagerOn(s.t, s.decorated, leasing.Options{Owner: owner, TTL: ttl})
 }
 
-// process is a Run under way.
+// process is one call of Run.
 type process struct {
 	s       *fixture
 	owner   string

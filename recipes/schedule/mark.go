@@ -27,8 +27,8 @@ func slack(c leasing.Capabilities) time.Duration {
 	return markSlack
 }
 
-// markName returns the name of a tick's mark. "tick" is a part of its own so that a name without
-// parts has only one scope of metrics.
+// markName returns the name of a tick's mark. All marks of a schedule have the same first part,
+// which is the default scope of metrics.
 func (o Options) markName(tick time.Time) string {
 	return o.Name + "/tick/" + tick.Format(tickFormat)
 }
@@ -40,8 +40,8 @@ func (r *runner) isMarked(ctx context.Context, tick time.Time) (bool, error) {
 	return record.Token != 0, err
 }
 
-// isMarkedNow is like isMarked, but does not depend on reads that may lag: where they may, a Break
-// returns the latest token.
+// isMarkedNow is like isMarked, but does not rely on reads that may lag: where reads may lag, it
+// uses a Break, which returns the latest token.
 func (r *runner) isMarkedNow(ctx context.Context, tick time.Time) (bool, error) {
 	if !r.manager.Capabilities().ReadsMayLag {
 		return r.isMarked(ctx, tick)

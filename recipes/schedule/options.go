@@ -18,9 +18,9 @@ type Options struct {
 	// else.
 	Name string
 
-	// Every is the time from one tick to the next, a second or more. Ticks are
-	// its multiples since the year 1, in UTC: midnight for 24 h, the full hours
-	// for 1 h. Either Every or Next is required.
+	// Every is the time from one tick to the next, a second or more. Ticks are its multiples since
+	// the year 1, in UTC: midnight for 24 h, each full hour for 1 h. Either Every or Next is
+	// required.
 	Every time.Duration
 	// Next returns the first tick after t, or the zero time after the last tick. The schedules of
 	// cron libraries have such a method. t is in UTC, so that machines in different time zones
@@ -54,10 +54,9 @@ type Options struct {
 	// the cause ErrTimeout.
 	Timeout time.Duration
 
-	// OnError is called with each error of a tick: the error of the job, or a
-	// *PanicError; the error of a lease that was lost or could not be released; a
-	// *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with the current time when the
-	// backend refuses access before the first tick. After each call the schedule continues. OnError is
+	// OnError is called with each error of a tick: the job's error, or a *PanicError; the error of a lease that was lost or could
+	// not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with
+	// the current time when the backend refuses access before the first tick. After each call the schedule continues. OnError is
 	// called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 

@@ -202,7 +202,7 @@ func (w *world) after() {
 }
 
 // The backend fails, hangs, is slow and loses replies; processes come and go; clocks disagree; jobs
-// are slow, fail, and ignore their context. Still no tick is started twice (except with
+// are slow, fail, and ignore their context. Even so, no tick is started twice (except with
 // AtLeastOnce), no two runs hold the lease at the same time, tokens rise, and after all faults have
 // ended each tick is run once.
 func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 // Tick is one of the times at which the job runs.
 type Tick struct {
-	// At is the time, in UTC. It does not depend on the process that runs the job, nor on the
-	// delay.
+	// At is the time, in UTC. It depends neither on the process that runs the job, nor on the delay
+	// of the job.
 	At time.Time
 	// Lease is the lease of the schedule's name, under which the job runs.
 	Lease *leasing.Lease
@@ -58,7 +58,7 @@ func Run(ctx context.Context, manager *leasing.Manager, options Options, job Job
 	return r.runTicks(ctx)
 }
 
-// runner is a Run under way.
+// runner is one call of Run.
 type runner struct {
 	Options
 	manager      *leasing.Manager
@@ -157,8 +157,8 @@ func (r *runner) runTicks(ctx context.Context) error {
 }
 
 const (
-	// firstPause is the pause before a tick that another process seems to be taking is retried. The
-	// pause doubles up to lastPause.
+	// firstPause is the pause before the first retry of a tick that another process seems to be
+	// taking. The pause doubles up to lastPause.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 15 * time.Second
 )
@@ -203,9 +203,9 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	}
 }
 
-// reportMissed reports that a tick may have been missed: always if this process tried
-// to set the mark and does not know the outcome, otherwise for the last
-// obstacle, unless that only says that another process held the lease.
+// reportMissed reports that a tick may have been missed: always if this process tried to set the
+// mark and does not know the outcome, otherwise because of the last obstacle, unless that was only
+// that another process held the lease.
 func (r *runner) reportMissed(tick time.Time, uncertain, last error) {
 	switch {
 	case uncertain != nil:

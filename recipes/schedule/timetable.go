@@ -31,7 +31,8 @@ func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err er
 	return time.Time{}, nil, err
 }
 
-// callNext returns the answer of Next, in UTC and without a monotonic part. The error is a panic of Next.
+// callNext returns the answer of Next, in UTC and without a monotonic part. The error reports a panic of
+// Next.
 func (r *runner) callNext(t time.Time) (answer time.Time, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -53,8 +54,8 @@ func notAfter(t, answer time.Time) error {
 const maxOddDuration = 400 * 24 * time.Hour
 
 // searchAfterOdd returns the first tick after the odd period that contains t, or the zero time if it finds no such
-// tick. It searches, to the second, for the time from which Next again returns times after its argument. It
-// remembers the latest result, since Run asks every 30 s.
+// tick. With a precision of a second, it searches for the time from which Next again returns times after its
+// argument. It remembers the latest result, since Run asks every 30 s.
 func (r *runner) searchAfterOdd(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
 		return r.following

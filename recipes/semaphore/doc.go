@@ -21,12 +21,11 @@
 //
 // # Fencing
 //
-// Each slot has fencing tokens of its own, which rise from one holder of that
-// slot to the next. The tokens of two slots are unrelated. So a resource can't
-// compare the tokens of all holders, but it can refuse the former holders of each
-// slot. Pass it Permit.Name, the slot's name, and Permit.Token. It remembers the
-// highest token for each name, as sqlfence.Table does, and admits only the latest holder that it
-// has seen of each slot: at most N.
+// Each slot has fencing tokens of its own, which rise from one holder of that slot to the next. The
+// tokens of two slots are unrelated. So a resource can't compare the tokens of all holders, but it
+// can refuse the former holders of each slot. Pass it Permit.Name, the slot's name, and
+// Permit.Token. Like sqlfence.Table, it remembers the highest token for each name. So it admits,
+// for each slot, only the latest holder that it has seen: at most N holders.
 //
 // # Waiting
 //

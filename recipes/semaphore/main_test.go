@@ -66,7 +66,7 @@ func (s *fixture) takeAll(from *Semaphore, n int) (permits []*Permit) {
 	return permits
 }
 
-// wait is an Acquire under way.
+// wait is a call of Acquire that is in progress.
 type wait struct {
 	permit *Permit
 	err    error

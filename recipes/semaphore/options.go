@@ -40,8 +40,8 @@ func (o Options) validate(c leasing.Capabilities) error {
 	return recipe.ValidateName(o.Name, len(o.slotName(o.Permits-1))-len(o.Name), c)
 }
 
-// slotName returns the name of a slot's lease. "slot" is a part of its own so that a name without
-// parts has only one scope of metrics.
+// slotName returns the name of a slot's lease. All slots of a semaphore have the same first part,
+// which is the default scope of metrics.
 func (o Options) slotName(slot int) string {
 	return o.Name + "/slot/" + strconv.Itoa(slot)
 }

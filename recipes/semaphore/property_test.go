@@ -216,8 +216,8 @@ func (w *world) comeBack() {
 }
 
 // Processes with different values of Options.Permits acquire, lose and release permits over a
-// backend that fails, hangs, is slow and loses replies. Still no more permits are trusted than the
-// largest number, the tokens of a slot rise, and all permits come back.
+// backend that fails, hangs, is slow and loses replies. Even so, the trusted permits never exceed
+// the largest of these values, the tokens of a slot rise, and all permits come back.
 func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		numbers := rapid.SliceOfN(rapid.IntRange(1, 6), 3, 3).Draw(rt, "permits")

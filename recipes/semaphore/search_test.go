@@ -148,8 +148,8 @@ func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
 	})
 }
 
-// A process that always has waiters of its own, and hands its slots over among
-// them, does not keep them forever.
+// A process that always has waiters of its own, and hands its slots over among them, does not keep
+// the slots forever.
 func TestABusyProcessLetsOthersIn(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		t.Run(fmt.Sprintf("push %v", push), func(t *testing.T) {

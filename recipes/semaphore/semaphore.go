@@ -49,10 +49,10 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 // Options.Lease.WaitLimit has passed, and always sends at least one request.
 // Release the permit when the work is over.
 //
-// If it fails, the error matches the end of the wait (the cause of ctx) and the
-// obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error. If
-// the wait limit ends it, the error is the obstacle alone. An error of
-// Manager.Acquire that waiting can't fix ends the wait early.
+// If it fails, the error matches the end of the wait (the cause of ctx) and the obstacle:
+// leasing.ErrHeld, with a *FullError, or the backend's last error. If the wait limit ends it, the
+// error is the obstacle alone. An error from Manager.Acquire that waiting can't fix ends the wait
+// early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -83,8 +83,9 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 
 // TryAcquire tries slots that this process does not hold, each once, until it acquires a permit. It tries at
 // most 32 slots, so with more permits it may miss a free slot. If all tried slots are held, the error is a
-// *FullError, which matches leasing.ErrHeld. While other calls of this process wait it returns that error
-// without a request, since it does not overtake waiters. Any other error of the backend also ends the call.
+// *FullError, which matches leasing.ErrHeld. If other calls of this process have found no free slot and
+// wait, it returns that error without a request, since it does not overtake waiters. Any other error from
+// the backend also ends the call.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -116,8 +117,8 @@ func (s *Semaphore) trySlot(ctx context.Context, slot int) (lease *leasing.Lease
 	return s.manager.With(s.lease).TryAcquire(ctx, s.options.slotName(slot))
 }
 
-// beginTry takes a slot for TryAcquire's request. refused is set if no slot is free, or, before the
-// first answer, if there are waiters. Locks mu.
+// beginTry takes a slot for TryAcquire's request. refused is set if no slot is free, or, before
+// TryAcquire's first request, if waiters have found no free slot. Locks mu.
 func (s *Semaphore) beginTry(last error) (slot int, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

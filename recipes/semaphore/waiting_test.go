@@ -270,7 +270,8 @@ func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 	})
 }
 
-// TryAcquire does not overtake waiters, and does not treat a search as a full semaphore.
+// TryAcquire does not overtake waiters that have found no free slot. While their first requests are
+// still in flight, it may acquire a free slot.
 func TestTryAcquireAndWaiters(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		const permits = 10

@@ -7,9 +7,9 @@
 // costs more renewals.
 //
 //   - [UnderLoad] shortens TTLs while the load is high.
-//   - [Past] derives the TTL from how long earlier leases of the same kind were held.
-//     Work that ends within its TTL needs no renewal, and if the holder of a short
-//     lease dies its name is soon free.
+//   - [Past] derives the TTL from how long earlier leases of the same kind were held. Work that
+//     ends within its TTL needs no renewal, and the name of a short lease is free soon after its
+//     holder dies.
 //
 // A lease keeps the TTL that it was granted with: no policy changes a lease that is
 // already held.

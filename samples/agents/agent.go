@@ -39,7 +39,7 @@ func (a *agent) editAcross(ctx context.Context, edit, first, second string) erro
 		return err
 	}
 	actor, err := deadlock.New(a.Manager, deadlock.Options{After: 200 * time.Millisecond, Every: 400 * time.Millisecond})
-	name, err2 := a.tree.LeaseName(second) // of the file alone, which is enough where no agent leases the folder
+	name, err2 := a.tree.LeaseName(second) // the file's lease alone, which is enough where no agent leases the folder
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}

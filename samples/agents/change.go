@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// change adds a line to each file of some paths: the edit, and a checksum of the file up to that line. It writes new files beside
-// the old ones, in steps that take time, and renames all of them unless ctx has ended.
+// change adds a line to each file at or below some paths: the name of the edit, and a checksum of the file up to that line. It
+// writes new files beside the old ones, in steps that take time, and renames all of them unless ctx has ended.
 //
 // A process that is paused between the check of ctx and the renaming still writes late. No lease helps against that, and a file
 // system checks no token: see package fencing.

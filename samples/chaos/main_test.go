@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// faults has, by name, the rules to test. Each one is a plan of its own.
+// faults has, by name, the rules to test. Each rule is tested in a plan of its own.
 var faults = map[string]chaos.Rule{
 	"delay":        {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 200 * time.Millisecond, Jitter: time.Second}},
 	"exception":    {Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Probability: 0.5}},
@@ -30,7 +30,7 @@ var faults = map[string]chaos.Rule{
 }
 
 // TestTheServiceSurvives runs two processes of the service over memory in virtual time. With another backend, named by
-// LEASING_URL, it takes real time.
+// LEASING_URL, it runs in real time.
 func TestTheServiceSurvives(t *testing.T) {
 	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {

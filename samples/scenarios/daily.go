@@ -33,7 +33,8 @@ func daily(ctx context.Context, a *app.App) error {
 	}, func(ctx context.Context, tick schedule.Tick) error { return maintain(ctx, a, tick) })
 }
 
-// maintain is the job. It may be started again, so it records its work in the same transaction; here the record is all of the work.
+// maintain is the job. It may be started again, so it stores the tick in the same transaction as its work; here storing the tick
+// is all of the work.
 func maintain(ctx context.Context, a *app.App, tick schedule.Tick) error {
 	slog.Info("runs the job", "tick", tick.At, "token", tick.Token())
 	err := a.Write(ctx, a.Name, tick.Token(), func(ctx context.Context, tx *sql.Tx) error {

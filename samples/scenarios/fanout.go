@@ -16,7 +16,7 @@ const (
 )
 
 // fanout dispatches the messages of a topic. Several processes advance one cursor, one at a time. The cursor's fence refuses
-// the batch of a process that slept while another went on, so that no message is dispatched twice.
+// the batch of a process that was paused while another process went on, so that no message is dispatched twice.
 func fanout(ctx context.Context, a *app.App) error {
 	if err := a.Create(ctx,
 		"CREATE TABLE IF NOT EXISTS positions (topic text PRIMARY KEY, position bigint NOT NULL)",

@@ -38,7 +38,8 @@ func throttle(ctx context.Context, a *app.App) error {
 				return charge(ctx, url)
 			}
 			err := leasing.ErrLost
-			// The end of a permit ends its call. The gateway may have charged all the same, and recognizes a repeated number.
+			// The loss of a permit cancels its call. The gateway may have charged nevertheless, and must recognize a repeated
+			// payment.
 			for errors.Is(err, leasing.ErrLost) {
 				err = throttled.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error { return charge(ctx, url) })
 			}

@@ -26,8 +26,8 @@ var (
 	schema  = flag.String("schema", "", "schema of the numbers, on PostgreSQL")
 )
 
-// stream is the name of the sequence, leaseFor the first duration of a number's lease, and transfers the number of
-// transfers that each process writes.
+// stream is the name of the sequence. leaseFor is the initial duration of a number's lease, and transfers is the
+// number of transfers that each process writes.
 const (
 	stream    = "ledger"
 	leaseFor  = 3 * time.Second

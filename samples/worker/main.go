@@ -11,8 +11,8 @@
 // the backend knows, how long the lease still lasts. Stop the holder with Ctrl-C, and it gives the
 // lease up: another takes over at once. Kill it, and another takes over when the lease has run out.
 //
-// With -measure it prints how long requests take from here. With -metrics Prometheus can
-// read its metrics.
+// With -measure it prints how long requests take from this host. With -metrics Prometheus can read
+// its metrics.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// settings are the command line, and the file it names.
+// settings are those of the command line, and of the file that it names.
 type settings struct {
 	config
 	url     string // if no file names the provider
@@ -114,8 +114,8 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 			return err
 		}
 	}
-	// RaiseToMinTTL lets one TTL work for every backend: a backend with only longer
-	// leases gets its shortest TTL.
+	// RaiseToMinTTL lets one TTL work for every backend: a backend that only grants longer leases
+	// uses its shortest TTL.
 	options := leasing.Options{Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0}
 	if s.metrics != "" {
 		meters, stop, err := serveMetrics(s.metrics, out)

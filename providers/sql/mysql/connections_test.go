@@ -80,7 +80,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	unlock := b.lock(t, "n")
 	var all sync.WaitGroup
-	for range 4 { // each waits for the row on a connection of its own
+	for range 4 { // each renewal waits for the row on its own connection
 		all.Go(func() { _, _ = p.Renew(bounded(t), renewalOf(claim)) })
 	}
 	db := b.connect(t)
@@ -91,7 +91,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	unlock()
 	all.Wait()
-	<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
+	<-time.After(1100 * time.Millisecond) // pools measure idle time by the real clock
 	gateway.Forget()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()

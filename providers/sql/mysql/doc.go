@@ -8,12 +8,13 @@
 //   - The server's clock decides, in sessions that are set to UTC. Each change is one statement, or one transaction that
 //     is sent as a whole, on condition that the row has not changed since it was read. So a client that is paused or cut
 //     off never keeps a row locked.
-//   - A statement waits for a lock for 2 s at most, and then fails with leasing.ErrThrottled. A statement whose caller has given up
-//     continues on the server until then; if it grants a lease, the manager releases the lease by the claim's ID.
+//   - A statement waits for a lock for 2 s at most, and then fails with leasing.ErrThrottled. A statement whose caller has given
+//     up continues on the server for up to that time; if it grants a lease, the manager releases the lease by the claim's ID.
 //   - There are no pushed wake-ups: while there are waiters the provider polls for all of them with one query, at
 //     intervals of up to 80 ms. Waiters are still served in order. A waiter whose process has died keeps its place until
 //     its turn comes, and then blocks the name for 200 ms.
-//   - The tables are in the URL's database, of engine InnoDB. Names are compared byte by byte, trailing spaces included.
+//   - The tables are in the URL's database and use the engine InnoDB. Names are compared byte by byte, trailing spaces
+//     included.
 //
 // The server must not lose acknowledged commits. With innodb_flush_log_at_trx_commit other than 1 a crash of the host may lose the last
 // grants, and so may a failover with asynchronous replication. Two holders then trust one name for up to a TTL.

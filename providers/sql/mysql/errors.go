@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// verdict judges an error of the driver.
+// verdict judges an error from the driver.
 func verdict(err error) sqlkit.Verdict {
 	number := errorNumber(err)
 	if errors.Is(err, sqldriver.ErrBadConn) || number == 0 && providerkit.NotSent(err) { // nothing was sent
@@ -19,8 +19,8 @@ func verdict(err error) sqlkit.Verdict {
 	return sqlkit.MySQL(number, fmt.Sprint(err))
 }
 
-// errorNumber returns the server's code in an error of the library, or 0. If the library itself ended the log-in, it
-// returns the code of MySQL's own client.
+// errorNumber returns the server's code from an error of the client library, or 0. If the library itself ended the
+// log-in, it returns the code of MySQL's own client.
 func errorNumber(err error) int {
 	if coded := (*mysql.MySQLError)(nil); errors.As(err, &coded) {
 		return int(coded.Number)

@@ -70,7 +70,7 @@ func TestTrap_T47_AReadThatBeganBeforeItsRowWasWritten_mariadb(t *testing.T) {
 	require.NoError(t, err)
 	config := b.config.Clone()
 	config.MultiStatements = true
-	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // for NOW, and not for SYSDATE
+	config.Params = map[string]string{"timestamp": fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())} // sets NOW, but not SYSDATE
 	connector, err := mysql.NewConnector(config)
 	require.NoError(t, err)
 	early, err := Open(bounded(t), Options{Connector: connector, MaxConns: 2})
@@ -144,7 +144,7 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// With any defaults of the server, sessions use UTC and strict mode, and changes are committed.
+// Whatever the server's defaults, sessions use UTC and strict mode, and changes are committed.
 func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
 	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // no other test uses the server
 	admin := b.connect(t)

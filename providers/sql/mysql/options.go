@@ -14,9 +14,9 @@ import (
 
 // Options configure a provider. Exactly one of URL and Connector names the database.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags,
-// and durations are written as in Go ("90m") or "forever". Printing options, logging them
-// or marshalling them to JSON does not show the URL, which may hold a password.
+// In JSON, and in the query of a URL, fields are named by their tags, and durations are written as
+// in Go ("90m") or "forever". Printing options, logging them or marshalling them to JSON does not
+// show the URL, which may hold a password.
 type Options struct {
 	// URL is "mysql://user:password@host:port/database", port 3306 by default, with a password whose special characters are
 	// escaped. "mariadb://" means the same. The query may set the fields below that have a tag, and
@@ -24,8 +24,8 @@ type Options struct {
 	//   - tls: "true", "skip-verify", "preferred", or a name given to mysql.RegisterTLSConfig; no TLS by default;
 	//   - allowCleartextPasswords and allowFallbackToPlaintext: as in go-sql-driver/mysql.
 	URL string `json:"url" option:"secret"`
-	// Connector is your own connector of go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams set.
-	// The connections belong to the provider, which sets up their sessions.
+	// Connector is your own connector from go-sql-driver/mysql, from a config with MultiStatements and InterpolateParams
+	// set. The connections belong to the provider, which sets up their sessions.
 	Connector sqldriver.Connector `json:"-"`
 	// MaxConns is the maximum number of connections, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`
@@ -37,10 +37,9 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is the time for which a name is remembered after its last use, 1 ms to
-	// 10 years: see Provider.Sweep. A request that is delayed for longer may
-	// take effect although its claim was released. Default 1 h;
-	// leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last use, 1 ms to 10 years:
+	// see Provider.Sweep. A request that is delayed for longer may take effect although its claim
+	// was released. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change. HistoryRenewals also records renewals.
@@ -57,7 +56,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so do not use it to store options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -17,9 +17,9 @@ import (
 
 // sessionSettings has the settings that statements rely on. SET NAMES comes first: the server or its init_connect may give a
 // session another character set, in which the backslash that escapes a quote may be read as part of the preceding character. The
-// settings are in ASCII, which all character sets of clients read alike. A session waits at most 2 s for a lock, even for the lock
-// on a table that is being altered, since the server does not notice that its client has left. With chained transactions, a
-// transaction would always be open. Safe updates would refuse a join that updates many rows.
+// settings are in ASCII, which is the same in all client character sets. A session waits at most 2 s for a lock, even while a
+// table is being altered, since the server does not notice that its client has left. With chained transactions, a transaction
+// would always be open. Safe updates would refuse a join that updates many rows.
 const sessionSettings = `SET NAMES utf8mb4 COLLATE utf8mb4_bin;
 SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0,
 	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
@@ -32,7 +32,8 @@ func withoutWait(statement string) string {
 	return wait + "IF(VERSION() LIKE '%MariaDB%', 0, 1); " + statement + "; " + wait + "2"
 }
 
-// sessions is a connector whose sessions have the settings that our statements need. It checks connections after a pause.
+// sessions is a connector whose sessions have the settings that our statements need. It checks connections after an idle
+// period.
 type sessions struct{ sqldriver.Connector }
 
 // Connect implements sqldriver.Connector.
@@ -59,7 +60,8 @@ type driverConn interface {
 	sqldriver.ExecerContext
 }
 
-// checkedConn is a connection that is checked after a pause. It has the methods that package sql looks for.
+// checkedConn is a connection that is checked after an idle period. It has the methods that package sql
+// looks for.
 type checkedConn struct {
 	driverConn
 	used time.Time
@@ -120,10 +122,10 @@ func quotesSafely(ctx context.Context, conn sqldriver.QueryerContext) error {
 	return err
 }
 
-// signIn connects. A function of the application in the Connector may fetch the password. The error of such a function says
-// nothing about the server; the server's own errors have numbers.
+// signIn connects. The Connector may call a function of the application to get the password. An error from that function
+// says nothing about the server; the server's own errors have numbers.
 func (c sessions) signIn(ctx context.Context) (conn sqldriver.Conn, err error) {
-	var answer error // the error of the server, or of the network
+	var answer error // the error from the server or the network
 	err = providerkit.GuardCredentials(nil, func() (err error) {
 		if conn, err = c.Connector.Connect(ctx); err != nil && (errorNumber(err) != 0 || ctx.Err() != nil || isConnectionError(err)) {
 			answer, err = err, nil

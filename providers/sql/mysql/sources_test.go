@@ -57,7 +57,7 @@ func kill(ctx context.Context, db *sql.DB, name string) (err error) {
 	return err
 }
 
-// T119: an error of the function that gets the passwords says nothing about the server.
+// T119: an error from the application's password function says nothing about the server.
 func TestTrap_T119_SourcesOfPasswordsFail_mariadb(t *testing.T) {
 	b, source := newBed(t, mariadbURL(t)), &credentialtest.Source{}
 	credentialtest.SourcesOfCredentials(t, credentialtest.SourceCheck{

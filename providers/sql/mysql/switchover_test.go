@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a server and its replica, which swap roles. A read-only server refuses writes of user app, but not those of root.
+// pair is a server and its replica, which swap roles. A read-only server refuses writes from user app, but not from root.
 type pair struct {
 	faulttest.SwitchOver
 	t              *testing.T
@@ -104,7 +104,7 @@ func TestTrap_T165_TheEndpointLeadsToAReplica_mariadb(t *testing.T) {
 	})
 }
 
-// T166: the user and its connections are missing for a while.
+// T166: the user does not exist for a while, and its connections are closed.
 func TestTrap_T166_CredentialsAreGoneForAWhile_mariadb(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -118,10 +118,9 @@ func (p *postgres) Close() error {
 	return nil
 }
 
-// fastRequest is an acquire or a release that most likely meets no obstacle. Concurrent
-// requests for different names share a statement: see package batch. A request makes its
-// whole change or no change. It waits for a row that others have locked only if it is
-// alone in its statement.
+// fastRequest is an acquire or a release that is most likely uncontended. Concurrent requests for
+// different names share a statement: see package batch. A request makes its whole change or no
+// change. It waits for a row that others have locked only if it is alone in its statement.
 type fastRequest struct {
 	N        int    `json:"n"`
 	Name     string `json:"name"`
@@ -137,8 +136,8 @@ type fastRequest struct {
 	token, now int64
 }
 
-// tryFast makes an acquire that meets no obstacle, or a release by the holder. It
-// returns an empty result if the rule has to decide.
+// tryFast tries an uncontended acquire, or a release by the holder. It returns an empty result if
+// the rule has to decide.
 func (p *postgres) tryFast(ctx context.Context, op dialect.Op) (dialect.Applied, error) {
 	q := &fastRequest{Name: op.Name, ID: op.ID}
 	q.Hash = dialect.AppendHash(q.hash[:0], op.ID)
@@ -176,8 +175,8 @@ func (p *postgres) releaseMany(ctx context.Context, all []*fastRequest, direct b
 }
 
 // send runs the statement of a single change (one, with its args), or the statement of several changes
-// (many). A single change may wait for a row, so its caller sends directly, and the wait ends with
-// that caller.
+// (many). A single change may wait for a row, so its caller sends the statement itself, and the wait
+// ends with that caller.
 func (p *postgres) send(ctx context.Context, all []*fastRequest, direct bool, many, one string, args ...any) {
 	if q := all[0]; direct && one != "" {
 		q.Fail(p.Query(ctx, one, args, func(scan dialect.Scan) error {
@@ -186,7 +185,7 @@ func (p *postgres) send(ctx context.Context, all []*fastRequest, direct bool, ma
 		}))
 		return
 	}
-	// After a refusal each change runs alone, since a single change may be the cause.
+	// After a refusal each change runs alone, since any one of them may have caused the refusal.
 	err := p.sendBatch(ctx, all, many)
 	if err == nil || len(all) > 1 && p.Verdict(err).Class == providerkit.Refused && ctx.Err() == nil {
 		return
@@ -215,7 +214,7 @@ func (p *postgres) sendBatch(ctx context.Context, all []*fastRequest, statement 
 		}
 		return err
 	})
-	for _, q := range each { // rows come before the commit, which may be refused
+	for _, q := range each { // rows arrive before the commit, which may still fail
 		q.done = q.done && err == nil
 	}
 	return err

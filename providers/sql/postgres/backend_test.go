@@ -43,7 +43,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 
 const justLock = "SELECT FROM {lease} WHERE name = $1 FOR UPDATE"
 
-// waitBlocked waits until that many sessions wait for a lock of the table.
+// waitBlocked waits until at least this many sessions wait for a lock in the provider's schema.
 func waitBlocked(t testing.TB, p *Provider, sessions int) {
 	t.Helper()
 	b := backendOf(p)
@@ -94,7 +94,7 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	require.True(t, serverTime(t, renewed).After(before))
 	exactly(t, time.Minute, renewed)
 
-	// The lease has run out before the lock is free: the renewal must detect the end.
+	// The lease runs out before the lock is free, and the renewal must detect its end.
 	short, err := store.Acquire(ctx, claimOf("short", 300*time.Millisecond))
 	require.NoError(t, err)
 	unlock := lockRow(t, p, "short", justLock)
@@ -116,7 +116,7 @@ func waitExpired(ctx context.Context, t testing.TB, s *Provider, name string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// A renewal that waited for a row sees the row's changes, and keeps the changes.
+// A renewal that waited for a row sees and keeps the changes to the row.
 func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -401,7 +401,7 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// hookedQuerier is a database that calls the function something before the first statement of a kind.
+// hookedQuerier is a database that calls a function once, before the first run of a given statement.
 type hookedQuerier struct {
 	dialect.Querier
 	before    string

@@ -33,7 +33,7 @@ type pgDatabase struct {
 	size            int                                      // the most connections at a time; 0 if there is no bound
 	listen          func(context.Context) (*pgx.Conn, error) // opens a connection outside the pool; nil if the driver can't
 	field           string                                   // the field of Options, if the pool is the application's
-	full            func() bool                              // all connections of the application's pool are in use; nil if the pool is our own
+	full            func() bool                              // reports whether all connections of the application's pool are in use; nil if the pool is our own
 	drop            func(context.Context)                    // closes the idle connections
 	close           func()                                   // closes our own pool
 	strictIsolation atomic.Bool                              // transactions are stricter than READ COMMITTED by default
@@ -149,8 +149,8 @@ func (d *pgDatabase) mayBeStale() bool {
 	return last != 0 && time.Now().UnixNano()-last > int64(sqlkit.Idle)
 }
 
-// noteTaken records that a connection was taken, or explains the error. The hooks of an application's pool may fetch passwords, and
-// their errors say nothing about the server. The server's own errors are *pgconn.ConnectError.
+// noteTaken records that a connection was taken, or explains the error. The hooks of an application's pool may fetch passwords.
+// Errors from the hooks say nothing about the server. The server's own errors are *pgconn.ConnectError.
 func (d *pgDatabase) noteTaken(ctx context.Context, err error) error {
 	if err == nil {
 		d.used.Store(time.Now().UnixNano())
@@ -180,7 +180,8 @@ func (d *pgDatabase) wake(ctx context.Context, w *dialect.Wakeups) (wakeup.Conne
 		return pid, err
 	})
 	if err == nil {
-		// The lock shows that the process listens, for as long as the connection lives: see waiters.sql.
+		// The lock shows, for as long as the connection lives, that the process listens: see
+		// waiters.sql.
 		lock := int64(binary.BigEndian.Uint64(w.ChannelBytes))
 		_, err = conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock))
 	}

@@ -139,7 +139,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked(t *testing.T) {
 		claim, err := p.Acquire(bounded(t), claimOf("n", time.Hour))
 		require.NoError(t, err)
 		on(4, "SELECT 1")
-		<-time.After(1100 * time.Millisecond) // pools measure idle time by the clock
+		<-time.After(1100 * time.Millisecond) // pools measure idle time by the real clock
 		gateway.Forget()
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
@@ -216,7 +216,7 @@ func TestTrap_T153_DefaultsBehindPgBouncer(t *testing.T) {
 	awaitWakeup(t, wakeups)
 }
 
-// T154: a standby accepts no LISTEN. A check before LISTEN avoids an error in the standby's log for
+// T154: a standby refuses LISTEN. A check before LISTEN avoids an error in the standby's log for
 // each attempt.
 func TestTrap_T154_AStandbyIsNotListenedTo(t *testing.T) {
 	server := servertest.NewPostgres(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // stallingProxy forwards connections to a server until silent is set. Then it still accepts
-// connections and data, and returns nothing.
+// connections and data, but returns nothing.
 type stallingProxy struct {
 	address string
 	hangUp  context.CancelFunc
@@ -133,7 +133,7 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 		}
 		all.Wait()
 	}
-	for what, call := range calls { // and one by one, with a cancelled context instead of a deadline
+	for what, call := range calls { // the same calls one by one, with a cancelled context instead of a deadline
 		cancelled, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(50*time.Millisecond, cancel)
 		begun := time.Now()

@@ -14,36 +14,34 @@
 //
 // # What it assumes
 //
-// PostgreSQL loses no commit it has acknowledged. With synchronous_commit off a crash
-// of the server may lose the last grants, and so may a failover to an asynchronous
-// replica. Two holders may then trust the same name for up to one TTL. The later
-// holder's token is still greater, unless the servers' clocks differ by more than the
-// time that was lost. Use synchronous replication where this matters, and make sure
-// that nothing writes to the former primary after a failover.
+// PostgreSQL must not lose acknowledged commits. With synchronous_commit off a crash of the server
+// may lose the last grants, and so may a failover to an asynchronous replica. Two holders may then
+// trust the same name for up to one TTL. The later holder's token is still greater, unless the
+// servers' clocks differ by more than the time that was lost. Use synchronous replication where
+// this matters, and make sure that nothing writes to the former primary after a failover.
 //
-// PostgreSQL's wall clock makes no large steps. A step forward by more than the margin
-// of trust (leasing.Tuning.DriftFactor) frees names early. After a step back a lease
-// may last longer, at most one TTL from the first contender's request.
+// The server's wall clock must not make large steps. A step forward by more than the margin of
+// trust (leasing.Tuning.DriftFactor) frees names early. After a step back a lease may last longer,
+// at most one TTL from the first contender's request.
 //
 // # How it works
 //
 // The tables are in the schema [DefaultSchema], or that of Options.Schema. The table "lease_waiters" holds the waiters' identities.
 //
-// The acquire of a name that is free, and the release by its holder, take one statement, for
-// one row or for all requests that came at the same time. Every other case takes two more
-// statements: the row is read, the rules of package providerkit decide, and the result is
-// written if the row has not changed. An acquire of a held name writes nothing. A statement
-// for many names locks their rows in order of name, and skips rows that another transaction
-// has locked. A skipped acquire or release is then sent alone, and a skipped renewal is
-// reported as unknown. The pool reserves one connection for renewals. If it has only one
-// connection, requests don't wait for a locked row, but fail with leasing.ErrThrottled. With
-// pgx each transaction overrides the default isolation level of a database that is stricter
-// than READ COMMITTED.
+// The acquire of a name that is free, and the release by its holder, take one statement, for one
+// row or for all requests that arrived at the same time. Every other case takes two more
+// statements: the row is read, the rules of package providerkit decide, and the result is written
+// if the row has not changed. An acquire of a held name writes nothing. A statement for many names
+// locks their rows in order of name, and skips rows that another transaction has locked. A skipped
+// acquire or release is then sent alone, and a skipped renewal is reported as unknown. The pool
+// reserves one connection for renewals. In a pool of one connection, requests don't wait for a
+// locked row, but fail with leasing.ErrThrottled. With pgx each transaction sets READ COMMITTED if
+// the database's default isolation level is stricter.
 //
 // A registered waiter that is refused joins the queue in the name's row; that commit does not wait
 // for a sync. Release and Break notify the channel of the first waiter's process. They also send
-// some of the next waiters the time of their turn in case all waiters before them hang. With pgx
-// one connection per provider listens while there are waiters. With another driver the provider
+// some of the next waiters the time at which their turn comes if all waiters before them hang. With
+// pgx one connection per provider listens while there are waiters. With another driver the provider
 // polls the queue, with one query for all its waiters.
 //
 // Deadlocks, serialization failures, too many connections, a full disk, and a server

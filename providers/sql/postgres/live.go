@@ -18,8 +18,8 @@ import (
 )
 
 // pgLive makes connections with the newest contents of the files that a DSN names: sslrootcert, sslcert,
-// sslkey and passfile. pgx reads them when it parses the DSN. Nothing else in the DSN changes, in
-// particular not the server.
+// sslkey and passfile. pgx reads them when it parses the DSN. Nothing else changes; in particular, the
+// server stays the same.
 type pgLive struct {
 	dsn string
 
@@ -72,7 +72,8 @@ func onePassword(dsn string, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// dsnOf returns a DSN with one host. The last of several values counts.
+// dsnOf returns a DSN with one host. In a DSN with several values for a setting, the last value
+// counts.
 func dsnOf(dsn, host string, port uint16) string {
 	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return fmt.Sprintf("%s host='%s' port=%d", dsn, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(host), port)

@@ -92,7 +92,7 @@ func TestTrap_T122_FilesOfTheURLAreReadAgain(t *testing.T) {
 			require.NoError(t, client.Replace("app", second, second))
 			require.NoError(t, s.Crash(t.Context()))
 		})
-		credentialtest.OutlivesRotation(t, p, func() { // a key that is missing for now
+		credentialtest.OutlivesRotation(t, p, func() { // the key is missing for a while
 			require.NoError(t, os.Rename(client.Key, client.Key+".gone"))
 			s.hangUp(t)
 		})

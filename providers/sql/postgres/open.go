@@ -14,9 +14,9 @@ import (
 // Sweep and WriteHistory: see [sqllease.Provider].
 type Provider = sqllease.Provider
 
-// Open makes a provider. Unless Options.Create is set it sends no request, so an
-// unreachable database, or missing tables, are reported at the first use. Invalid
-// options are reported as leasing.ErrInvalid.
+// Open makes a provider. Unless Options.Create is set it sends no request, so an unreachable
+// database or missing tables are reported at the first use. Invalid options are reported as
+// leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -20,16 +20,16 @@ const DefaultSchema = "leasing"
 
 // Options configure a provider. Exactly one of URL, DSN, DB and Pool names the database.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags,
-// and durations are written as in Go ("90m") or "forever". Printing options, logging them
-// or marshalling them to JSON shows neither URL nor DSN, which may hold a password.
+// In JSON, and in the query of a URL, fields are named by their tags, and durations are written as
+// in Go ("90m") or "forever". Printing options, logging them or marshalling them to JSON shows
+// neither URL nor DSN, which may hold a password.
 type Options struct {
-	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's parameters (also
-	// pool_max_conns, pool_max_conn_lifetime and pool_max_conn_idle_time) and a password whose special
-	// characters are escaped. The query may set the fields below that have a tag, from Schema on. New
-	// connections use the newest valid contents of sslrootcert, sslcert, sslkey and passfile. The
-	// passfile must have one password for all hosts of the URL: pgx sends the first host's password to
-	// all hosts.
+	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's parameters
+	// (including pool_max_conns, pool_max_conn_lifetime and pool_max_conn_idle_time) and a password
+	// whose special characters are escaped. The query may set the fields below that have a tag, from
+	// Schema on. New connections use the newest valid contents of sslrootcert, sslcert, sslkey and
+	// passfile. The passfile must have one password for all hosts of the URL: pgx sends the first
+	// host's password to all hosts.
 	URL string `json:"url" option:"secret"`
 	// DSN is pgx's data source name in keywords and values, "host=db user=app": see pgconn.ParseConfig.
 	DSN string `json:"dsn" option:"secret"`
@@ -50,10 +50,9 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is the time for which a name is remembered after its last use, 1 ms to
-	// 10 years: see Provider.Sweep. A request that is delayed for longer may
-	// take effect although its claim was released. Default 1 h;
-	// leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last use, 1 ms to 10 years:
+	// see Provider.Sweep. A request that is delayed for longer may take effect although its claim
+	// was released. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change. HistoryRenewals also records renewals.
@@ -75,7 +74,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so do not use it to store options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are
@@ -116,7 +115,7 @@ func (o *Options) complete() (field, where string, err error) {
 
 var urlSchemes = []string{"postgres", "postgresql"}
 
-// readURL sets the fields that the URL's query names. The rest of the URL is pgx's.
+// readURL sets the fields that the URL's query names. The rest of the URL is for pgx.
 func (o *Options) readURL() (where string, err error) {
 	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {

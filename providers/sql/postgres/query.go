@@ -13,7 +13,8 @@ import (
 
 // Query runs one statement, and calls the function each for every row. If the server has forgotten prepared statements,
 // nothing was changed: Query repeats the statement unprepared, and from then on prepares no statement. If the server can't
-// serve requests, Query closes the pool's idle connections: the next request makes a new connection, maybe to another server.
+// serve requests, Query closes the pool's idle connections: the next request makes a new connection, possibly to another
+// server.
 func (d *pgDatabase) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	exec := d.exec.Load()
 	err := d.queryOnce(ctx, exec, statement, args, each)

@@ -30,7 +30,7 @@ func requireUndecided(t *testing.T, q *fastRequest, why string) {
 	require.False(t, q.done, why)
 }
 
-// In a batch each claim has its own answer, and no claim waits for the row of another.
+// In a batch each claim gets its own answer, and no claim waits for the row of another.
 func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -215,8 +215,8 @@ func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
 	all.Wait()
 }
 
-// A single statement that waits for a row ends when its caller leaves. Otherwise it would occupy
-// a connection of the pool, and might take the name much later.
+// A single statement that waits for a row ends when its caller leaves. Otherwise it would occupy a
+// connection of the pool, and might acquire the name much later.
 func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T119: an error of the function that gets the passwords of an application's pool says nothing about PostgreSQL.
+// T119: an error from the password function of an application's pool says nothing about PostgreSQL.
 func TestTrap_T119_SourcesOfPasswordsFail(t *testing.T) {
 	schema := newSchema(t)
 	source := &credentialtest.Source{}

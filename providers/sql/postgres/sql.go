@@ -96,8 +96,8 @@ var fragments = map[string]string{
 		pg_catalog.substr(CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END, CASE WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN {{waiter_bytes}} + 1 ELSE 1 END) END`,
 	// The end of the reservation for the first waiter, when a name becomes free.
 	"reserved": "CASE WHEN l.waiters <> '' THEN ? + {{grace}} END",
-	// Wakes the first waiter, and sends others, including the last, the time of their turn in case all waiters before them hang, in
-	// the form of dialect.Wakeups.Message. A waiter that polls has no channel.
+	// Wakes the first waiter, and sends others, including the last, the time at which their turn comes if all waiters before them
+	// hang, in the form of dialect.Wakeups.Message. A waiter that polls has no channel.
 	"notified": `CASE WHEN l.waiters <> '' THEN (
 		SELECT pg_catalog.count(pg_catalog.pg_notify('leasing_' || pg_catalog.encode(w.channel, 'hex'), pg_catalog.encode(w.id, 'hex') || ' ' || w.after) IS NULL) FROM (
 			SELECT pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 1, 8) AS id, pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 9, 8) AS channel, (r.n * {{grace_ms}})::text AS after

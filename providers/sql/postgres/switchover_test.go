@@ -60,7 +60,7 @@ func (s *switchServer) ask(on *servertest.Postgres, statement string) (answer st
 	return answer
 }
 
-// until waits until a statement returns the wanted answer.
+// until waits for a statement to return the wanted answer.
 func (s *switchServer) until(on *servertest.Postgres, statement, want string) {
 	s.t.Helper()
 	servertest.Eventually(s.t, statement, func(context.Context) error {

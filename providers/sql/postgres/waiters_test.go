@@ -136,7 +136,7 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	require.Empty(t, waitersOf(ctx, t, p, "n"))
 }
 
-// Loops in several processes, some of which can't listen, get the same share of a name.
+// Loops in several processes, some of which can't listen, get equal shares of a name.
 func TestTrap_T72_PostgresLoopsShareAName(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
@@ -201,7 +201,7 @@ func TestPostgresTakesOverInTime(t *testing.T) {
 	require.LessOrEqual(t, least, 5*time.Millisecond)
 }
 
-// A name may occur in one batch several times: each request has its own answer.
+// A name may occur in one batch several times: each request gets its own answer.
 func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

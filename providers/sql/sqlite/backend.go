@@ -18,7 +18,7 @@ import (
 // holds the write lock from its beginning, and reads the clocks under that lock.
 type sqlite struct {
 	*dialect.RowStore
-	dialect.Statements // for reads, concurrent with writes: in WAL mode a reader waits for no writer
+	dialect.Statements // for reads, concurrent with writes: in WAL mode a reader does not wait for a writer
 	pipes
 	// Concurrent changes share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
@@ -38,15 +38,15 @@ type sqliteChange struct {
 func (s *sqlite) Change(ctx context.Context, name, id string, rule func(*dialect.Row) providerkit.Change) (dialect.Applied, error) {
 	c := &sqliteChange{name: name, id: id, rule: rule}
 	defer c.left.Store(true)
-	if err := s.changes.Do(ctx, c); err != nil { // it may still be in flight
+	if err := s.changes.Do(ctx, c); err != nil { // c may still be in flight
 		return dialect.Applied{}, err
 	}
 	return c.done, c.Err()
 }
 
 // applyMany makes changes one after the other, in one transaction, for callers that still wait for their
-// answers. If the transaction is refused, each change runs alone, since a single change may be the
-// cause.
+// answers. If the transaction is refused, each change runs alone, since any one of them may have caused
+// the refusal.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on dialect.Statements) error {
 		now := s.Clock()

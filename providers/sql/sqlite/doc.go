@@ -7,12 +7,11 @@
 //
 // # What it assumes
 //
-// The file is on a local file system: SQLite's
-// locks don't work over networks. A file with hard links is refused, since each of
-// its names would have its own locks. Requests to a file that was deleted or replaced
-// while open are also refused, even if only a link in its path leads to another file now.
-// Containers must share the folder through one mount, not just the file. A process that is stopped in the middle of a transaction,
-// which takes about one disk sync, blocks the others until it continues or is killed.
+// The file must be on a local file system: SQLite's locks don't work over networks. A file with hard links is refused, since each
+// of its names would have its own locks. Requests to a file that was deleted or replaced while open are also refused, even if
+// only a link in its path leads to another file now. Containers must share the folder through one mount, not just the file. A
+// process that is stopped in the middle of a transaction, which takes about one disk sync, blocks the others until it continues
+// or is killed.
 //
 // On Linux a lease's expiry is stored by CLOCK_BOOTTIME, with the boot ID, as well as by the wall
 // clock. Within one boot CLOCK_BOOTTIME alone decides, so stepping the wall clock has no

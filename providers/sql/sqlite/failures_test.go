@@ -48,10 +48,10 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-// cantOpen returns the error of ncruces' driver for a file that the system can't open.
+// cantOpen returns the error from ncruces' driver for a file that the system can't open.
 func cantOpen(errno syscall.Errno) error { return errors.Join(sqlite3.CANTOPEN_FULLPATH, errno) }
 
-// foreignCode is an error of another SQLite driver.
+// foreignCode is an error from another SQLite driver.
 type foreignCode int
 
 func (c foreignCode) Error() string { return "some driver's" }

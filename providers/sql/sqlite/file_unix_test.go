@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// dropRights drops this process' root rights or, on request, uses up all descriptors.
+// dropRights drops this process's root privileges or, on request, uses up all descriptors.
 func dropRights(what string) error {
 	if os.Getuid() == 0 { // root has all rights
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {

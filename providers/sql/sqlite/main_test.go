@@ -48,8 +48,8 @@ func (s *sqlite) Execute(ctx context.Context, statement string, args ...any) err
 	return s.db.write(ctx, func(on dialect.Statements) error { return dialect.Run(ctx, on, statement, args...) })
 }
 
-// rawSqlite opens the test's own connection to p's file, and runs
-// statements. It waits for no lock.
+// rawSqlite opens the test's own connection to p's file, and runs statements. It does not wait for
+// locks.
 func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 	t.Helper()
 	conn, err := sqlite3.Open(pathOf(t, p))

@@ -15,8 +15,8 @@ import (
 
 // Options configure a provider. Exactly one of URL, Path and DB names the database.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags,
-// and durations are written as in Go ("90m") or "forever".
+// In JSON, and in the query of a URL, fields are named by their tags, and durations are written as
+// in Go ("90m") or "forever".
 type Options struct {
 	// URL is "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
 	// directory. The query may set the fields below that have a tag, from Table on.
@@ -34,10 +34,9 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is the time for which a name is remembered after its last use, 1 ms to
-	// 10 years: see Provider.Sweep. A request that is delayed for longer may
-	// take effect although its claim was released. Default 1 h;
-	// leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last use, 1 ms to 10 years:
+	// see Provider.Sweep. A request that is delayed for longer may take effect although its claim
+	// was released. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change. HistoryRenewals also records renewals.
@@ -62,7 +61,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so do not use it to store options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

@@ -18,9 +18,9 @@ func (p pipes) Lives(channel string) bool {
 	return channel == dialect.Polled || writePipe(p.pipe(channel), "")
 }
 
-// wake wakes the first waiter of a queue, and sends a few of the others the time of their turn in case all
-// waiters before them hang: one reservation later for each earlier waiter. More than a few would make a
-// release expensive.
+// wake wakes the first waiter of a queue, and sends a few of the others the time at which their turn comes
+// if all waiters before them hang: one reservation later for each earlier waiter. More than a few would
+// make a release expensive.
 func (p pipes) wake(q dialect.WaitList) {
 	last := q.Len() - 1
 	for rank := 0; q != ""; rank, q = rank+1, q.Rest() {

@@ -101,8 +101,8 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 				sum, squares = sum+turns, squares+turns*turns
 			}
 			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
-			// Without a queue the index is about 1 divided by the number of processes. On a busy
-			// machine some processes miss their turns.
+			// Without a queue Jain's index would be about 1 divided by the number of processes. On
+			// a busy machine some processes miss their turns.
 			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
 		})
 	}

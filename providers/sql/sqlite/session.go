@@ -61,7 +61,7 @@ func (s *sqliteSession) Query(_ context.Context, statement string, args []any, e
 			return err
 		}
 	}
-	return prepared.Reset() // returns the error of Step
+	return prepared.Reset() // returns the error from Step
 }
 
 // bind sets a parameter, which has one of the types of our statements.

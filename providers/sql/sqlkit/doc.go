@@ -1,6 +1,6 @@
-// Package sqlkit is shared by the packages of this repository that use SQL databases: the
-// dialects of module providers/sql, and package sqlsequence. Applications do not need it, and
-// its API may change with every release. It links no client of a database.
+// Package sqlkit is shared by the packages of this repository that use SQL databases: the dialects
+// of module providers/sql, and package sqlsequence. Applications do not need it, and its API may
+// change with every release. It does not link a database client.
 //
 // # Errors
 //
@@ -14,12 +14,13 @@
 //     read-only, shuts down, or forgets prepared statements. A pool would keep such a
 //     connection for an hour.
 //
-// The code decides. The text is read only where a server has one code for two things (1290).
+// The code decides. The error's text matters only where a server has one code for several errors
+// (1290).
 //
 // # Connections
 //
 // A connection may be lost without notice, as when a gateway forgets one that was idle. So a
 // connection that was idle for longer than [Idle] is checked before its use. The check ends after
-// [CheckTime], a tenth of the request's time. So the request still has time to use another
+// [CheckTime], a tenth of the request's time, so that the request still has time to use another
 // connection. A busy connection is never checked.
 package sqlkit

@@ -19,7 +19,7 @@ const MySQLAuthError = 2061
 // commit (1180) and a cancelled statement (1317, 1969, 3024) may hide a commit.
 // See https://mariadb.com/kb/en/mariadb-error-codes/ and https://dev.mysql.com/doc/mysql-errors/8.4/en/.
 var mysqlNumbers = byNumber(map[Verdict][]int{
-	// A wait for a lock that took too long, including the history's auto-increment lock; a deadlock; a row that has
+	// A timeout in a wait for a lock, including the history's auto-increment lock; a deadlock; a row that has
 	// changed; too many connections, a blocked host; a full table.
 	Is(providerkit.Refused): {1205, 1467, MySQLDeadlock, 1020, 1040, 1203, 1226, 1129, 1114},
 	// A read-only server or transaction; a server that is offline, or whose cluster is not ready; a session that ended while
@@ -32,12 +32,13 @@ var mysqlNumbers = byNumber(map[Verdict][]int{
 	Is(providerkit.Denied): {
 		1044, 1045, 1130, 1142, 1143, 1227, 1698, 1370, 1820, 1862, 4151, 3118, 3955, 1251, 1275, 1524, 3159, MySQLAuthError,
 	},
-	// No such database or table; another application's table: other columns, keys and lengths, or a view; a binary log of statements.
+	// No such database or table; another application's table: other columns, keys and lengths, or a view; statement-based binary
+	// logging.
 	Is(providerkit.NotSetUp): {1046, 1049, 1050, 1054, 1062, 1136, 1146, 1176, 1286, 1288, 1364, 1406, 1471, 1665},
 	Is(providerkit.Invalid):  {1366}, // a text that the column does not accept
 })
 
-// MySQL returns the verdict on an error of MariaDB or MySQL with its number and its text.
+// MySQL returns the verdict on an error from MariaDB or MySQL, given the error's number and text.
 func MySQL(number int, text string) Verdict {
 	switch {
 	case number == optionPrevents && isReadOnlyOption(text):

@@ -63,7 +63,7 @@ var ambiguousStates = map[string]bool{
 	"40003": true, // statement_completion_unknown
 }
 
-// PostgreSQL returns the verdict on an error code (SQLSTATE) of PostgreSQL, which has five characters.
+// PostgreSQL returns the verdict on PostgreSQL's error code (SQLSTATE) of five characters.
 func PostgreSQL(state string) Verdict {
 	if len(state) != 5 {
 		return Verdict{}

@@ -11,13 +11,13 @@ import (
 )
 
 // sqliteCodes has the verdicts on SQLite's primary result codes. A code that is not listed leaves the outcome
-// unknown. See https://sqlite.org/rescode.html. After all but I/O errors the transaction is still open, even
-// after BUSY at COMMIT, and is then rolled back.
+// unknown. See https://sqlite.org/rescode.html. After any error other than an I/O error the transaction is
+// still open, even after BUSY at COMMIT, and is then rolled back.
 //
 // A full disk (13, or 10 with some drivers) leaves the outcome unknown: the log may have the commit already
 // when the write of a sector's padding fails, and a restart would find the commit.
 var sqliteCodes = map[int]Verdict{
-	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column; our statements have no other error
+	1:  Is(providerkit.NotSetUp), // ERROR: no such table or column, its only cause in our statements
 	3:  Is(providerkit.Denied),   // PERM
 	5:  Is(providerkit.Refused),  // BUSY: another process holds the write lock
 	6:  Is(providerkit.Refused),  // LOCKED
@@ -39,7 +39,7 @@ const (
 	adviceFullDisk = "the disk is full, or a quota is used up"
 )
 
-// SQLite judges an error of a driver for SQLite. The driver's package has "sqlite" in its path, as those of ncruces,
+// SQLite judges an error from an SQLite driver. The driver's package has "sqlite" in its path, as those of ncruces,
 // modernc and mattn do, or the error has a method Code that returns an int.
 func SQLite(err error) Verdict {
 	code := sqliteCode(err) & 0xff
@@ -59,7 +59,7 @@ func SQLite(err error) Verdict {
 	return v
 }
 
-// sqliteCode returns the result code in an error of a driver for SQLite, or 0. The error is a number
+// sqliteCode returns the result code in an error from an SQLite driver, or 0. The error is a number
 // itself, or has a method or field Code. No driver's type is named, so that no program links a driver that
 // it does not use.
 func sqliteCode(err error) int {

@@ -9,7 +9,7 @@ import (
 // SQLServerDeadlock is the error of a transaction that the server has rolled back in favor of another transaction.
 const SQLServerDeadlock = 1205
 
-// sqlServerDuplicates are the errors of an insert whose key exists already, in a primary key or in a unique index.
+// sqlServerDuplicates are the errors of an insert whose key already exists, in a primary key or in a unique index.
 var sqlServerDuplicates = []int32{2627, 2601}
 
 // sqlServerNumbers are the errors of SQL Server and Azure SQL Database, by their verdicts. Each batch that writes is one transaction under
@@ -17,8 +17,8 @@ var sqlServerDuplicates = []int32{2627, 2601}
 // outcome unknown. See https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors and
 // https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues.
 var sqlServerNumbers = byNumber(map[Verdict][]int32{
-	// A deadlock, a wait for a lock that took too long, no locks left; a key that exists already; no memory; a full file, disk or
-	// log; too many connections; a server that only lets administrators in.
+	// A deadlock, a timeout in a wait for a lock, no locks left; a key that already exists; no memory; a full file, disk or log;
+	// too many connections; a server that only lets administrators in.
 	Is(providerkit.Refused): {SQLServerDeadlock, 1222, 1204, 2627, 2601, 701, 802, 8645, 8651, 1101, 1105, 9002, 17809, 18401, 18461},
 	// Azure SQL Database: the limits of a database, a pool and a subscription, a service that is busy, a database that has reached its size.
 	{Meaning: providerkit.Meaning{Class: providerkit.Refused, Advice: "the service throttles"}}: {10928, 10929, 10936, 40501, 40544, 49918, 49919, 49920},
@@ -39,11 +39,13 @@ var sqlServerNumbers = byNumber(map[Verdict][]int32{
 	},
 })
 
-// SQLServer returns the verdict on an error of SQL Server with its number, and whether the number is listed.
+// SQLServer returns the verdict on an error from SQL Server, given its number, and whether the number is
+// listed.
 func SQLServer(number int32) (v Verdict, listed bool) {
 	v, listed = sqlServerNumbers[number]
 	return v, listed
 }
 
-// SQLServerDuplicate reports whether an error of SQL Server means that the key of an insert exists already.
+// SQLServerDuplicate reports whether an error from SQL Server means that the key of an insert already
+// exists.
 func SQLServerDuplicate(number int32) bool { return slices.Contains(sqlServerDuplicates, number) }

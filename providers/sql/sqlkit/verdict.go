@@ -4,7 +4,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Verdict is the meaning of an error of a driver. The zero Verdict says nothing.
+// Verdict is the meaning of an error from a driver. In the zero Verdict the outcome is unknown.
 type Verdict struct {
 	providerkit.Meaning
 	// Close says that the connection is of no further use.
@@ -16,12 +16,12 @@ type Verdict struct {
 	Unprepared bool
 }
 
-// Is returns the verdict of a class.
+// Is returns the verdict with a class.
 func Is(class providerkit.Class) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class}}
 }
 
-// Closing returns the verdict of a class on a connection that is of no further use.
+// Closing returns the verdict with a class and advice, for a connection that is of no further use.
 func Closing(class providerkit.Class, advice string) Verdict {
 	return Verdict{Meaning: providerkit.Meaning{Class: class, Advice: advice}, Close: true}
 }

@@ -60,7 +60,8 @@ func (b *backend) Renewing(wait bool) dialect.Statements {
 	return on
 }
 
-// Write implements dialect.ServerDialect. If the row was inserted since it was read, the error is a duplicate.
+// Write implements dialect.ServerDialect. If the row was inserted since it was read, the error is a duplicate
+// key.
 func (b *backend) Write(ctx context.Context, on dialect.Statements, w dialect.Write, notes []abstractions.NamedEntry) (int, error) {
 	statement, args := b.SQL["insert"], w.Row.Columns()[:dialect.ServerColumns]
 	if w.Version == 0 {

@@ -19,7 +19,7 @@ import (
 const settings = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCK_TIMEOUT `
 
-// The waits for a lock, in milliseconds, as T-SQL: see settings.
+// The longest waits for a lock, in milliseconds: the end of the T-SQL in settings.
 const (
 	lockWait   = "2000;\n"
 	noLockWait = "0;\n"
@@ -33,7 +33,7 @@ type database struct {
 	wait string // for a lock
 }
 
-// databaseOf returns the database and the highest number of connections, or 0 for no bound.
+// databaseOf returns the database and its maximum number of connections, or 0 for no limit.
 func databaseOf(o Options, connector sqldriver.Connector) (db database, connections int) {
 	if connector == nil {
 		return database{DB: o.DB, wait: lockWait}, o.DB.Stats().MaxOpenConnections
@@ -51,8 +51,8 @@ const maxRepetitions = 20
 // Query runs a batch and calls the function each for every row. The function is nil for a change: see change. If the batch
 // fails, its connection is closed, which rolls back an unfinished transaction. After a lost race there is no such transaction,
 // and the connection is kept. If the server can't serve leases, Query also closes the idle connections of the provider's own
-// pool. Query repeats a request that the server has certainly rolled back in favor of another request, and a request whose
-// connection had already ended: nothing was sent, and all connections of the pool may have ended.
+// pool. Query repeats a request that the server has certainly rolled back in favor of another request. It also repeats a
+// request that was not sent because its connection had already ended: all connections of the pool may have ended.
 func (d database) Query(ctx context.Context, statement string, args []any, each func(dialect.Scan) error) error {
 	statement, args = nameParameters(settings+d.wait+statement, args)
 	for dead, lost := 0, 0; ; {

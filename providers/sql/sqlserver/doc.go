@@ -10,7 +10,7 @@
 //   - The server's clock decides. A request reads a row, the rules decide, and a second request writes the row on condition that its
 //     version, token and ID are still the same. No decision rests on the read alone.
 //   - A write is one batch with its own BEGIN and COMMIT TRANSACTION under SET XACT_ABORT ON. So a client that is paused or cut
-//     off never keeps a row locked, and a batch that ends with an error of the server has changed nothing.
+//     off never keeps a row locked, and a batch that ends with an error from the server has changed nothing.
 //   - A statement waits for a lock for 2 s at most, and then fails with leasing.ErrThrottled.
 //   - There are no pushed wake-ups: while there are waiters the provider polls for all of them with one query, at
 //     intervals of up to 80 ms. Waiters are still served in order. A waiter whose process has died keeps its place until
@@ -37,7 +37,7 @@
 // A write returns its result in an output parameter: an OUTPUT clause would send its rows before COMMIT. After COMMIT the
 // batch runs nothing that could fail. If the answer is lost the outcome is unknown, which is leasing.ErrUnavailable.
 //
-// The server must not lose acknowledged commits. DELAYED_DURABILITY = FORCED loses the last grants in a crash, and a failover to an
-// asynchronous replica of an availability group loses them as well. Two holders then trust one name for up to a TTL.
-// See docs/providers/sqlserver.md.
+// The server must not lose acknowledged commits. With DELAYED_DURABILITY = FORCED a crash may lose the last grants, and so may a
+// failover to an asynchronous replica of an availability group. Two holders may then trust one name for up to a TTL. See
+// docs/providers/sqlserver.md.
 package sqlserverlease

@@ -12,8 +12,8 @@ import (
 // fatalSeverity is the lowest severity of errors that end the connection.
 const fatalSeverity = 20
 
-// verdict classifies an error of go-mssqldb. The server may send several errors for a batch. The first error counts, but an
-// error that is not listed makes the outcome unknown.
+// verdict classifies an error from go-mssqldb. The server may send several errors for a batch. The first error counts, but
+// an error that is not listed makes the outcome unknown.
 func verdict(err error) (v sqlkit.Verdict) {
 	said := serverErrors(err)
 	if len(said) == 0 {
@@ -53,8 +53,8 @@ func isDeadlock(err error) bool {
 	return len(said) == 1 && said[0].Number == sqlkit.SQLServerDeadlock
 }
 
-// isDuplicate reports whether an insert failed because a row has its key. Such an insert has changed
-// nothing.
+// isDuplicate reports whether an insert failed because its key already exists. Such an insert has
+// changed nothing.
 func isDuplicate(err error) bool {
 	said := serverErrors(err)
 	return len(said) == 1 && sqlkit.SQLServerDuplicate(said[0].Number)

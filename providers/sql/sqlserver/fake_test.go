@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a connector to a table in memory. It gives the batches of this package the effect of their statements, using
-// only their parameters. It tests the Go code under faults, and proves nothing about T-SQL.
+// fakeServer is a connector to a table in memory. It applies the effects of this package's batches, using only their
+// parameters. It tests the Go code under faults, and proves nothing about T-SQL.
 type fakeServer struct {
 	t      testing.TB
 	mu     sync.Mutex
@@ -31,10 +31,10 @@ type fakeServer struct {
 	empty  bool                      // there are no tables
 	lock   int64                     // the answer to a request for the migration lock, as of sp_getapplock
 	log    []sent
-	fault  func(s *sent) // may set before, refuse, during, after and silent of a batch
+	fault  func(s *sent) // may set the fields before, refuse, during, after and silent of a batch
 }
 
-// sent is a batch at the fake server.
+// sent is a batch that the fake server has received.
 type sent struct {
 	kind, text string
 	args       []driver.Value

@@ -24,7 +24,7 @@ func serverError(number int32) mssql.Error {
 	return mssql.Error{Number: number, Class: 14, Message: fmt.Sprint("error ", number)}
 }
 
-// lost are the errors of go-mssqldb for an answer that does not arrive.
+// lost are the errors from go-mssqldb for an answer that does not arrive.
 var lost = map[string]error{
 	"the connection ends":         io.EOF,
 	"the connection is reset":     &net.OpError{Op: "read", Err: syscall.ECONNRESET},
@@ -316,8 +316,8 @@ func TestTrap_T296_ConnectionsThatHaveEnded(t *testing.T) {
 	require.True(t, abstractions.NotApplied(err))
 }
 
-// T297: after an error of a read-only server the provider closes its connections, so that the next request
-// connects to the primary.
+// T297: after an error from a read-only server the provider closes its connections, so that the next
+// request connects to the primary.
 func TestTrap_T297_AServerThatOnlyReads(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})

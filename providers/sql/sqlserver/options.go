@@ -20,16 +20,18 @@ const DefaultSchema = "leasing"
 
 // Options configure a provider. Exactly one of URL and DB names the database.
 //
-// In JSON, and as the query of a URL, the fields have the names in their tags,
-// and durations are written as in Go ("90m") or "forever". Printing options, logging them
-// or marshalling them to JSON does not show the URL, which may hold a password.
+// In JSON, and in the query of a URL, fields are named by their tags, and durations are written as
+// in Go ("90m") or "forever". Printing options, logging them or marshalling them to JSON does not
+// show the URL, which may hold a password.
 type Options struct {
 	// URL is "sqlserver://user:password@host:port?database=app", with the parameters of go-mssqldb and a password whose special
-	// characters are escaped. The parameter encrypt is "true" by default, unlike go-mssqldb's: the server needs a certificate that this
-	// machine trusts, or the URL has trustservercertificate=true. The query may set the fields below that have a tag.
+	// characters are escaped. The parameter encrypt is "true" by default, unlike in go-mssqldb: the server needs a certificate
+	// that this machine trusts, unless the URL has trustservercertificate=true. The query may set the fields below that have a
+	// tag.
 	URL string `json:"url" option:"secret"`
-	// DB is your own database handle, with a driver of go-mssqldb. It stays open when the provider closes.
-	// A call whose context ends may return some seconds late: go-mssqldb waits for the server's confirmation.
+	// DB is your own database handle, opened with a driver from go-mssqldb. It stays open when the provider
+	// closes. A call whose context ends may return some seconds late: go-mssqldb waits for the server's
+	// confirmation.
 	DB *sql.DB `json:"-"`
 	// MaxConns is the maximum number of connections with a URL, 2 or more. One of them is for renewals. Default 8.
 	MaxConns int `json:"pool_max_conns" option:"default=8,min=2"`
@@ -43,10 +45,9 @@ type Options struct {
 	// Open sends no request.
 	Create bool `json:"create"`
 
-	// Retention is the time for which a name is remembered after its last use, 1 ms to
-	// 10 years: see Provider.Sweep. A request that is delayed for longer may
-	// take effect although its claim was released. Default 1 h;
-	// leasing.Infinite, "forever", never forgets.
+	// Retention is the time for which a name is remembered after its last use, 1 ms to 10 years:
+	// see Provider.Sweep. A request that is delayed for longer may take effect although its claim
+	// was released. Default 1 h; with leasing.Infinite, "forever", no name is forgotten.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change. HistoryRenewals also records renewals.
@@ -63,7 +64,7 @@ type Options struct {
 // Format prints the fields that are not secret, for all verbs.
 func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// MarshalJSON writes only the fields that Format prints, so its result is not for storing options.
+// MarshalJSON writes only the fields that Format prints, so do not use it to store options.
 func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Unknown fields are an error, and so are

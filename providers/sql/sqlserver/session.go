@@ -102,7 +102,7 @@ func (l *loginConns) add(conn net.Conn) {
 	}
 }
 
-// hangUp closes the connections. The server then cancels the statement that runs, and rolls its transaction back.
+// hangUp closes the connections. The server then cancels the running statement and rolls its transaction back.
 func (l *loginConns) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -207,7 +207,7 @@ func success(w *reply) {
 	w.done(0)
 }
 
-// fail adds an error of the server.
+// fail adds a server error.
 func (w *reply) fail(number int32) {
 	var e reply
 	e.number(4, int64(number))
@@ -328,7 +328,7 @@ func TestTrap_T290_ACallThatIsGivenUp(t *testing.T) {
 	require.Less(t, time.Since(began), 4*time.Second, "before cancelDrainTimeout of go-mssqldb")
 }
 
-// T291, T292: errors of the server, as returned by the client library.
+// T291, T292: errors from the server, as returned by the client library.
 func TestTrap_T291_ErrorsThroughTheClientLibrary(t *testing.T) {
 	s := newTDS(t)
 	p := s.open()

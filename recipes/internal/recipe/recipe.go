@@ -10,9 +10,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Do runs fn with a context that ends with held or with ctx, with the cause of
-// the context that ended earlier. After fn has returned or panicked, Do calls
-// release. The errors are joined, with fn's error in front.
+// Do runs fn with a context that ends with held or with ctx, with the cause of the first of these
+// contexts to end. After fn has returned or panicked, Do calls release. The errors are joined, with
+// fn's error in front.
 func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
 	work, cancel := context.WithCancelCause(held)
 	defer cancel(nil)
@@ -65,7 +65,7 @@ type Refusals struct{ since time.Time }
 // refusalTimeout is the default of leasing.Options.RefusalTimeout.
 const refusalTimeout = time.Minute
 
-// Last reports whether the backend has answered nothing but refusals for a minute, with err as its latest
+// Last reports whether all answers of the backend have been refusals for a minute, with err as its latest
 // answer. An outage does not count as an answer.
 func (r *Refusals) Last(err error) bool {
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Verdict judges an error of a driver for PostgreSQL: pgx, lib/pq, or another driver whose errors
+// Verdict judges an error from a PostgreSQL driver: pgx, lib/pq, or another driver whose errors
 // have a method SQLState.
 func Verdict(err error) (v sqlkit.Verdict) {
 	var coded interface{ SQLState() string }
@@ -25,7 +25,7 @@ func Verdict(err error) (v sqlkit.Verdict) {
 	return v
 }
 
-// IsDuplicate reports whether PostgreSQL has refused a row because its key exists already.
+// IsDuplicate reports whether PostgreSQL has refused a row because its key already exists.
 func IsDuplicate(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && coded.SQLState() == sqlkit.UniqueViolation

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T155: only a few codes of class 42 mean a missing set-up, and others are temporary. The code also decides
-// whether the connection is closed.
+// T155: only some codes of class 42 mean a missing set-up. Others mean a temporary refusal or an unknown
+// outcome. The code also decides whether the connection is closed.
 func TestTrap_T155_WhatPostgreSQLsCodesDecide(t *testing.T) {
 	for code, want := range map[string]struct {
 		class providerkit.Class

@@ -57,8 +57,8 @@ func DropPool(pool *pgxpool.Pool) {
 	}
 }
 
-// DropDB closes the idle connections of a database, and changes no setting of the database. Closing all of them may take as long
-// as one check.
+// DropDB closes the idle connections of a database handle, without changing the handle's settings. Closing all of them may take
+// as long as one check.
 func DropDB(ctx context.Context, db *sql.DB) {
 	idle := db.Stats().Idle
 	for range idle {
