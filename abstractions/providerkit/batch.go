@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -14,6 +15,12 @@ var errNoAnswer = fmt.Errorf("%w: the batch has no answer for this claim", abstr
 // RenewBatch renews many claims: see abstractions.BatchRenewer. An invalid item gets an
 // error of its own; the others are sent.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	if p.config.Detach { // the call may outlive its caller
+		reqs = slices.Clone(reqs)
+		for i := range reqs {
+			reqs[i].Metadata = maps.Clone(reqs[i].Metadata)
+		}
+	}
 	valid := reqs
 	invalid := func(r abstractions.RenewRequest) bool { return r.Validate(p.caps) != nil }
 	if slices.ContainsFunc(reqs, invalid) {

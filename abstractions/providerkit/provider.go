@@ -93,6 +93,9 @@ func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 
 // Renew extends a claim: see abstractions.Provider.
 func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if p.config.Detach {
+		req.Metadata = maps.Clone(req.Metadata) // the call may outlive its caller
+	}
 	return run(ctx, p, "renew", req.Name, req.ID, req.Validate(p.caps), req, Driver.Renew)
 }
 

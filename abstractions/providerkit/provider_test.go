@@ -327,33 +327,58 @@ func TestTrap_T42_DetachedCallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The driver may still read the metadata after its caller has changed the map.
-func TestDetachedCallHasItsOwnMetadata(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		seen := make(chan string, 1)
-		d := &metadataDriver{seen: seen}
-		p := open(t, d, true)
-		req := newClaim()
-		req.Metadata = map[string]string{"k": "v"}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := p.Acquire(ctx, req)
-		require.Error(t, err)
-		req.Metadata["k"] = "changed"
-		require.Equal(t, "v", <-seen)
-	})
+// T303: the driver may still read the metadata after its caller has changed the map.
+func TestTrap_T303_ADetachedCallHasItsOwnRequest(t *testing.T) {
+	metadata := map[string]string{"k": "v"}
+	claim := newClaim()
+	claim.Metadata = metadata
+	renewals := []abstractions.RenewRequest{{Name: claim.Name, ID: claim.ID, Token: 1, TTL: claim.TTL, Metadata: metadata}}
+	for name, call := range map[string]func(ctx context.Context, p *Provider) error{
+		"Acquire": func(ctx context.Context, p *Provider) error { _, err := p.Acquire(ctx, claim); return err },
+		"Renew":   func(ctx context.Context, p *Provider) error { _, err := p.Renew(ctx, renewals[0]); return err },
+		"RenewBatch": func(ctx context.Context, p *Provider) error {
+			_, err := p.RenewBatch(ctx, renewals)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &metadataDriver{seen: make(chan string, 1)}
+				p := open(t, d, true)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				require.Error(t, call(ctx, p))
+				metadata["k"], renewals[0].Metadata = "changed", nil
+				require.Equal(t, "v", <-d.seen)
+				metadata["k"], renewals[0].Metadata = "v", metadata
+			})
+		})
+	}
 }
 
+// metadataDriver reads the metadata of a request a second after the caller has left.
 type metadataDriver struct {
 	fake
 	seen chan string
 }
 
-func (d *metadataDriver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+func (d *metadataDriver) read(ctx context.Context, metadata func() map[string]string) error {
 	<-ctx.Done()
 	time.Sleep(time.Second)
-	d.seen <- req.Metadata["k"]
-	return abstractions.Grant{}, ctx.Err()
+	d.seen <- metadata()["k"]
+	return ctx.Err()
+}
+
+func (d *metadataDriver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return abstractions.Grant{}, d.read(ctx, func() map[string]string { return req.Metadata })
+}
+
+func (d *metadataDriver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return abstractions.Grant{}, d.read(ctx, func() map[string]string { return req.Metadata })
+}
+
+func (d *metadataDriver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return nil, d.read(ctx, func() map[string]string { return reqs[0].Metadata })
 }
 
 func TestAfterCloseEveryCallIsClosed(t *testing.T) {

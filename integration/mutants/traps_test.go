@@ -70,7 +70,7 @@ func TestTheSearchFindsEachTrap(t *testing.T) {
 			require.NoError(t, err)
 			run := fmt.Sprintf("^TestSearch$/^%s$", strings.ReplaceAll(trap.plan, " ", "_"))
 			search := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-vet=off", "-overlay", overlay, "-run", run, "./internal/lifecycle")
-			search.Dir, search.Env = root, append(os.Environ(), "LEASING_SEARCH_STATES=300000")
+			search.Dir, search.Env = root, append(os.Environ(), "LEASING_SEARCH_STATES=600000")
 			output, err := search.CombinedOutput()
 			require.Error(t, err, "%s", output)
 			require.Contains(t, string(output), trap.finds)

@@ -25,9 +25,14 @@ func (l *Lease) Clone() Lease {
 func (l *Lease) Key(b []byte, now, unit time.Duration, waits bool) []byte {
 	b = append(b, byte(l.phase), byte(min(l.failures, 2)), Bits(l.renewing, l.ambiguous, l.renewalUnanswered, l.granted == abstractions.Infinite))
 	if l.phase < Ended || waits {
-		for _, at := range [...]trust.Instant{l.until, l.lastSent, l.sent.Add(l.granted), l.nextRenew(), l.mayLand, l.atLeastUntil} {
+		lastSent := l.lastSent.Add(max(l.settings.FirstTTL, l.ttlChange.longestTTL()))
+		for _, at := range [...]trust.Instant{l.until, lastSent, l.sent.Add(l.granted), l.nextRenew(), l.mayLand, l.atLeastUntil} {
 			b = append(b, Until(at.Mono, now, unit))
 		}
+	}
+	if l.phase == Ended { // a late reply may ask for a clean-up
+		_, lost := l.outcome.(*abstractions.LostError) //nolint:errorlint // as Lose has set it
+		b = append(b, Bits(lost), Until(l.sent.Add(l.granted).Mono, now, unit))
 	}
 	if t := l.ttlChange; t != nil {
 		b = append(b, byte(t.version), byte(t.carried), byte(t.granted), byte(t.asked/unit), byte(t.longest/unit), byte(min(t.unanswered/unit, 100)))

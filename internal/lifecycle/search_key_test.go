@@ -155,7 +155,7 @@ func (w *world) keyOfProcess(b []byte, i int, t *tokens) []byte {
 		b = append(b, kindOf(p.answer.Err), t.rank(p.answer.Grant.Token), byte(min(p.answer.Grant.TTL, 100*tick)/tick))
 	}
 	if p.awaited != 0 {
-		b = append(b, byte(p.changes-p.changesSent), lifecycle.Until(p.sent.Mono+ttl, p.clock, unit))
+		b = append(b, byte(p.changes-p.changesSent), lifecycle.Until(p.sent.Mono+longer.TTL, p.clock, unit))
 	}
 	if p.life.Phase() == lifecycle.Releasing {
 		b = append(b, lifecycle.Until(p.begun.Mono+ttl, p.clock, unit))

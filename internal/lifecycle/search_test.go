@@ -86,14 +86,15 @@ func search(p *plan, limit int) (found result) {
 				w.do(m)
 				key = w.key(key[:0])
 				hash := maphash.Bytes(seed, key)
-				if _, known := seen[hash]; known {
+				violation := w.check() // also of a state that is known: its last step may be wrong
+				if _, known := seen[hash]; known && violation == "" {
 					continue
 				}
 				seen[hash] = struct{}{}
 				steps = append(steps, step{from.at, m})
 				at := int32(len(steps) - 1)
 				found.states = len(seen)
-				if violation := w.check(); violation != "" {
+				if violation != "" {
 					found.trace = p.trace(steps, at) + violation
 					return found
 				}

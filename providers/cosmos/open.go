@@ -102,7 +102,7 @@ func (o *Options) readURL() error {
 // azcosmos needs the parts in a fixed order, and panics without a key.
 func (o *Options) readConnectionString() error {
 	if o.Key != "" || o.Secret != nil || o.SecretFile != "" || !o.Auth.IsZero() || o.Credential != nil {
-		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Secret, SecretFile, Auth and Credential, since the URL has a key")
+		return providerkit.BadOption("ConnectionString", providerkit.NotShown, "no Key, Secret, SecretFile, Auth and Credential, since the connection string has a key")
 	}
 	for part := range strings.SplitSeq(o.ConnectionString, ";") {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); {

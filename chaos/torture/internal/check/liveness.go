@@ -32,7 +32,7 @@ func (n *nameHistory) liveness() {
 				continue
 			}
 			if bound := n.idleBound(faults, w.Worker, idle); idle.to-idle.from > bound {
-				n.violation(idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
+				n.violation(idle.from, "worker %d wanted the name, which was free, for %s: it may take %s",
 					w.Worker, history.Seconds(idle.to-idle.from), history.Seconds(bound))
 			}
 		}

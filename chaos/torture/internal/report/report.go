@@ -182,7 +182,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("notice of a loss", "%s", r.Lateness)
 	line("all free", "%v after the end", short(r.Freed))
 	if r.AssumptionsBroken {
-		line("not checked", "overlap, linearizable, rules, cleanup, liveness, ghost, refusal, and whether a holder's write was: the run breaks assumptions on purpose")
+		line("not checked", "overlap, linearizable, rules, cleanup, liveness, ghost, refusal, and whether a holder's write was refused: the run breaks assumptions on purpose")
 	}
 	for _, open := range r.Undecided {
 		line("undecided", "%s", open)
