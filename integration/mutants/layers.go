@@ -2,6 +2,7 @@ package main
 
 import (
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -95,6 +96,7 @@ var areas = []area{
 	{"providers/sql/sqlserver/", "", [3]tests{ownTests("providers/sql/sqlserver")}}, // no server can run here
 	{"providers/sql/dialect/server.go", "mariadb", mariadbs},
 	{"providers/sql/dialect/", "sqlite", [3]tests{{folder: "providers/sql/dialect", then: &dialectTests}, overSQLite}},
+	{"providers/sql/sqlkit/postgres.go", "postgres", [3]tests{{folder: "providers/sql/postgres/pgkit", then: &ownPostgres}, overPostgres}},
 	{"providers/sql/", "sqlite", [3]tests{dialectTests, overSQLite}}, // the shared driver, and the classification of errors
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{ownTests("providers/redis/internal/redlock"), redlocks}},
@@ -141,4 +143,15 @@ func (m *mutant) area() area {
 	default:
 		return area{layers: [3]tests{ownTests(folder)}}
 	}
+}
+
+// withPackage returns the tests of the file's package, if it has any, and then the given tests.
+func withPackage(root, file string, others tests) tests {
+	folder := path.Dir(file)
+	if found, _ := filepath.Glob(filepath.Join(root, folder, "*_test.go")); len(found) == 0 || folder == others.folder {
+		return others
+	}
+	first := ownTests(folder)
+	first.then = &others
+	return first
 }

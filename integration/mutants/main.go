@@ -226,6 +226,9 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, only string, resume b
 		return err
 	}
 	a := m.area()
+	if m.asked == nil {
+		a.layers[0] = withPackage(r.root, m.edits[0].file, a.layers[0])
+	}
 	for i, t := range a.layers {
 		if only != "" && only != layers[i] || resume && r.result(m, i).outcome != "" {
 			continue

@@ -89,11 +89,7 @@ func realArea(root, file string) area {
 	default:
 		a.busy = name
 	}
-	if inner, _ := filepath.Glob(filepath.Join(root, path.Dir(file), "*_test.go")); len(inner) > 0 && path.Dir(file) != a.layers[0].folder {
-		outer := a.layers[0]
-		a.layers[0] = ownTests(path.Dir(file))
-		a.layers[0].then = &outer
-	}
+	a.layers[0] = withPackage(root, file, a.layers[0])
 	a.layers[1] = map[string]tests{
 		"redis":    overRedis,
 		"postgres": overPostgres,
