@@ -161,7 +161,7 @@ func ExampleManager_acquire_waiting() {
 	// Output: <nil> true
 }
 
-// Waiters lists the claims that wait for a name, and since when they wait.
+// Waiters lists the claims that are waiting for a name, and when each began to wait.
 func ExampleManager_waiters() {
 	ctx := context.Background()
 	provider := memlease.New(memlease.Options{})

@@ -172,7 +172,7 @@ type Report struct {
 	Recovery  bool
 }
 
-// Sweep closes the numbers whose leases have run out until there is nothing left to claim, and
+// Sweep closes numbers whose leases have run out, until there is nothing left to claim, and
 // runs due hooks. An error ends it early; numbers closed before stay closed.
 func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 	status, err := c.readStatus(ctx, &r)

@@ -86,7 +86,7 @@ func (n *Number[Tx]) Op() string { return n.op.ID }
 // Work returns the work that an earlier lease of the same operation and number has saved.
 func (n *Number[Tx]) Work() Work { return n.number.entry.Load().Clone().Work }
 
-// Context ends before a cleaner can claim the number, or when the number is committed or released.
+// Context returns a context that ends before a cleaner can claim the number, or when the number is committed or released.
 // Its cause is Err. It keeps the values of the context of Lease, but not its cancellation.
 func (n *Number[Tx]) Context() context.Context { return n.lease.Context() }
 

@@ -86,7 +86,7 @@ type Operation struct {
 	ID string
 	// Kind groups operations of similar length, for metrics and Durations. May be "".
 	Kind string
-	// Size is the relative duration among operations of the same kind; a size of 0 counts as 1.
+	// Size is the expected duration relative to other operations of the same Kind; 0 counts as 1.
 	Size float64
 	// Duration is the duration of the lease; if it is 0, Durations chooses.
 	Duration time.Duration

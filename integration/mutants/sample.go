@@ -313,7 +313,7 @@ func (all results) shares(chosen func(name string) bool) (mutants int, by [4]sha
 	return mutants, by
 }
 
-// seedOf returns the seed that a sample's head names.
+// seedOf returns the seed in a sample's head line.
 func seedOf(head string) string {
 	_, after, _ := strings.Cut(head, " seed ")
 	seed, _, _ := strings.Cut(after, " ")

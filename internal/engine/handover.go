@@ -41,7 +41,7 @@ func (l *lease) HandOver(ctx context.Context) (abstractions.Handover, error) {
 	}
 }
 
-// Adopt makes one request. Unlike an acquire it makes no clean-up after a failure: the
+// Adopt makes one request. Unlike an acquire, it does not clean up after a failure: the
 // claim belongs to another holder until the adoption succeeds.
 func (m *Manager) Adopt(ctx context.Context, h abstractions.Handover, o abstractions.AdoptOptions) (abstractions.Lease, error) {
 	if err := m.beginAdoption(h); err != nil {

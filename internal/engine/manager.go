@@ -68,7 +68,7 @@ type Manager struct {
 	failing        atomic.Int64
 }
 
-// maxOverdue bounds the requests that belong to no claim, and the batches, that have not returned in time.
+// maxOverdue is the limit for overdue requests that belong to no claim and, separately, for overdue batches.
 const maxOverdue = 256
 
 // New returns a manager for the leases of a provider with the capabilities caps. It starts the loop of the timetable. The caller

@@ -50,7 +50,7 @@ func (l *Lease) WantMetadata(metadata, acquired map[string]string) (version int)
 	return l.metadataChange.version
 }
 
-// MetadataVersions returns how far the changes have come.
+// MetadataVersions returns the latest versions that were sent, granted and refused.
 func (l *Lease) MetadataVersions() MetadataVersions {
 	c := l.metadataChange
 	return MetadataVersions{Sent: c.sent, Granted: c.granted, Refused: c.refused, Refusal: c.refusal}

@@ -125,8 +125,8 @@ func (h *Head) pause(random float64) Step {
 	return Step{Pause: pause}
 }
 
-// Woken notes that a pause is over. The cause is the end of its time, a wake-up, the end of a lease of ours, or the end of
-// the wake-ups.
+// Woken notes that a pause is over. Its time has passed, a wake-up has come, a lease of this process has ended, or the
+// wake-ups have ended.
 func (h *Head) Woken(wakeupsEnded bool) Step {
 	h.subscribed, h.wakeupsEnded = h.subscribed && !wakeupsEnded, h.wakeupsEnded || wakeupsEnded
 	return Step{Ask: true}

@@ -139,8 +139,8 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// shortError replaces the text of an answer from the service with one line: status, code, and the service's
-// own sentences. The library's own text has many lines and the answer's body, which may quote the text that
+// shortError replaces the text of an answer from the service with one line: status, code, the service's
+// message and the request ID. The library's own text has many lines and the answer's body, which may quote the text that
 // was signed.
 func shortError(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)

@@ -27,8 +27,8 @@ const (
 // substatus that is not listed.
 type status struct{ code, sub int }
 
-// codes maps statuses to their meaning. A status that is not listed is Unknown. The class decides whether the
-// request was applied: see [providerkit.Class]. The codes are those of
+// codes maps statuses to their meaning. A status that is not listed is Unknown. The class says whether the
+// request may have been applied: see [providerkit.Class]. The codes are those of
 // learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb, the substatuses those of
 // Azure/azure-sdk-for-java, sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
 var codes = map[status]providerkit.Meaning{

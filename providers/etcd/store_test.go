@@ -109,7 +109,7 @@ func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
 	require.Equal(t, abstractions.LostBroken, lostFor(t, err))
 }
 
-// T90: a break does not end a lease before the renewals that are granted during the break. The break can't read the lease's
+// T90: a break does not end a lease before the renewals that are granted during the break. The break can't rely on the lease's
 // remaining time: the answer may be older than the renewals, or come from a leader that was stopped while another was elected.
 func TestTrap_T90_ABreakMeetsRenewals(t *testing.T) {
 	const ttl = 6 * time.Second

@@ -119,7 +119,7 @@ func (m *memory) sweep(s *shard, now time.Duration) {
 		if now-r.expires >= m.options.Retention { // a cheap check, which most records fail
 			m.settle(s, r, now)
 			if r.Forgettable(m.options.Retention) {
-				s.forget(r) // which moves another record to its place
+				s.forget(r) // which moves another record into its place
 				continue
 			}
 		}

@@ -18,8 +18,8 @@
 //     rises across release, expiry and Break, and after names were forgotten, unless the
 //     clock was ahead for longer than [Options].Retention and has gone back: Redis
 //     deletes expired keys itself, and nothing keeps their tokens. It also rises after a
-//     server lost its data, unless the servers' clocks differ by more than the period
-//     whose writes were lost.
+//     server has lost its data, unless the servers' clocks differ by more than the time
+//     between the lost grant and the next grant.
 //   - A released or broken ID is refused from then on. Each name remembers the
 //     last 8 such IDs, for Retention. A late copy of an acquire may acquire the name again, for
 //     up to its TTL, if 8 other IDs of the name have ended since its own release; on a busy

@@ -122,8 +122,8 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 	}
 }
 
-// clusterBed starts a cluster with a provider, and returns the names of each
-// master.
+// clusterBed starts a cluster with a provider, and returns lease names, grouped by
+// their master.
 func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 	t.Helper()
 	c := redistest.StartCluster(t, 3)

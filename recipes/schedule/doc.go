@@ -3,7 +3,7 @@
 //
 //	err := schedule.Run(ctx, manager, schedule.Options{
 //		Name:    "jobs/daily-maintenance",
-//		Every:   24 * time.Hour, // or Next: see there for cron
+//		Every:   24 * time.Hour, // for cron: see Options.Next
 //		OnError: func(tick time.Time, err error) { slog.Error("maintenance", "tick", tick, "error", err) },
 //	}, func(ctx context.Context, tick schedule.Tick) error {
 //		return maintain(ctx, tick.Token()) // until ctx ends at the latest

@@ -175,7 +175,7 @@ func (f *fixture[Tx]) read(sealed bool) []sequence.Entry {
 	return page.Entries
 }
 
-// seqs returns the numbers of entries.
+// seqs returns the sequence numbers of entries.
 func seqs(entries []sequence.Entry) []int64 {
 	all := []int64{}
 	for _, e := range entries {

@@ -18,7 +18,7 @@ import (
 // to claim.
 func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 
-// trapS9 is like trapS1, but another process claims: a lock in this process's memory does not help.
+// trapS9 is like trapS1, but another process claims the number, so a lock in this process's memory does not help.
 func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
 
 func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {

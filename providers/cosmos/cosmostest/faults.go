@@ -107,8 +107,8 @@ func (c *call) fault() Fault {
 	return hook(c.op)
 }
 
-// sleep waits, and reports whether the client is still connected. If late is set, it
-// does not depend on the client, and reports true.
+// sleep waits, and reports whether the client is still connected. If late is set, sleep
+// ignores the client's connection, and reports true.
 func (c *call) sleep(d time.Duration, late bool) bool {
 	if d <= 0 {
 		return true

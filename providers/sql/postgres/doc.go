@@ -17,7 +17,7 @@
 // PostgreSQL must not lose acknowledged commits. With synchronous_commit off a crash of the server
 // may lose the last grants, and so may a failover to an asynchronous replica. Two holders may then
 // trust the same name for up to one TTL. The later holder's token is still greater, unless the
-// servers' clocks differ by more than the time that was lost. Use synchronous replication where
+// servers' clocks differ by more than the time between the lost grant and the next grant. Use synchronous replication where
 // this matters, and make sure that nothing writes to the former primary after a failover.
 //
 // The server's wall clock must not make large steps. A step forward by more than the margin of

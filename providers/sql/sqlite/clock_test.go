@@ -74,7 +74,7 @@ func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 	}
 }
 
-// After a reboot the BOOTTIME clock has started at zero and proves nothing.
+// After a reboot the BOOTTIME clock has restarted at zero, and proves nothing.
 func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	const ttl = time.Minute
 	ctx, p := bounded(t), database.New(t)()

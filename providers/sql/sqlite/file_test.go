@@ -156,8 +156,8 @@ func TestPathWithNULIsRefused(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// T87: the system's error on opening the file decides whether a retry may help: a missing right or
-// folder is permanent, but a lack of descriptors may pass.
+// T87: the system's error on opening the file decides whether a retry may help: a missing permission
+// or folder is permanent, but a shortage of file descriptors may be temporary.
 func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("rights and descriptors of a process are those of a Unix system")

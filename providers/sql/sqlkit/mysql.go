@@ -49,8 +49,8 @@ func MySQL(number int, text string) Verdict {
 	return mysqlNumbers[number]
 }
 
-// isReadOnlyOption reports whether the option that prevents a statement is one of those that make a server or a
-// transaction read-only: --read-only, --super-read-only, --innodb-read-only.
+// isReadOnlyOption reports whether the option that prevents a statement is one of those that make a server
+// read-only: --read-only, --super-read-only, --innodb-read-only.
 func isReadOnlyOption(text string) bool {
 	return strings.Contains(strings.ReplaceAll(strings.ToLower(text), "_", "-"), "read-only")
 }

@@ -95,7 +95,7 @@ var waitersChecks = []suite.Check{
 		holder.Release()
 		next := queue[1].TakeTurn()
 		checkListed(e, holder.Req.Name, queue[2])
-		next.Release() // also without a next waiter
+		next.Release() // queue[2] is dropped as well, although no waiter follows it
 		checkListed(e, holder.Req.Name)
 	}},
 	{Name: "Waiters_ThoseOfAClosedClientAreNotListed", Needs: "KnowsTheGone", Run: func(e *suite.Env) {

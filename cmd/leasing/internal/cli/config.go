@@ -59,7 +59,7 @@ func (a *App) Where() (rawURL, from string, err error) {
 	return rawURL, from, absolute(rawURL, from)
 }
 
-// absolute refuses an SQLite file in the working folder: cron jobs, services and shells have different working
+// absolute refuses a relative path to an SQLite file: cron jobs, services and shells have different working
 // folders, and so would have different leases. Other providers refuse a relative path in a URL themselves.
 func absolute(rawURL, from string) error {
 	path, _, _ := strings.Cut(strings.TrimPrefix(rawURL, "sqlite://"), "?")

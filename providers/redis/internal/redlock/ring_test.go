@@ -28,7 +28,7 @@ type ring struct {
 	servers []*redistest.Server
 	admins  []*redis.Client
 	options Options // of the processes
-	// database is the servers' database; options can't select one with clients.
+	// database is the database that processWith selects in each client, since Options has no such field.
 	database int
 }
 

@@ -33,7 +33,7 @@ type roster struct {
 	conflict error
 }
 
-// record records the run of a node's server. Locks mu.
+// record stores the latest admission of node i's server. It returns an error if two nodes lead to one server. Locks mu.
 func (s *servers) record(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
