@@ -2,7 +2,7 @@ package abstractions
 
 import "time"
 
-// MaxToken, 2^53-1, is the largest fencing token. Formats that store numbers as floating point
+// MaxToken is the largest fencing token: 2^53-1. Formats that store numbers as floating point
 // (JSON readers, Lua) represent every token up to MaxToken exactly. After a claim with this token
 // no other claim can hold the name, on any backend: an acquire is refused with ErrNotSetUp until an
 // operator repairs the stored record.

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always, as a number of times, stands for every call.
+// Always stands for every call, in place of a number of times.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.
