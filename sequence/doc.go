@@ -52,8 +52,7 @@
 //
 // # How it works
 //
-// A stream is a row with a counter, whose lock makes numbers visible in order. Each number
-// has an entry:
+// A stream is a row with a counter. The row's lock makes numbers visible in order. Each number has an entry:
 //
 //	leased ──commit──► committed     recovering ──recovered──► recovered
 //	  │ └───release──► gap               ├──gap───────────────► gap ──fill──► filled

@@ -42,8 +42,8 @@ type Call struct {
 // server, apply ignores ctx. If a handler returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
-// calls are the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override
-// an ability.
+// calls has the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override an
+// ability.
 type calls interface {
 	abstractions.Provider
 	abstractions.BatchRenewer

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always, as a number of times, stands for every call.
+// Always is a number of times that stands for every call.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.

@@ -34,7 +34,7 @@ type PastOptions struct {
 	Samples int
 }
 
-// maxScopes bounds the kinds that are remembered; a lease of another kind keeps its TTL.
+// maxScopes is the maximum number of kinds that are remembered; a lease of any other kind keeps its TTL.
 const maxScopes = 1000
 
 // Past chooses TTLs by how long leases were held in this process. Its method TTL

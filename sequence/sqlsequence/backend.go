@@ -304,7 +304,7 @@ func (d *sqliteDatabase) dequeue(p *queuedStatement) (waited, others bool) {
 }
 
 // transactShared runs do in a transaction. After do has succeeded, transactShared also runs the waiting statements, since the file is then
-// already locked. All share the outcome. ctx can end only do, not the waiting statements.
+// already locked. All share the outcome. ctx can cut off only do, not the waiting statements.
 func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var joined []*queuedStatement
 	defer func() {

@@ -23,7 +23,7 @@ type wakeups struct {
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	pooled  atomic.Bool                              // a pooler gives each transaction another session, so listening is impossible
+	pooled  atomic.Bool                              // a pooler may run each transaction in a different session, so listening is impossible
 
 	listener wakeup.Listener
 
