@@ -167,8 +167,8 @@ const (
 // A wrapper implements the method As(target any) bool, whose target points to
 // a variable of one of those interfaces. For an ability that the wrapper
 // supports, As sets *target and returns true. All other abilities are hidden, and package leasing uses its fallbacks. A wrapper
-// that embeds a concrete provider needs its own As too: the promoted method would return the embedded provider, and so bypass
-// what the wrapper overrides.
+// that embeds a concrete provider needs its own As too: the promoted method would return the embedded provider, and so bypass the
+// wrapper's overrides.
 func As[T any](p Provider) (T, bool) {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		var ability T

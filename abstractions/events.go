@@ -19,8 +19,8 @@ const (
 	EventAcquired      EventKind = "acquired"
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
-	// EventAcquireFailed: the backend did not answer a request from an Acquire, which sends the request again. A name that
-	// someone else holds is not a failure.
+	// EventAcquireFailed: the backend did not answer a request from an Acquire, which retries the request. A name that someone
+	// else holds is not a failure.
 	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"

@@ -54,8 +54,8 @@ type calls interface {
 }
 
 // Provider is a leasing.Provider that keeps its leases in memory and lets handlers
-// decide the outcome of each call. It has all optional abilities. The handlers receive
-// a batch of renewals as one Renew per lease.
+// decide the outcome of each call. It has all optional abilities except HistoryReader. The handlers receive a batch of renewals
+// as one Renew per lease.
 type Provider struct {
 	calls
 	backend *memlease.Provider

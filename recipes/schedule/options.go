@@ -52,10 +52,10 @@ type Options struct {
 	// the cause ErrTimeout.
 	Timeout time.Duration
 
-	// OnError is called with each error of a tick: the job's error, or a *PanicError; the error of a lease that was lost or could
-	// not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each OddTickError.Tick. It is also called with
-	// the current time when the backend refuses access before the first tick. After each call the schedule continues. OnError is
-	// called on Run's goroutine, so it blocks the schedule. Required.
+	// OnError is called with each error that concerns a tick: the job's error, or a *PanicError; the error of a lease that was
+	// lost or could not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each OddTickError.Tick. It is
+	// also called with the current time when the backend refuses access before the first tick. After each call the schedule
+	// continues. OnError is called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 
 	// Lease configures the lease under which the job runs. Its TTL bounds the

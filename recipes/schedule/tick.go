@@ -38,7 +38,7 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	err := r.manager.With(options).TryDo(ctx, r.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		began = true
 		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
-		return nil // so that TryDo returns only the errors of the lease
+		return nil // so that TryDo returns only errors that concern the lease
 	})
 	switch {
 	case !began:

@@ -31,8 +31,7 @@ func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err er
 	return time.Time{}, nil, err
 }
 
-// callNext returns the answer of Next, in UTC and without a monotonic part. The error reports a panic of
-// Next.
+// callNext returns the result of Next, in UTC and without a monotonic part. If Next panics, the error reports the panic.
 func (r *runner) callNext(t time.Time) (answer time.Time, err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -53,7 +53,7 @@ func (s *Semaphore) leave(ctx context.Context, t *waiter) answer {
 	return t.answer
 }
 
-// waitError returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
+// waitError returns the error for a wait that was ended by ctx or by the wait limit. Caller holds mu.
 func (s *Semaphore) waitError(ctx context.Context) error {
 	end, obstacle := context.Cause(ctx), error(nil)
 	if s.search.isWatching() {

@@ -168,7 +168,7 @@ func (s *Semaphore) putSlot(slot int) {
 // after its context ends.
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
-// lost, and with the error of the release.
+// lost, and with the error from the release.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	return do(ctx, s.Acquire, fn)
 }

@@ -20,9 +20,9 @@ import (
 //     with the Validate methods before anything is sent.
 //   - A transaction locks the stream's row before an entry, and checks the method's guard, stated
 //     below, before it changes anything.
-//   - A request whose guard fails has no effect, and write is not called. An error of
-//     write is returned unchanged, and nothing is changed. If the connection has broken during write, or write has
-//     outlasted its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
+//   - A request whose guard fails has no effect, and write is not called. An error from write is returned unchanged, and nothing
+//     is changed. If the connection has broken during write, or write has outlasted its lease, the error is a
+//     leasing.ErrUnavailable instead, and the request may be repeated.
 //   - A process that is paused or cut off between two statements blocks others at most until its lease or claim ends,
 //     if the database can detect the pause: see the store's documentation. A refusal by the database, at COMMIT for
 //     instance, is a *RefusedError.
@@ -115,7 +115,7 @@ type Store[Tx any] interface {
 	// is not an error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
-	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
+	// ResolveManual marks an item as decided. A second call keeps the first decision.
 	ResolveManual(ctx context.Context, id int64, by string) error
 }
 

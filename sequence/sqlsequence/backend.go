@@ -36,7 +36,7 @@ type backend[Tx any] interface {
 }
 
 // attempt runs do in a transaction that has begun, and ends the transaction. An error from COMMIT is a *commitError.
-// If the connection can't even roll back, the error of do becomes a *brokenError.
+// If the connection can't even roll back, the error from do becomes a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
 	defer func() {
