@@ -79,8 +79,8 @@ const (
 // MaxPayloadBytes bounds a payload, and saved work.
 const MaxPayloadBytes = seqstore.MaxPayloadBytes
 
-// The sentinel errors, for use with errors.Is. The errors from this package match these sentinels. If the store is unreachable,
-// or refuses a request, the error matches a sentinel of package leasing.
+// The sentinel errors, which errors.Is finds in the errors from this package. If the store is unreachable, or refuses a request,
+// the error matches a sentinel of package leasing.
 var (
 	ErrLate          = seqstore.ErrLate          // the number is no longer the caller's, and nothing was changed
 	ErrEnded         = seqstore.ErrEnded         // the operation's number is closed

@@ -99,8 +99,8 @@ func (s *Semaphore) failAll(err error) {
 	}
 }
 
-// failIfClosed ends all waits if the manager is closed. While this process holds all permits, no
-// request in flight would report the end of the manager. Locks mu.
+// failIfClosed ends all waits if the manager is closed. While this process holds all permits, no request is in flight that would
+// report the end of the manager. Locks mu.
 func (s *Semaphore) failIfClosed() {
 	if !recipe.Closed(s.manager) {
 		return

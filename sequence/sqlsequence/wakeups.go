@@ -51,7 +51,7 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock() // afterwards notify starts no goroutine
+	w.mu.Lock() // from then on notify starts no goroutine
 	w.stop()
 	w.mu.Unlock()
 	w.listener.Close()
