@@ -38,7 +38,7 @@ type Waiter interface {
 type WaitRequest struct {
 	Name  string
 	ID    string // of the claim that will be acquired
-	Owner string // of that claim, for people to read; decides nothing
+	Owner string // of that claim; for display only
 }
 
 // Wakeups is a registration. Wake-ups may be lost, late, duplicated or wrong:
@@ -55,8 +55,7 @@ type WaiterLister interface {
 	// order in which they are served. It only reads. A registered claim (see
 	// Waiter) is listed from its next refusal, or earlier, until it holds the name
 	// or its registration ends. In a queue (see Capabilities.Queues) a claim that
-	// misses its turn, because its process hangs or is dead, is no longer listed until
-	// its next request.
+	// misses its turn, because its process hangs or is dead, is left out of the list until its next request.
 	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
 }
 
@@ -141,7 +140,7 @@ type HistoryEntry struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NamedEntry is a HistoryEntry that says which name it is about.
+// NamedEntry is a HistoryEntry together with the lease name that it concerns.
 type NamedEntry struct {
 	Name string `json:"name"`
 	HistoryEntry
@@ -167,10 +166,9 @@ const (
 //
 // A wrapper implements the method As(target any) bool, whose target points to
 // a variable of one of those interfaces. For an ability that the wrapper
-// supports, As sets *target and returns true. Other abilities are hidden, and
-// the fallback applies. A wrapper that embeds a concrete provider needs its
-// own As too: the promoted method would return the embedded provider, and so
-// bypass what the wrapper overrides.
+// supports, As sets *target and returns true. All other abilities are hidden, and package leasing uses its fallbacks. A wrapper
+// that embeds a concrete provider needs its own As too: the promoted method would return the embedded provider, and so bypass the
+// wrapper's overrides.
 func As[T any](p Provider) (T, bool) {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		var ability T

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The sentinels. By errors.Is, each error of this package and of every provider matches a sentinel. ErrHeld and ErrLost
+// The sentinels. Each error from this package and from every provider matches a sentinel (see errors.Is). ErrHeld and ErrLost
 // differ: ErrHeld means that someone else has the name that you asked for, ErrLost that your own lease has ended.
 var (
 	// ErrHeld: someone else has the name at present. Carried by *HeldError.

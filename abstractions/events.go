@@ -19,18 +19,17 @@ const (
 	EventAcquired      EventKind = "acquired"
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
-	// EventAcquireFailed: the backend did not answer a request of an Acquire,
-	// which repeats the request. A name that someone else holds is not a failure.
+	// EventAcquireFailed: the backend did not answer a request from an Acquire, which retries the request. A name that someone
+	// else holds is not a failure.
 	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
-	// EventHandedOver: HandOver ended the lease in this process; for others the
-	// name stays taken.
+	// EventHandedOver: HandOver ended the lease in this process; to all other processes the name stays taken.
 	EventHandedOver EventKind = "handed_over"
 	// EventBroken: this manager's Break ended a lease.
 	EventBroken EventKind = "broken"
 	// EventDropped: the observer hung and missed as many events as Coalesced
-	// says. The event belongs to no single lease.
+	// says. The event does not belong to a single lease.
 	EventDropped EventKind = "dropped"
 )
 

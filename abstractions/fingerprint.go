@@ -16,15 +16,15 @@ import (
 // hexadecimal digits, a form that no ID has; the zero value is "".
 type Fingerprint [8]byte
 
-// fingerprintDomain distinguishes this use of SHA-256 from others. Together with an ID of
-// [NewID] it fits into one block of the hash.
+// fingerprintDomain distinguishes this use of SHA-256 from others. Together with an ID from [NewID] it fits into one block of the
+// hash.
 const fingerprintDomain = "leasing claim "
 
 const fingerprintPrefix = "fp_" // an ID has no underscore
 
 // FingerprintOf returns the first 8 bytes of the SHA-256 of "leasing claim " and the ID, or
-// the zero value for "". An ID of [NewID] has 122 random bits, so its fingerprint does not
-// reveal the ID. An ID chosen from few possible values can be guessed from its fingerprint.
+// the zero value for "". An ID from [NewID] has 122 random bits, so its fingerprint does not reveal the ID. An ID chosen from few
+// possible values can be guessed from its fingerprint.
 func FingerprintOf(id string) Fingerprint {
 	if id == "" {
 		return Fingerprint{}

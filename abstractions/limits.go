@@ -25,8 +25,8 @@ const (
 )
 
 // ValidateName checks that name is valid for a lease: UTF-8, 1 to MaxNameBytes
-// bytes, no control characters. Names of the form component/purpose[/key] are
-// advised: metrics show only the component, and dashboards rely on this form.
+// bytes, no control characters. Names of the form component/purpose[/key] are recommended: metrics show only the component, and
+// dashboards rely on this form.
 func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }

@@ -22,11 +22,9 @@ const Infinite = time.Duration(math.MaxInt64)
 //     sends anything, and returns [ErrInvalid] for an invalid request.
 //   - The backend's writes alone decide who holds a name. Leases expire by the
 //     backend's clock, or by a contender's monotonic clock: see [Capabilities.Clock].
-//   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
-//     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
-//     [ErrClosed] means that the outcome is unknown: the request may have
-//     been applied, or may yet be. The nine errors mean that nothing was applied. An error
-//     may override this: see [NotApplied].
+//   - Any error other than [ErrHeld], [ErrLost], [ErrReleased], [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp],
+//     [ErrThrottled] or [ErrClosed] means that the outcome is unknown: the request may have been applied, or may yet be. The nine
+//     errors mean that nothing was applied. An error may override this: see [NotApplied].
 //   - A claim's ID is a key. A method returns it only to the claim's holder, in a Grant.
 //     Records, waiters, history and the texts of errors have a [Fingerprint] in its place.
 //   - After Close every method returns [ErrClosed].
@@ -34,14 +32,11 @@ type Provider interface {
 	// Acquire makes one attempt to acquire req.Name for req.ID.
 	//
 	// It is idempotent by ID. While the claim of req.ID is alive, acquiring it
-	// again returns the same token and grants the TTL again from now. It never
-	// shortens the claim and changes nothing else, since the request may be a
-	// late copy that arrives after renewals with a longer TTL, or with other
-	// metadata. An ID that was released or broken is refused with ErrReleased,
-	// even if it never held the name (a delayed request must not land after
-	// its own clean-up). A provider remembers at least the last eight such IDs
-	// of each name, and preferably all of the last minute: see
-	// providerkit.Ended. An ID that is released again may keep its place in that list.
+	// again returns the same token and grants the TTL again from now. It never shortens the claim and does not change anything
+	// else, since the request may be a late copy that arrives after renewals with a longer TTL, or with other metadata. An ID
+	// that was released or broken is refused with ErrReleased, even if it never held the name (a delayed request must not land
+	// after its own clean-up). A provider remembers at least the last eight such IDs of each name, and preferably all of the last
+	// minute: see providerkit.Ended. An ID that is released again may keep its place in that list.
 	//
 	// If someone else holds the name, Acquire returns a *HeldError with the
 	// backend's record of the holder. A new holder's token is greater than
@@ -63,9 +58,8 @@ type Provider interface {
 	// present holder.
 	Release(ctx context.Context, req ReleaseRequest) error
 
-	// Break ends the current claim without knowing its ID, on behalf of an
-	// operator. It keeps the name's fencing token. See BreakRequest for the
-	// two ways to end a claim.
+	// Break ends the current claim on behalf of an operator, who need not know its ID. It keeps the name's fencing token. See
+	// BreakRequest for the two ways to end a claim.
 	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
 
 	// Inspect returns the current record of a name without changing the record. The
@@ -84,7 +78,7 @@ type Provider interface {
 type AcquireRequest struct {
 	Name  string
 	ID    string // chosen by the caller, unique to this claim: see NewID
-	Owner string // a label for the holder, for people to read; decides nothing
+	Owner string // a label for the holder; for display only
 	TTL   time.Duration
 	// Metadata is stored with the claim and shown by Inspect. The provider
 	// must not keep or change the map.

@@ -79,8 +79,8 @@ const (
 // MaxPayloadBytes bounds a payload, and saved work.
 const MaxPayloadBytes = seqstore.MaxPayloadBytes
 
-// The sentinel errors, to be used with errors.Is: the errors of this package match these. If the
-// store is unreachable, or refuses a request, the error matches a sentinel of package leasing.
+// The sentinel errors, which errors.Is finds in the errors from this package. If the store is unreachable, or refuses a request,
+// the error matches a sentinel of package leasing.
 var (
 	ErrLate          = seqstore.ErrLate          // the number is no longer the caller's, and nothing was changed
 	ErrEnded         = seqstore.ErrEnded         // the operation's number is closed
@@ -111,7 +111,7 @@ func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// isAnswer reports whether an error is a final answer of a store.
+// isAnswer reports whether an error is a final answer from a store.
 func isAnswer(err error) bool {
 	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound, ErrRefused} {
 		if errors.Is(err, answer) {

@@ -32,8 +32,8 @@ type CleanerOptions[Tx any] struct {
 
 	// Steps is the recovery chain, tried in order. Default: CommitCompleted, MakeGap.
 	Steps []Step
-	// Select, unless nil, chooses the steps for one number, from Steps or others: see ByLoad. If it returns
-	// no steps, the number becomes a gap.
+	// Select, unless nil, chooses the steps for one number, which need not be in Steps: see ByLoad. If it returns no steps, the
+	// number becomes a gap.
 	Select func(ctx context.Context, e Entry, steps []Step) []Step
 	// Write is the application's own write for recovered work, in the transaction that
 	// issues the new number.
@@ -173,7 +173,7 @@ type Report struct {
 }
 
 // Sweep closes numbers whose leases have run out, until there is nothing left to claim, and
-// runs due hooks. An error ends it early; numbers closed before stay closed.
+// runs due hooks. An error ends it early; numbers closed before the error stay closed.
 func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 	status, err := c.readStatus(ctx, &r)
 	if err != nil {
@@ -374,7 +374,7 @@ func (c *Cleaner[Tx]) backoff(failures int) time.Duration {
 	return pause - time.Duration(rand.Float64()*float64(pause)/4)
 }
 
-// hookPage bounds the numbers whose hooks a sweep runs.
+// hookPage limits how many numbers have their hooks run in a sweep.
 const hookPage = 100
 
 // dueHooks returns up to limit entries whose hooks are due and whose numbers are at least from.

@@ -10,7 +10,7 @@ import (
 // Do leases a number, runs work under the number's context, and closes the number in every case:
 //
 //   - after Commit or Release in work, Do does nothing more;
-//   - an error or a panic of work releases the number, which makes a gap;
+//   - an error from work or a panic in work releases the number, which makes a gap;
 //   - a Commit that came too late, or got no answer, is settled: see Settle. If Settle commits the payload, Do
 //     returns nil. Otherwise Do returns the *LateCommitError, whose Settled says where the payload is;
 //   - if work returns nil without Commit or Release, Do releases the number and returns

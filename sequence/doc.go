@@ -34,7 +34,7 @@
 //     work or records gaps. A process that is paused or cut off during its write does not block its number, if the database can
 //     detect the pause: see package sqlsequence about SQLite.
 //   - If the database refuses a transaction, for instance at COMMIT, a writer gets a [RefusedError], and a cleaner counts a
-//     failed attempt. A cleaner also counts a panic of a callback as a failed attempt.
+//     failed attempt. A cleaner also counts a panic in a callback as a failed attempt.
 //   - Closing a number wakes its waiters.
 //
 // # What it does not promise
@@ -52,8 +52,7 @@
 //
 // # How it works
 //
-// A stream is a row with a counter, whose lock makes numbers visible in order. Each number
-// has an entry:
+// A stream is a row with a counter. The row's lock makes numbers visible in order. Each number has an entry:
 //
 //	leased ──commit──► committed     recovering ──recovered──► recovered
 //	  │ └───release──► gap               ├──gap───────────────► gap ──fill──► filled

@@ -60,7 +60,7 @@ type history struct {
 	kinds map[string][]time.Duration
 }
 
-// maxKinds bounds the kinds that are remembered; others get the default.
+// maxKinds is the maximum number of kinds that are remembered; all other kinds get the default.
 const maxKinds = 1000
 
 func (h *history) add(kind string, took time.Duration, size float64, most int) {

@@ -125,9 +125,9 @@ func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
 // write then runs again, in another transaction.
 //
 // It returns a *LateCommitError if the number is no longer the caller's. Then nothing was changed. A second commit with the same
-// payload is not an error; with a different payload it returns ErrOtherPayload. An error of write is returned unchanged, and the
-// number is still held. If the database refuses the rows of write, at COMMIT for instance, the error is a *RefusedError, and the
-// number is still held. A panic of write releases the number, and propagates.
+// payload is not an error; with a different payload it returns ErrOtherPayload. An error from write is returned unchanged, and
+// the number is still held. If the database refuses the rows of write, at COMMIT for instance, the error is a *RefusedError, and
+// the number is still held. A panic in write releases the number, and propagates.
 //
 // write may take the remaining time of the lease, or three seconds if that is longer. After that its context ends,
 // and PostgreSQL ends the transaction of a process that is paused or cut off. If the connection breaks during write,
@@ -238,9 +238,8 @@ func (n *Number[Tx]) takeNext() (next *Number[Tx]) {
 }
 
 // retry retries a request while its outcome is unknown and the lease lasts, but only for the time that the lease had left
-// at the first failure: with renewals, it could otherwise retry forever on a faulty store. An error of the caller's own
-// write ends the retries, unless the store says that the connection broke. An error of the context is joined with the
-// last cause.
+// at the first failure: with renewals, it could otherwise retry forever on a faulty store. An error from the caller's own write
+// ends the retries, unless the store says that the connection broke. An error from the context is joined with the last cause.
 func retry[Tx any](ctx context.Context, lease *leasing.Lease, write Write[Tx], request func(Write[Tx]) error) (own bool, err error) {
 	observed := write
 	if write != nil {

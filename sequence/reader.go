@@ -38,8 +38,8 @@ func (r Reader) Read(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 }
 
 // Follow iterates like Read, and then waits for more entries, until ctx ends; its last error is then
-// the cause of ctx. An error of the store also ends the iteration. To continue, call Follow from the
-// number after the last entry.
+// the cause of ctx. An error from the store also ends the iteration. To continue, call Follow from the number after the last
+// entry.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[Entry, error] {
 	return r.iterate(ctx, from, true)
 }

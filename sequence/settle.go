@@ -34,8 +34,8 @@ const (
 	SettledJournaled Settlement = "journaled"
 )
 
-// settleRounds bounds the rounds of Settle, since the number may change in each round. A change
-// brings the number closer to its final state, so three changes are enough.
+// settleRounds limits the number of rounds of Settle, since the number's state may change in each round. A change brings the
+// number closer to its final state, so three changes are enough.
 const settleRounds = 4
 
 // Settle stores a result that came too late, or whose commit got no answer, in the best place that is still possible. It never

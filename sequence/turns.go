@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns limits each operation to one lease at a time in this process. The store can't do so, since it treats a second
-// request as a retry. The zero value is ready to use.
+// turns limits each operation to one lease at a time in this process. The store can't enforce this limit, since it treats a
+// second request as a retry. The zero value is ready to use.
 type turns struct {
 	mu   sync.Mutex
 	over map[string]chan struct{} // by operation: closed when its lease has ended

@@ -151,14 +151,15 @@ func (s *Source) Err(ctx context.Context) error {
 
 // SourceCheck configures SourcesOfCredentials.
 type SourceCheck struct {
-	// Source is the source of the providers' credentials. The providers call it again soon after each call, or after Expire.
+	// Source is the source of the providers' credentials. The providers ask it for new credentials soon after each call, or after
+	// Expire.
 	Source *Source
 	// Open opens a provider. All opened providers share the leases, and each calls the source itself.
 	Open func(t testing.TB) abstractions.Provider
 	// Fresh makes a provider that has not called the source yet. It is needed if the client library keeps
 	// using old credentials while the source fails. Default: Open.
 	Fresh func(t testing.TB) abstractions.Provider
-	// Expire makes the providers' credentials expire. If it is nil, they must expire within seconds anyway.
+	// Expire makes the providers' credentials expire. If it is nil, they must expire on their own within seconds.
 	Expire func()
 	// TTL is the TTL of the lease. It is longer than a fault lasts, so the lease is not lost.
 	TTL time.Duration
@@ -168,7 +169,7 @@ type SourceCheck struct {
 	Unnamed bool
 	// Transport says that the application's HTTP client calls the source, below the provider, so the request may have been sent.
 	Transport bool
-	// Ambiguous says that the client library repeats requests, so that an earlier one may have been applied.
+	// Ambiguous says that the client library repeats requests, so an earlier attempt may have been applied.
 	Ambiguous bool
 }
 

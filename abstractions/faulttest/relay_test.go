@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// saying starts a server that sends answer for each byte that it receives.
+// saying starts a server that replies to each byte that it receives with the byte answer.
 func saying(t *testing.T, answer byte) (addr string) {
 	t.Helper()
 	listener := listen(t)

@@ -72,8 +72,8 @@ func (s SwitchOver) Endures(t *testing.T, fault func(move func(addr string))) {
 }
 
 // EnduresLostPath checks the clients behind a gateway that forgets a connection after 3 s of silence and notifies neither end.
-// A TryDo every 4 s succeeds by the second attempt, and within 1.5 times the bound of one request. A release at
-// the same time succeeds within that bound. A lease whose renewals are the only requests of their client is kept.
+// A TryDo every 4 s succeeds by the second attempt, and within 1.5 times the time limit of one request. A release at the same
+// time succeeds within that limit. A lease whose renewals are the only requests of their client is kept.
 func (s SwitchOver) EnduresLostPath(t *testing.T) {
 	t.Helper()
 	endpoint := newRelay(t, s.Server)
@@ -208,7 +208,7 @@ func (c *switchClient) checkAttempts(t testing.TB, when string, callers int) {
 		t.Logf("%s, the first attempt: %v", when, err)
 	}
 	assert.NoError(t, errors.Join(second...), "%s, the second attempt; both took %v", when, took)
-	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // only one of the two requests may take its whole bound
+	assert.Less(t, took, switchBound*3/2, "%s, the time of both attempts", when) // only one of the two requests may use up its time limit
 }
 
 // release releases a lease, within the bound of a request.

@@ -39,7 +39,7 @@ func (w wireTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return (*w.wire)(req.Clone(req.Context()), w.RoundTripper.RoundTrip)
 }
 
-// Answer makes a server's answer, dated now.
+// Answer makes a server's response with the current date.
 func Answer(req *http.Request, status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Request: req, Body: io.NopCloser(strings.NewReader(body)),

@@ -411,7 +411,7 @@ func (l *FakeLease) Metadata() map[string]string {
 	return maps.Clone(l.metadata)
 }
 
-// Context ends with the lease.
+// Context returns a context that ends with the lease.
 func (l *FakeLease) Context() context.Context { return l.ctx }
 
 // Err returns the cause of the context's end, or nil.

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// worker is like an application: it works until its lease ends.
+// worker stands in for an application: it works until its lease ends.
 func worker(ctx context.Context, m *leasing.Manager) error {
 	return m.Do(ctx, "jobs/report", func(ctx context.Context, _ *leasing.Lease) error {
 		<-ctx.Done()

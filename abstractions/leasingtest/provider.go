@@ -42,8 +42,8 @@ type Call struct {
 // server, apply ignores ctx. If a handler returns nil without apply, the caller gets zero values.
 type Handler func(ctx context.Context, call Call, apply func() error) error
 
-// calls are the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override
-// an ability.
+// calls has the methods of a Provider. The interface has no method As, so that a type that embeds a Provider may override an
+// ability.
 type calls interface {
 	abstractions.Provider
 	abstractions.BatchRenewer
@@ -54,8 +54,8 @@ type calls interface {
 }
 
 // Provider is a leasing.Provider that keeps its leases in memory and lets handlers
-// decide the outcome of each call. It has all optional abilities. The handlers receive
-// a batch of renewals as one Renew per lease.
+// decide the outcome of each call. It has all optional abilities except HistoryReader. The handlers receive a batch of renewals
+// as one Renew per lease.
 type Provider struct {
 	calls
 	backend *memlease.Provider

@@ -44,7 +44,7 @@ type fixture struct {
 	maxInside int // the most jobs that ran at the same time
 }
 
-// start is one start of the job.
+// start describes one start of the job.
 type start struct {
 	owner string
 	tick  time.Time

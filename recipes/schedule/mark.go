@@ -68,7 +68,7 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 
 // markDuration returns how long a tick's mark has to last from now. It counts the whole of
 // StartWithin, even if the next tick comes earlier: another process may see a later next tick, or
-// none, since the answers of Next can depend on its argument.
+// none, since the result of Next can depend on its argument.
 func (r *runner) markDuration(tick time.Time) time.Duration {
 	c := r.manager.Capabilities()
 	left := tick.Add(r.StartWithin).Sub(r.now())

@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// oddFrom and oddUntil bound the time in which a timetable is odd.
+// oddFrom and oddUntil are the beginning and the end of the time in which a timetable is odd.
 const (
 	oddFrom  = 90 * time.Minute
 	oddUntil = 3*time.Hour + 30*time.Minute
@@ -20,7 +20,7 @@ const (
 
 func hourly(t time.Time) time.Time { return t.Truncate(time.Hour).Add(time.Hour) }
 
-// oddAnswers are answers that cron libraries give around changes of clocks, instead of the tick after t.
+// oddAnswers are answers that cron libraries give around clock changes, instead of the tick after t.
 func (s *fixture) oddAnswers() map[string]func(t time.Time) time.Time {
 	return map[string]func(t time.Time) time.Time{
 		"none":         func(time.Time) time.Time { return time.Time{} },

@@ -14,8 +14,7 @@ import (
 // the ticks of all timetables.
 type Options struct {
 	// Name is the name of the schedule, and of the lease under which the job runs. Required. Ticks
-	// are marked by leases whose names are Name, /tick/ and the time. Use these names for nothing
-	// else.
+	// are marked by leases whose names are Name, /tick/ and the time. Do not use these names for anything else.
 	Name string
 
 	// Every is the time from one tick to the next, a second or more. Ticks are its multiples since
@@ -25,10 +24,9 @@ type Options struct {
 	// Next returns the first tick after t, or the zero time after the last tick. The schedules of
 	// cron libraries have such a method. t is in UTC, so that machines in different time zones
 	// agree; convert it first for local time. The ticks must not depend on t: "an hour after t" is
-	// not a timetable. If Next contradicts itself, as cron libraries do around changes of clocks,
-	// OnError is called with an *OddTickError, and the schedule follows the first later time that
-	// Next returns. Run calls Next at least every 30 s, with two times before the same tick: if the two
-	// answers differ, it follows both.
+	// not a timetable. If Next contradicts itself, as cron libraries do around clock changes, OnError is called with an
+	// *OddTickError, and the schedule follows the first later time that Next returns. Run calls Next at least every 30 s, with
+	// two times before the same tick: if the two answers differ, it follows both.
 	Next func(t time.Time) time.Time
 
 	// StartWithin bounds the delay after which the job may still start for a tick, for
@@ -54,10 +52,10 @@ type Options struct {
 	// the cause ErrTimeout.
 	Timeout time.Duration
 
-	// OnError is called with each error of a tick: the job's error, or a *PanicError; the error of a lease that was lost or could
-	// not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each tick that follows. It is also called with
-	// the current time when the backend refuses access before the first tick. After each call the schedule continues. OnError is
-	// called on Run's goroutine, so it blocks the schedule. Required.
+	// OnError is called with each error that concerns a tick: the job's error, or a *PanicError; the error of a lease that was
+	// lost or could not be released; a *SkippedError; a *MissedError; an *OddTickError, once for each OddTickError.Tick. It is
+	// also called with the current time when the backend refuses access before the first tick. After each call the schedule
+	// continues. OnError is called on Run's goroutine, so it blocks the schedule. Required.
 	OnError func(tick time.Time, err error)
 
 	// Lease configures the lease under which the job runs. Its TTL bounds the

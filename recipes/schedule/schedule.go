@@ -203,9 +203,8 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 	}
 }
 
-// reportMissed reports that a tick may have been missed: always if this process tried to set the
-// mark and does not know the outcome, otherwise because of the last obstacle, unless that was only
-// that another process held the lease.
+// reportMissed reports that a tick may have been missed: if this process tried to set the mark and does not know the outcome, or
+// else if the last obstacle was anything but another process that held the lease.
 func (r *runner) reportMissed(tick time.Time, uncertain, last error) {
 	switch {
 	case uncertain != nil:

@@ -38,7 +38,7 @@ func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	err := r.manager.With(options).TryDo(ctx, r.Name, func(ctx context.Context, lease *leasing.Lease) error {
 		began = true
 		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
-		return nil // so that TryDo returns only the errors of the lease
+		return nil // so that TryDo returns only errors that concern the lease
 	})
 	switch {
 	case !began:
@@ -77,8 +77,8 @@ func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	return ran
 }
 
-// stopCause returns the reason why the work must not continue. The lease reads the clocks, so it
-// reports a loss before its context ends.
+// stopCause returns the reason why the work must not continue. Lease.Err reads the clocks, so it may report a loss before the
+// lease's context ends.
 func stopCause(ctx context.Context, lease *leasing.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
@@ -108,9 +108,9 @@ func (r *runner) markSkipped(ctx context.Context, ran time.Time) (last time.Time
 	return last, recipe.Join(&SkippedError{Ticks: ticks, Run: ran}, r.mark(ctx, last))
 }
 
-// work calls the job. Its failure is the job's error, unless that only says
-// that the context had ended. The job is finished if it has returned of its own accord: without an
-// error, or while its context had not ended (an end by the run's own timeout does not count).
+// work calls the job. Its failure is the job's error, unless that error only says that the context had ended. The job is finished
+// if it has returned of its own accord: without an error, or while its context had not ended (an end by the run's own timeout
+// does not count).
 func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure error) {
 	limited := ctx
 	if r.Timeout > 0 {

@@ -31,8 +31,7 @@ func (r *runner) resolve(t time.Time) (tick time.Time, odd *OddTickError, err er
 	return time.Time{}, nil, err
 }
 
-// callNext returns the answer of Next, in UTC and without a monotonic part. The error reports a panic of
-// Next.
+// callNext returns the result of Next, in UTC and without a monotonic part. If Next panics, the error reports the panic.
 func (r *runner) callNext(t time.Time) (answer time.Time, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -49,13 +48,13 @@ func notAfter(t, answer time.Time) error {
 	return &leasing.InvalidError{Field: "Options.Next", Value: answer, Want: "a time after its argument " + t.String()}
 }
 
-// maxOddDuration bounds the search for a tick. gronx 1.20.4 finds no tick beyond some changes of
-// clocks, so for a timetable with one tick a year the odd period begins at the previous tick.
+// maxOddDuration bounds the search for a tick. gronx 1.20.4 finds no tick beyond some clock changes, so for a timetable with one
+// tick a year the odd period begins at the previous tick.
 const maxOddDuration = 400 * 24 * time.Hour
 
 // searchAfterOdd returns the first tick after the odd period that contains t, or the zero time if it finds no such
-// tick. With a precision of a second, it searches for the time from which Next again returns times after its
-// argument. It remembers the latest result, since Run asks every 30 s.
+// tick. It searches, to the second, for the time from which Next again returns times after its argument. It remembers the latest
+// result, since Run asks every 30 s.
 func (r *runner) searchAfterOdd(t time.Time) (tick time.Time) {
 	if !t.Before(r.oddFrom) && t.Before(r.oddUntil) {
 		return r.following
@@ -113,8 +112,8 @@ func (r *runner) reportOdd(odd *OddTickError, tick time.Time) {
 	}
 }
 
-// checkNext refuses a function that is not a timetable at all. A timetable may be odd around a change
-// of clocks, so a correct answer at one of four times in a hundred days is enough.
+// checkNext refuses a function that is not a timetable at all. A timetable may be odd around a clock change, so a correct answer
+// at one of four times in a hundred days is enough.
 func (r *runner) checkNext(now time.Time) (err error) {
 	for _, days := range [...]int{0, 10, 50, 100} {
 		if err = r.checkAt(now.AddDate(0, 0, days)); err == nil {
@@ -124,8 +123,8 @@ func (r *runner) checkNext(now time.Time) (err error) {
 	return err
 }
 
-// checkAt calls Next with two times before the same tick. The answers have to be the same, or each
-// process would have ticks of its own.
+// checkAt calls Next with two times before the same tick. The answers have to be the same: otherwise each process would have its
+// own ticks.
 func (r *runner) checkAt(t time.Time) error {
 	tick, err := r.callNext(t)
 	if err != nil || tick.IsZero() {

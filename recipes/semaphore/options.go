@@ -16,8 +16,8 @@ const MaxPermits = 10_000
 // Options describe a semaphore.
 type Options struct {
 	// Name is the name of the semaphore. Required. Its slots are leases named Name/slot/0,
-	// Name/slot/1 and so on; metrics, and Manager.List with that prefix, show the slots. Use these
-	// names for nothing else.
+	// Name/slot/1 and so on; metrics, and Manager.List with that prefix, show the slots. Do not use these names for anything
+	// else.
 	Name string
 	// Permits is the number of permits that all processes together may hold at
 	// a time: 1 to MaxPermits. Required. See the package's documentation for
@@ -47,7 +47,7 @@ func (o Options) slotName(slot int) string {
 }
 
 const (
-	// maxTries bounds the slots that a TryAcquire requests.
+	// maxTries is the maximum number of slots that a TryAcquire requests.
 	maxTries = 32
 	// watchedSlots is the number of slots for which a process with waiters waits at the backend.
 	watchedSlots = 4
@@ -56,7 +56,7 @@ const (
 	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
-	// maxThrottle bounds the pause that a backend may request.
+	// maxThrottle limits the pause that a backend may request.
 	maxThrottle = time.Minute
 )
 

@@ -53,7 +53,7 @@ func (s *Semaphore) leave(ctx context.Context, t *waiter) answer {
 	return t.answer
 }
 
-// waitError returns the error of a wait that was ended by ctx or by the wait limit. Caller holds mu.
+// waitError returns the error for a wait that was ended by ctx or by the wait limit. Caller holds mu.
 func (s *Semaphore) waitError(ctx context.Context) error {
 	end, obstacle := context.Cause(ctx), error(nil)
 	if s.search.isWatching() {
@@ -99,8 +99,8 @@ func (s *Semaphore) failAll(err error) {
 	}
 }
 
-// failIfClosed ends all waits if the manager is closed. While this process holds all permits, no
-// request in flight would report the end of the manager. Locks mu.
+// failIfClosed ends all waits if the manager is closed. While this process holds all permits, no request is in flight that would
+// report the end of the manager. Locks mu.
 func (s *Semaphore) failIfClosed() {
 	if !recipe.Closed(s.manager) {
 		return

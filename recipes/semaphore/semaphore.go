@@ -25,7 +25,7 @@ type Semaphore struct {
 	// requested least recently is at the front. The initial order differs from process to process.
 	free []int
 	held int // slots that this process holds, or does not request for a while
-	// handOverSince has, by slot, the time of the first of its consecutive hand-overs.
+	// handOverSince maps a slot to the time of the first of its consecutive hand-overs.
 	handOverSince map[int]time.Time
 	queue         []*waiter // the waiters, first come, first served
 	search        *search   // on behalf of the waiters; nil without waiters
@@ -49,10 +49,9 @@ func New(manager *leasing.Manager, options Options) (*Semaphore, error) {
 // Options.Lease.WaitLimit has passed, and always sends at least one request.
 // Release the permit when the work is over.
 //
-// If it fails, the error matches the end of the wait (the cause of ctx) and the obstacle:
-// leasing.ErrHeld, with a *FullError, or the backend's last error. If the wait limit ends it, the
-// error is the obstacle alone. An error from Manager.Acquire that waiting can't fix ends the wait
-// early.
+// If Acquire fails, the error matches the end of the wait (the cause of ctx) and the obstacle: leasing.ErrHeld, with a
+// *FullError, or the backend's last error. If the wait limit ends it, the error is the obstacle alone. An error from
+// Manager.Acquire that waiting can't fix ends the wait early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -83,9 +82,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 
 // TryAcquire tries slots that this process does not hold, each once, until it acquires a permit. It tries at
 // most 32 slots, so with more permits it may miss a free slot. If all tried slots are held, the error is a
-// *FullError, which matches leasing.ErrHeld. If other calls of this process have found no free slot and
-// wait, it returns that error without a request, since it does not overtake waiters. Any other error from
-// the backend also ends the call.
+// *FullError, which matches leasing.ErrHeld. If other calls in this process are waiting because they found no free slot, it
+// returns that error without a request, since it does not overtake waiters. Any other error from the backend also ends the call.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -170,7 +168,7 @@ func (s *Semaphore) putSlot(slot int) {
 // after its context ends.
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
-// lost, and with the error of the release.
+// lost, and with the error from the release.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	return do(ctx, s.Acquire, fn)
 }
@@ -211,8 +209,7 @@ func (e *FullError) Error() string {
 	return text
 }
 
-// Is makes the error match leasing.ErrHeld, also if this process itself holds all permits, and no
-// request was sent.
+// Is makes the error match leasing.ErrHeld, even if this process itself holds all permits and no request was sent.
 func (e *FullError) Is(target error) bool { return target == leasing.ErrHeld }
 func (e *FullError) Unwrap() error        { return e.Err }
 

@@ -34,11 +34,11 @@ type PastOptions struct {
 	Samples int
 }
 
-// maxScopes bounds the kinds that are remembered; a lease of another kind keeps its TTL.
+// maxScopes is the maximum number of kinds that are remembered; a lease of any other kind keeps its TTL.
 const maxScopes = 1000
 
-// Past chooses TTLs by how long leases were held in this process. Its method TTL
-// is the policy, and its method Observe must get the manager's events.
+// Past chooses TTLs according to how long leases were held in this process. Its method TTL is the policy, and its method Observe
+// must get the manager's events.
 //
 //	past := ttlpolicy.NewPast(ttlpolicy.PastOptions{})
 //	manager, err := leasing.NewManager(provider, leasing.Options{TTLPolicy: past.TTL})

@@ -23,7 +23,7 @@ import (
 	sqlitelease "github.com/distributedleasing/leasing/providers/sql/sqlite"
 )
 
-// Ledger is the resource. It refuses an entry of an earlier leader.
+// Ledger is the resource. It refuses entries from earlier leaders.
 type Ledger struct {
 	gate    fencing.Gate
 	mu      sync.Mutex

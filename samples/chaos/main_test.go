@@ -17,7 +17,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// faults has, by name, the rules to test. Each rule is tested in a plan of its own.
+// faults maps names to the rules to test. Each rule is tested in a plan of its own.
 var faults = map[string]chaos.Rule{
 	"delay":        {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 200 * time.Millisecond, Jitter: time.Second}},
 	"exception":    {Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Probability: 0.5}},

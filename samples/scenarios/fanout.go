@@ -56,7 +56,8 @@ func dispatchAll(ctx context.Context, a *app.App, token int64) error {
 	return nil
 }
 
-// dispatch sends the messages after position, up to next, and moves the cursor. If it fails it changes nothing.
+// dispatch sends the messages after position, up to next, and moves the cursor. If it fails, the cursor and the table are
+// unchanged.
 func dispatch(ctx context.Context, a *app.App, token, position, next int64) error {
 	return a.Write(ctx, topic, token, func(ctx context.Context, tx *sql.Tx) error {
 		for message := position + 1; message <= next; message++ {

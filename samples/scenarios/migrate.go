@@ -23,10 +23,10 @@ var steps = []string{
 // migrate brings a schema up to date. Several processes are rolled out together: the holder of the lease runs the missing steps,
 // and the others wait.
 //
-// Each step and the entry that it has run are one transaction, so the step of a process that died leaves nothing behind. This
-// needs a database that can roll back CREATE and ALTER, such as PostgreSQL and SQLite. On SQLite keep the leases in a file of
-// their own: a step locks the whole file, and renewals wait. The TTL need not be as long as a migration: it bounds how long
-// the others wait for a dead holder.
+// Each step runs in one transaction with the entry that records the step, so the step of a process that died leaves nothing
+// behind. This needs a database that can roll back CREATE and ALTER, such as PostgreSQL and SQLite. On SQLite keep the leases in
+// a file of their own: a step locks the whole file, and renewals wait. The TTL need not be as long as a migration: it bounds how
+// long the others wait for a dead holder.
 func migrate(ctx context.Context, a *app.App) error {
 	// No constraint keeps a step from being recorded twice: only the lease and the fence prevent
 	// duplicates.

@@ -22,8 +22,8 @@ var (
 // throttle charges payments, and keeps the calls of the payment gateway under its limit across a fleet. The TTL is far longer
 // than a call, so that no call outlives the permit of a process that died in the middle.
 //
-// No semaphore stops the call of a process that is paused, and wakes up after its permit was given to another process. A gateway
-// that checks fencing tokens refuses that call: see package semaphore.
+// A semaphore can't stop the call of a process that was paused and resumes after its permit has gone to another process. A
+// gateway that checks fencing tokens refuses that call: see package semaphore.
 func throttle(ctx context.Context, a *app.App) error {
 	throttled, err := semaphore.New(a.Manager, semaphore.Options{Name: a.Name, Permits: max(*permits, 1)})
 	if err != nil {

@@ -217,7 +217,7 @@ func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) 
 		e := l.entries[seq]
 		switch {
 		case isClaimed(&e, now):
-			return change{}, false // numbers are claimed in order, so none above a live claim
+			return change{}, false // numbers are claimed in order: none above a live claim can be claimed
 		case !isClaimable(&e, now):
 			continue
 		}

@@ -36,7 +36,7 @@ func New() *Store {
 
 var _ seqstore.Store[Tx] = (*Store)(nil)
 
-// exclusively takes the turn, runs do, and returns the turn, so that transactions run one at a time.
+// exclusively waits for its turn and then runs do, so that transactions run one at a time.
 func (m *Store) exclusively(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The functions below make the answer of a Store whose guard has failed, based on the entry at that
-// time.
+// The functions below make a Store's answer to a request whose guard has failed, based on the entry at that time.
 
 // Late returns the error for a request that came too late.
 func Late(op string, e Entry, now time.Time) error {

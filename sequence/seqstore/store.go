@@ -20,9 +20,9 @@ import (
 //     with the Validate methods before anything is sent.
 //   - A transaction locks the stream's row before an entry, and checks the method's guard, stated
 //     below, before it changes anything.
-//   - A request whose guard fails has no effect, and write is not called. An error of
-//     write is returned unchanged, and nothing is changed. If the connection has broken during write, or write has
-//     outlasted its lease, the error is a leasing.ErrUnavailable instead, and the request may be repeated.
+//   - A request whose guard fails has no effect, and write is not called. An error from write is returned unchanged, and nothing
+//     is changed. If the connection has broken during write, or write has outlasted its lease, the error is a
+//     leasing.ErrUnavailable instead, and the request may be repeated.
 //   - A process that is paused or cut off between two statements blocks others at most until its lease or claim ends,
 //     if the database can detect the pause: see the store's documentation. A refusal by the database, at COMMIT for
 //     instance, is a *RefusedError.
@@ -47,8 +47,7 @@ type Store[Tx any] interface {
 	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
 	// Renew makes a lease last for the duration from now on, and never shortens it: the holder may
 	// trust a longer duration that recovery mode has granted. Guard: the number is leased with this
-	// token, and the lease has not run out. Renew returns the granted duration. A failed guard is a
-	// *LateCommitError.
+	// token, and the lease has not run out. Renew returns the granted duration, or a *LateCommitError if the guard fails.
 	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
 	// Save stores work for a number. Guard for partial work: the number is leased with this token,
 	// even if the lease has run out. Completed work is accepted as long as the number is open, and
@@ -67,9 +66,9 @@ type Store[Tx any] interface {
 	// has an entry locked never waits for the counter), or if one transaction is no cheaper than two for the
 	// store. A Lease must then request the next number.
 	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
-	// Release turns a number into a gap. Guard: the number is leased with this token. A failed
-	// guard is not an error: the number is no longer the caller's. A number with completed work
-	// does not become a gap: its lease ends at once, and a cleaner commits the work.
+	// Release turns a number into a gap. Guard: the number is leased with this token. It is not an error if the guard fails: the
+	// number is then no longer the caller's. A number with completed work does not become a gap: its lease ends at once, and a
+	// cleaner commits the work.
 	Release(ctx context.Context, req ReleaseRequest) error
 
 	// Claim gives a cleaner the lowest number whose lease has run out, or whose claim has lapsed,
@@ -112,11 +111,11 @@ type Store[Tx any] interface {
 	// are queued once.
 	Enqueue(ctx context.Context, item ManualItem) error
 	// Expire ends an open number's lease, claim, and pause after a failure at once, so that a cleaner can claim the number.
-	// It is for operators, for example after the store's clock was ahead. The holder's next request then fails as too late.
-	// It is not an error if the number is closed.
+	// It is for operators, for example after the store's clock was ahead. The holder's next request is then refused as late. It
+	// is not an error if the number is closed.
 	Expire(ctx context.Context, stream string, seq int64) error
 
-	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
+	// ResolveManual marks an item as decided. A second call keeps the first decision.
 	ResolveManual(ctx context.Context, id int64, by string) error
 }
 

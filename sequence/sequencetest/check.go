@@ -134,7 +134,7 @@ func (h *History) claimOrder(report func(string, ...any)) {
 
 // follows maps an event to the events that may come next.
 var follows = map[string][]sequence.State{
-	"":                          {sequence.Leased, sequence.Committed}, // a number for recovered work begins committed
+	"":                          {sequence.Leased, sequence.Committed}, // a number for recovered work begins as committed
 	string(sequence.Leased):     {sequence.Recovering, sequence.Committed, sequence.Gap},
 	string(sequence.Recovering): {sequence.Recovering, sequence.Recovered, sequence.Gap, seqstore.EventFailed},
 	seqstore.EventFailed:        {sequence.Recovering},

@@ -194,7 +194,7 @@ func (f *fixture[Tx]) lateError(err error, state sequence.State) *sequence.LateC
 	return late
 }
 
-// requireLate is like lateError, but returns nothing.
+// requireLate is like lateError, but has no result.
 func (f *fixture[Tx]) requireLate(err error, state sequence.State) {
 	f.Helper()
 	require.NotNil(f, f.lateError(err, state))

@@ -55,7 +55,7 @@ type model[Tx any] struct {
 	rows []string // as the rules expect
 }
 
-// errOwn is an error of the caller's own write.
+// errOwn is an error from the caller's own write.
 var errOwn = errors.New("the write's own")
 
 // send is like compareAnswers, for requests whose answer is not needed afterwards.

@@ -421,7 +421,7 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 		case 2: // gives up
 			_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
 			continue
-		case 3, 4: // is paused, far past its lease
+		case 3, 4: // is paused until long after the end of its lease
 			sleep(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
 		case 5, 6, 7: // commits when its lease is about to run out, or just has
 			sleep(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))

@@ -36,7 +36,7 @@ type backend[Tx any] interface {
 }
 
 // attempt runs do in a transaction that has begun, and ends the transaction. An error from COMMIT is a *commitError.
-// If the connection can't even roll back, the error of do becomes a *brokenError.
+// If the connection can't even roll back, the error from do becomes a *brokenError.
 func attempt(do, commit, rollback func() error) error {
 	ended := false
 	defer func() {
@@ -304,7 +304,7 @@ func (d *sqliteDatabase) dequeue(p *queuedStatement) (waited, others bool) {
 }
 
 // transactShared runs do in a transaction. After do has succeeded, transactShared also runs the waiting statements, since the file is then
-// already locked. All share the outcome. ctx can end only do, not the waiting statements.
+// already locked. All share the outcome. ctx can cut off only do, not the waiting statements.
 func (d *sqliteDatabase) transactShared(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
 	var joined []*queuedStatement
 	defer func() {

@@ -10,8 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// claimRounds bounds the retries of a claim whose number was closed while the claim waited for the
-// row.
+// claimRounds limits the attempts of a claim, since a number may be closed while the claim waits for its row.
 const claimRounds = 100
 
 var errTooManyRounds = errors.New("claim: the numbers changed during each attempt")

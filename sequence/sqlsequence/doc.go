@@ -13,7 +13,7 @@
 //
 // It keeps the promises of package sequence, as long as the database never loses an acknowledged commit. If it loses one
 // (synchronous_commit off, a failover to an asynchronous replica, or a power failure with SQLite's synchronous "normal"), the
-// latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. The restore of a
+// latest numbers and all that was committed under them are lost, and those numbers may be issued a second time. Restoring a
 // backup loses numbers in the same way: first stop all writers and cleaners, then restore, call Store.NewEpoch for each stream,
 // and restart the writers and cleaners. Readers of the earlier epoch then get a sequence.CheckpointError.
 //
@@ -58,10 +58,9 @@
 // On SQLite the writers of a process take turns. Waiting single statements, like those of a lease, join the transaction of the writer
 // whose turn it is, after its last statement, and share its outcome.
 //
-// On PostgreSQL through pgx every closing sends a notification after its commit, on a channel for these
-// tables. Closings that come at the same time share a notification. One connection per store listens
-// from the first wait on. On SQLite wake-ups work within a process; other processes poll, at least once
-// a second.
+// On PostgreSQL through pgx the store sends a notification after each commit that closes a number, on a channel for these tables.
+// Numbers that close at the same time share a notification. One connection per store listens from the first wait on. On SQLite
+// wake-ups work within a process; other processes poll, at least once a second.
 //
 // # Rights
 //

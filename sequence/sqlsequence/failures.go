@@ -44,8 +44,8 @@ func (f failures) explain(err error) error {
 	return fmt.Errorf("sequence: %w", meaning.Of(err))
 }
 
-// isRefusal reports whether an error is the database's answer to the writes of the transaction. The error of a
-// file that others have locked does not count.
+// isRefusal reports whether an error is the database's answer to the writes of the transaction. An error because others have
+// locked the file does not count.
 func (f failures) isRefusal(verdict sqlkit.Verdict, err error) bool {
 	var ending *commitError
 	if !errors.As(err, &ending) {

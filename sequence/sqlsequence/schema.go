@@ -13,9 +13,9 @@ import (
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and matches
-// leasing.ErrNotSetUp. A role that has this right must run Statements once.
+// leasing.ErrNotSetUp. A role that has this permission must run Statements once.
 type SetupError struct {
-	Role       string // the database role that lacks the right
+	Role       string // the database role that lacks the permission
 	Statements []string
 	Err        error // of the client library
 }
@@ -45,14 +45,14 @@ func (s *Store[Tx]) Statements() []string {
 
 // Migrate creates the tables, or brings those of an earlier version up to date in one transaction. Running programs of the
 // earlier release continue, and others then refuse to start. If the tables are of this release's version, Migrate does nothing
-// and needs no right to create. Several processes may call it at the same time. Tables of another application, of a later
-// release, and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
+// and needs no permission to create tables. Several processes may call it at the same time. Tables of another application, of a
+// later release, and of a release before 0.1.0 are left unchanged. For these the error matches leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	statements, err := s.missing(ctx, s.on)
 	if err != nil || len(statements) == 0 {
 		return s.explain(err)
 	}
-	var there bool // whether the schema exists: CREATE SCHEMA needs a right even then
+	var there bool // whether the schema exists: CREATE SCHEMA needs a permission even then
 	var role string
 	if !s.lite {
 		const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = CAST($1 AS TEXT)), CAST(current_user AS TEXT)`
@@ -176,7 +176,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	return s.explain(err)
 }
 
-// grants returns the statements that give a role its rights at run time.
+// grants returns the statements that give a role the permissions that it needs at run time.
 func (s *Store[Tx]) grants(role string) []string {
 	to := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
 	var tables []string

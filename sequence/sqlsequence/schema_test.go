@@ -98,8 +98,7 @@ func TestTheAuditIsAddedToTablesThatAreThere(t *testing.T) {
 	}
 }
 
-// A role that may not create tables gets the statements to run, and afterwards has all necessary
-// rights.
+// A role that may not create tables gets the statements to run, and afterwards has all necessary permissions.
 func TestLeastRights_postgres(t *testing.T) {
 	p := newPostgres(t)
 	role := "seq_role_" + p.schema

@@ -126,8 +126,8 @@ WHERE {{holds}} AND expires_us > {{now}}` + also + ` RETURNING {{committed}}`
 	locking := func(us string) string {
 		return strings.Replace(d.lock, "WHERE stream = $1", "WHERE stream = $1"+bounded(us), 1)
 	}
-	// rebased is for a clock that has gone back: an end that was set while the clock was ahead moves, so
-	// that its whole duration begins now.
+	// rebased is for a clock that has gone back: an end that was set while the clock was ahead moves, so that the lease, claim or
+	// pause lasts for its whole duration from now on.
 	rebased := func(us string) string {
 		return "CASE WHEN " + us + " > 0 THEN {{now}} + " + us + " - {{grant}} ELSE 0 END"
 	}

@@ -65,7 +65,7 @@ func (s *Store[Tx]) read(ctx context.Context, statement string, args []any, each
 	return s.explain(s.on.query(ctx, statement, args, each))
 }
 
-// within runs do in a transaction. If bounded is set, do itself bounds the transaction. An error of the caller's write, or of
+// within runs do in a transaction. If bounded is set, do itself bounds the transaction. An error from the caller's write, or from
 // package sequence, is returned unchanged, unless the connection is dead.
 func (s *Store[Tx]) within(ctx context.Context, bounded bool, do func(on session, tx Tx) error) error {
 	if err := s.check(ctx); err != nil {

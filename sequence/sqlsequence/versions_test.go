@@ -18,7 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// testDatabase is a database, with a function that opens the store of a release. in is the schema of the tables, with a dot.
+// testDatabase is a database, with a function that opens the store of a release. The field in is the name of the tables' schema,
+// followed by a dot.
 type testDatabase struct {
 	db   *sql.DB
 	in   string

@@ -23,7 +23,7 @@ type wakeups struct {
 	on      session
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	pooled  atomic.Bool                              // a pooler gives each transaction another session, so listening is impossible
+	pooled  atomic.Bool                              // a pooler may run each transaction in a different session, so listening is impossible
 
 	listener wakeup.Listener
 
@@ -51,7 +51,7 @@ func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(
 }
 
 func (w *wakeups) close() {
-	w.mu.Lock() // afterwards notify starts no goroutine
+	w.mu.Lock() // from then on notify starts no goroutine
 	w.stop()
 	w.mu.Unlock()
 	w.listener.Close()

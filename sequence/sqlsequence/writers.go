@@ -235,7 +235,7 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, seq int64, write s
 		return err
 	})
 	var ending *commitError
-	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // the write itself may have committed
+	if errors.Is(err, seqstore.ErrRefused) && errors.As(err, &ending) { // the write itself may have committed the transaction
 		if s.within(ctx, false, func(on session, _ Tx) error { return look(on) }) == nil {
 			err = nil
 		}

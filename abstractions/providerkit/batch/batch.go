@@ -35,7 +35,7 @@ type Batcher[T Operation] struct {
 	send   func(ctx context.Context, ops []T, direct bool)
 	direct time.Duration
 	calls  sync.WaitGroup
-	slow   atomic.Bool // the last call took longer than a direct one should
+	slow   atomic.Bool // the last call took longer than a direct call should
 	pool   sync.Pool   // *caller[T] values for reuse
 
 	mu       sync.Mutex

@@ -32,7 +32,7 @@ func newStepper(stop func()) *stepper {
 	return s
 }
 
-// Handle ignores ctx while it waits, since a paused process obeys no context. Locks mu, so that one record at a time
+// Handle ignores ctx while it waits, since a paused process can't react to a context. Locks mu, so that one record at a time
 // waits.
 func (s *stepper) Handle(ctx context.Context, r slog.Record) error {
 	s.mu.Lock()
