@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goroutine returns the number of the calling goroutine.
+// goroutine returns the ID of the calling goroutine.
 func goroutine() string {
 	var text [64]byte
 	return string(bytes.Fields(text[:runtime.Stack(text[:], false)])[1])
