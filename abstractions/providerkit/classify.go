@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class says what an error from a client library means for the request. A driver maps its backend's
-// codes to classes; everything else is Unknown.
+// Class is the meaning, for the request, of an error from a client library. A driver maps its
+// backend's codes to classes; everything else is Unknown.
 type Class uint8
 
 // The classes, and the error of package abstractions that each becomes.

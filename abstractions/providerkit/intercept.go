@@ -74,7 +74,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// The type nothing replaces a request or a reply that a method lacks.
+// nothing stands for a request or a reply that a method lacks.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.
