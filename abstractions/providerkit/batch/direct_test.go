@@ -213,8 +213,8 @@ func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	require.NoError(t, withEarlierOutcome(abstractions.ErrUnavailable, nil))
 }
 
-// The outcome also stays unknown if the repetition was withdrawn, or failed by Close, before it was
-// sent.
+// The outcome also stays unknown if the repetition was withdrawn, or if Close made it fail, before
+// it was sent.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknownWhenItIsNotSentAgain(t *testing.T) {
 	for name, end := range map[string]func(s *server, leave func()){
 		"closed":    func(s *server, _ func()) { go s.Close() },

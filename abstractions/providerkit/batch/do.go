@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// caller is a waiting caller: its request, and the channel on which the request is returned.
+// caller has the request of a waiting caller, and the channel on which the request is returned.
 type caller[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
