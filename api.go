@@ -38,8 +38,8 @@ type (
 	// meant (IfToken; 0: the current one), and whether the name is free at once
 	// (Immediate) or when the lease has run out.
 	BreakOptions = abstractions.BreakOptions
-	// BreakResult says whether the name was held when Break was applied, its latest token, and how
-	// long the name stays taken (0: it is free now).
+	// BreakResult says whether the name was held when Break was applied, what its latest token is,
+	// and how long the name stays taken (0: it is free now).
 	BreakResult = abstractions.BreakResult
 	// ListOptions select the names that List returns: by Prefix ("": all), and with HeldOnly only
 	// held names.

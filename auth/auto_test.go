@@ -196,7 +196,7 @@ func TestTrap_T121_ASilentMetadataServiceRefusesNobody(t *testing.T) {
 	})
 }
 
-// Auto requests tokens from a metadata service that answers, after a single probe.
+// If a metadata service answers a single probe, Auto requests tokens from that service.
 func TestAutoAsksTheMetadataService(t *testing.T) {
 	clearEnvironment(t)
 	var probes, requests atomic.Int32

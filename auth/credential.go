@@ -130,7 +130,7 @@ type Explanation struct {
 	Mode Mode
 	// Authority is the address of Entra ID, for the modes that send requests to Entra ID.
 	Authority string
-	// Links are tried in this order if they are used, until one returns a token.
+	// The links that are used are tried in this order, until one returns a token.
 	Links []Link
 	// Err is the error that New would return. If it is not nil, Links may be empty.
 	Err error

@@ -135,7 +135,7 @@ func (p *Provider) Close() error {
 // returns how many it has forgotten. The function page sweeps the page that begins after a given place, "" at first, and returns
 // the place where that page ends, "" at the end of the store: see cas.Records.SweepPage.
 func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
-	var all atomic.Int64 // a call may outlive its error: see Config.Detach
+	var all atomic.Int64 // a detached call may continue after its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {
 		places := make(chan string, 1)
 		err = Call(ctx, p, "sweep", "", func(ctx context.Context) error {

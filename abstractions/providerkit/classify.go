@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Class is the meaning that an error from a client library has for the request. A driver
-// maps its backend's codes to classes; everything else is Unknown.
+// Class is the meaning, for the request, of an error from a client library. A driver maps its
+// backend's codes to classes; everything else is Unknown.
 type Class uint8
 
 // The classes, and the error of package abstractions that each becomes.
@@ -84,10 +84,9 @@ func (e *lateError) Error() string { return abstractions.ErrUnavailable.Error() 
 func (e *lateError) Unwrap() error { return abstractions.ErrUnavailable }
 func (e *lateError) Timeout() bool { return true }
 
-// NotSent reports whether err says that no connection was established: the dial
-// failed, or the host name is unknown. A driver gives such an error the class
-// Unsent if its client library makes one attempt. If the library retries, the driver must not do so, since an earlier attempt may
-// have arrived.
+// NotSent reports whether err says that no connection was established: the dial failed, or the host name is unknown. A driver
+// gives such an error the class Unsent if its client library makes a single attempt. If the library retries, the driver must not
+// do so, since an earlier attempt may have arrived.
 func NotSent(err error) bool {
 	var dns *net.DNSError
 	var op *net.OpError

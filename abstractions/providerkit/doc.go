@@ -17,9 +17,9 @@
 //   - The driver classifies its errors: see [Meaning]. An error is marked as not
 //     applied only if the driver knows that the request was not applied. See
 //     [NotSent], [MarkNotApplied] and [Partial].
-//   - Close returns within a bound, and its error gives the number of calls
-//     that it did not wait for. With [Config.Detach] a call ends with its
-//     context even if the client library ignores contexts.
+//   - Close returns within a time limit, and its error gives the number of calls that it did not
+//     wait for. With [Config.Detach] a call ends with its context even if the client library
+//     ignores contexts.
 //
 // Options are a plain struct. Its tags say how each field is written in JSON and
 // in the query of a URL, what bounds it has, and whether it is a secret: see

@@ -74,7 +74,7 @@ func InterceptUnless(p abstractions.Provider, passes func(Method) bool, handle H
 	return i
 }
 
-// nothing is the type of the request or the reply where a call has none of its own.
+// nothing stands for a request or a reply that a method lacks.
 type nothing = struct{}
 
 // claim names the lease and the claim of a call.

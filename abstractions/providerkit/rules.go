@@ -14,8 +14,8 @@ type Change struct {
 	Err error
 	// Write says that the record changed.
 	Write bool
-	// Deadline says that the end of the lease changed as well: it is Record.Left
-	// after the write. Otherwise the stored deadline stays unchanged.
+	// Deadline says that the end of the lease changed as well: the lease ends Record.Left after the
+	// write. Otherwise the stored deadline stays unchanged.
 	Deadline bool
 	// Wake says that waiters should try to acquire the name.
 	Wake bool

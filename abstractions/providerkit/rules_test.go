@@ -346,7 +346,7 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// A lease can't have more left than its TTL, unless the clock went back.
+// A lease can't have more time left than its TTL, unless the clock went back.
 func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	r := held()
 	r.SetLeft(time.Hour)

@@ -16,10 +16,10 @@ import (
 // decomposed Vietnamese.
 const maxMarks = 3
 
-// Visible makes every rune of an untrusted text visible on a page or a terminal. Runes that cannot be
-// seen, or change how the rest looks, become Go escapes such as \u202e: control and format characters, spaces
-// other than U+0020, blank letters, variation selectors, combining marks that follow no letter, and those after
-// the third on a letter. Backslashes are not escaped, so the result is for people, and can't be decoded.
+// Visible makes every rune of an untrusted text visible on a page or a terminal. Runes that cannot be seen, or
+// change how the rest looks, become Go escapes such as \u202e: control and format characters, spaces other than
+// U+0020, blank letters, variation selectors, and combining marks that follow no letter or at least three other
+// marks. Backslashes are not escaped, so the result is for people, and can't be decoded.
 func Visible(text string) string {
 	return escapeInvisible(text, func(b []byte, r rune) []byte {
 		quoted := strconv.QuoteRuneToASCII(r)

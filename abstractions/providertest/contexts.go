@@ -70,7 +70,7 @@ var contextChecks = []suite.Check{
 		}
 		holder.IsHeld()
 	}},
-	// The check runs renewals in parallel, and abandons every second one before it ends.
+	// The check runs renewals in parallel, and abandons every second renewal before it ends.
 	{Name: "Trap_T66_AbandonedCallsHarmNoOthers", Run: func(e *suite.Env) {
 		begun := time.Now()
 		claims := make([]*suite.Claim, 24)

@@ -117,8 +117,8 @@ func TestExceptionsMustNameChecks(t *testing.T) {
 	assert.Equal(t, []string{"", "Trap_T13"}, h.unknown(checks()))
 }
 
-// TestRunEndsWithItsChecks shows that checks that wait have ended and are cleaned up
-// when Run returns, and that a missing field leaves out only checks that need this field.
+// TestRunEndsWithItsChecks shows that the waiting checks have ended and are cleaned up when Run
+// returns, and that a missing field leaves out only the checks that need this field.
 func TestRunEndsWithItsChecks(t *testing.T) {
 	var opened, closed atomic.Int64
 	Run(t, Harness{TTL: 20 * time.Millisecond, New: func(t testing.TB) abstractions.Provider {

@@ -51,8 +51,8 @@ func Run(t *testing.T, h Harness) {
 // outcomes counts the checks that ran, were excepted or were skipped.
 type outcomes struct{ run, excepted, skipped atomic.Int64 }
 
-// slots bounds the number of checks that run at a time, over all suites of the process.
-// Half of the processors are left to the servers.
+// slots bounds the number of checks that run at a time, across all suites of the process. Half of
+// the processors are left to the servers.
 var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 
 // runAll runs checks side by side, and starts with the checks that wait. A check that this harness or its

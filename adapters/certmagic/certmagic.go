@@ -5,10 +5,10 @@
 //
 // # What it promises
 //
-// One process at a time has a certmagic lock: the backend of the leases decides, not timestamps
-// in files. The lease is renewed until certmagic unlocks it, and runs out if the process
-// dies. Certmagic renews the lock ([Storage.RenewLockLease]) before each attempt to get a
-// certificate: if the lease is lost and another process has the lock, the attempt does not begin.
+// One process at a time has a certmagic lock: the backend of the leases decides, not timestamps in
+// files. The lease is renewed until certmagic unlocks the lock, and runs out if the process dies.
+// Certmagic renews the lock ([Storage.RenewLockLease]) before each attempt to get a certificate: if
+// the lease is lost and another process has the lock, the attempt does not begin.
 //
 // # What it can't promise
 //

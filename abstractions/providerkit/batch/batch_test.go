@@ -133,7 +133,7 @@ func TestTrap_T66_WhoLeavesEarlyHarmsNobody(t *testing.T) {
 				assert.Equal(t, n, got)
 			})
 		}
-		first.Wait() // then the next call is under way, with all six
+		first.Wait() // then the next call is under way, with all six requests
 		synctest.Wait()
 		require.Len(t, s.sent(), usualCalls+6)
 		began := time.Now()
@@ -228,7 +228,8 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
-// A caller does not check its context at first, since most replies come soon.
+// In the first few milliseconds a caller does not check its context, since most replies arrive in
+// that time.
 func TestLeavingIsSeenSoon(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, fastAnswer - 1, fastAnswer, fastAnswer + 1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +285,7 @@ func TestAnswersThatAreThereCountAlthoughTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// A reply that comes after its caller has left reaches no other caller.
+// A reply that comes after its caller has left does not reach another caller.
 func TestLateRepliesReachNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goroutine returns the number of the calling goroutine.
+// goroutine returns the ID of the calling goroutine.
 func goroutine() string {
 	var text [64]byte
 	return string(bytes.Fields(text[:runtime.Stack(text[:], false)])[1])
@@ -213,8 +213,8 @@ func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
 	require.NoError(t, withEarlierOutcome(abstractions.ErrUnavailable, nil))
 }
 
-// The outcome also stays unknown if the repetition was withdrawn, or failed by Close, before it was
-// sent.
+// The outcome also stays unknown if the repetition was withdrawn, or if Close made it fail, before
+// it was sent.
 func TestTrap_T71_WhatWasSentBeforeStaysUnknownWhenItIsNotSentAgain(t *testing.T) {
 	for name, end := range map[string]func(s *server, leave func()){
 		"closed":    func(s *server, _ func()) { go s.Close() },

@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// caller is a waiting caller: its request, and the channel on which the request is returned.
+// caller has the request of a waiting caller, and the channel on which the request is returned.
 type caller[T Operation] struct {
 	Request[T]
 	done  chan *Request[T]
@@ -23,8 +23,8 @@ func newCaller[T Operation](ctx context.Context, size int) *caller[T] {
 	return w
 }
 
-// await returns when the request is done, or ctx has ended. Most requests are done soon, so it rarely calls Done of the
-// context. Many contexts allocate the channel of Done, and a timer, only on the first call.
+// await returns when the request is done, or ctx has ended. Most requests are done soon, so it rarely calls ctx.Done:
+// the first call of Done allocates a channel in many contexts, and a timer in some.
 func (w *caller[T]) await(ctx context.Context, b *Batcher[T]) error {
 	if !b.slow.Load() {
 		w.timer.Reset(min(fastAnswer, time.Until(w.By)))

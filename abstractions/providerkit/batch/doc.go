@@ -14,8 +14,8 @@
 //   - A call that hangs delays others for at most 250 ms; then another call is sent in parallel. At most [MaxCalls] calls are
 //     in flight.
 //   - The deadline of a call is the latest deadline of its senders. A sender that leaves earlier does not shorten the call.
-//   - Close fails waiting requests, and returns once the calls in flight have ended. They end at their deadlines, if the
-//     send function obeys these.
+//   - Close makes waiting requests fail, and returns once the calls in flight have ended. They end at their deadlines,
+//     if the send function obeys these.
 package batch
 
 import (
@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// MaxOperations bounds the operations in one call. A call of this size occupies a server for a quarter of a
-	// millisecond, during which the server does no other work.
+	// MaxOperations limits the number of operations in one call. A call of this size occupies a server for a
+	// quarter of a millisecond, during which the server does no other work.
 	MaxOperations = 256
-	// MaxCalls bounds the calls in flight even if most of them hang.
+	// MaxCalls limits the number of calls in flight, even if most of them hang.
 	MaxCalls = 64
 	// UntilItLeaves makes a caller send on its own goroutine, under its own context.
 	UntilItLeaves time.Duration = math.MaxInt64
 
-	// usualCalls bounds the calls in flight if no call hangs.
+	// usualCalls limits the number of calls in flight if no call hangs.
 	usualCalls = 2
 	// maxQueueDelay is the time that a request waits for the end of calls before another call is made: a dead connection must not delay
 	// requests that another connection could carry.
 	maxQueueDelay = 250 * time.Millisecond
-	// fastAnswer bounds the answer time of a server to which callers send on their own goroutine. It is also the time for which
-	// other callers wait before they check their contexts.
+	// fastAnswer is the longest answer time of a server to which callers send on their own goroutine. It is also the time for
+	// which other callers wait before they check their contexts.
 	fastAnswer = 10 * time.Millisecond
 )

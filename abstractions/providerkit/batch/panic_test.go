@@ -16,8 +16,8 @@ import (
 
 type plain struct{ Outcome }
 
-// T124: a panic below a batch ended the process, and a hook that ended its goroutine made the callers
-// hang.
+// T124: a panic in code that a batch called ended the process, and a hook that ended its goroutine
+// made the callers hang.
 func TestTrap_T124_APanicFailsABatch(t *testing.T) {
 	for name, breaks := range map[string]func(){"panic": func() { panic("a hook") }, "Goexit": runtime.Goexit} {
 		for _, direct := range []time.Duration{0, time.Second} {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// directTime is the bound of direct calls in the Redis provider.
+// directTime is the time limit of direct calls in the Redis provider.
 const directTime = 100 * time.Millisecond
 
 // number is an operation to which the server replies with the operation's number.

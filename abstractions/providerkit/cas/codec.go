@@ -24,8 +24,7 @@ type format struct {
 // currentFormat is the format of release 0.1.0. The rules for the next format are in docs/design.md.
 var currentFormat = &format{version: 1}
 
-// stored is the JSON of a record. Times are in microseconds, by the store's clock
-// since 1970.
+// stored is the JSON of a record. Times are in microseconds since 1970, by the store's clock.
 type stored struct {
 	Version int `json:"v"`
 	providerkit.Record

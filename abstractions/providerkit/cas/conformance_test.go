@@ -10,9 +10,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
-// TestConformanceOfRecords checks leases over a store with compare-and-set whose
-// service reports whole seconds, reports no time of writes, or has leases of its
-// own.
+// TestConformanceOfRecords checks leases over a store with compare-and-set whose service reports
+// times in whole seconds, reports no times of writes, or has leases of its own.
 func TestConformanceOfRecords(t *testing.T) {
 	for name, open := range map[string]func() (*providerkit.Provider, *cas.Records, *providerkit.Provider){"Times": cas.MemoryProviders, "Undated": cas.UndatedProviders, "Leases": cas.LeaseProviders} {
 		t.Run(name, func(t *testing.T) {

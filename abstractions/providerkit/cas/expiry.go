@@ -11,7 +11,7 @@ const (
 	// maxWatched bounds the number of names that are watched at a time. A name that is not watched is freed a few seconds later,
 	// by the service's times, or, if the service reports no times, by a later watch.
 	maxWatched = 1 << 14
-	// A watch lasts for the TTL, plus a hundredth of the TTL for clocks that run at different rates, plus a tenth of a second.
+	// A watch lasts for the TTL, plus a hundredth of the TTL because clocks run at different rates, plus a tenth of a second.
 	watchRate  = 100
 	watchFloor = 100 * time.Millisecond
 )
@@ -82,7 +82,7 @@ func (e *Expiry) left(l holderState) (left, slack time.Duration) {
 	return min(left, l.Ends.Add(e.Grace()).Sub(l.Now)), 2 * e.Grace()
 }
 
-// watchedFor returns the time for which this process has known the holder's last write.
+// watchedFor returns the time since this process first saw the holder's last write.
 func (e *Expiry) watchedFor(l holderState, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

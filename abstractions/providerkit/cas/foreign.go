@@ -19,9 +19,9 @@ type Foreign struct {
 	Now   time.Time // of the reply
 }
 
-// Record returns data, the latest record of a name, changed as if the other library kept records. If there is no
-// record, data is nil, and the result is a new record of the name. Each term of a foreign client gets a token too, although no
-// client uses that token. So a renewal with an earlier token is refused as taken, and the next token is greater.
+// Record updates data, the latest record of a name, as if the other library kept records. If data is nil, the name has no
+// record, and the result is a new one for the name. Each term of a foreign client gets a token too, although no client uses
+// that token. So a renewal with an earlier token is refused as taken, and the next token is greater.
 func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	r := providerkit.Record{Name: name}
 	if data != nil {
@@ -43,7 +43,7 @@ func (f Foreign) Record(name string, data []byte) ([]byte, error) {
 	return currentFormat.encode(&r, d)
 }
 
-// DeadlineOf returns the end of the lease in an encoded record, for a Store that shows the end to other clients: lasts is the
+// DeadlineOf reads the end of the lease from an encoded record, for a Store that shows the end to other clients: lasts is the
 // time from the write that set the end, and write is the ID of that write.
 func DeadlineOf(data []byte) (lasts time.Duration, write string) {
 	var d deadline

@@ -41,7 +41,8 @@ var later = &format{version: 3, steps: []func(map[string]json.RawMessage) error{
 	},
 }}
 
-// releases returns the Records of two processes on one store: of the present release, and of a later release.
+// releases returns the Records of two processes on one store: one runs the present release, the other a later
+// release.
 func releases() (earlier, newer *Records, store *memoryStore) {
 	earlier, store = newMemoryStore(time.Second)
 	newer = &Records{Store: store, Key: earlier.Key, Expiry: &Expiry{Resolution: time.Second, Skew: 2 * time.Second}, format: later}

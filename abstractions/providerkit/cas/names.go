@@ -20,7 +20,7 @@ import (
 // store must be case-sensitive.
 type Naming struct {
 	Prefix string // as it is
-	Slash  byte   // stands for a slash unless 0; none of the characters above, nor ~
+	Slash  byte   // unless 0, stands for a slash; neither ~ nor any character above
 	Max    int    // 100 or more
 }
 

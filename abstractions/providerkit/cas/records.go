@@ -53,9 +53,8 @@ type Records struct {
 	// SweepPage has deleted, for providerkit.Record.Floor: Naming.Floor, or another key that belongs
 	// to no name. It is "" if the Store never deletes records, or keeps such a token by itself.
 	FloorKey string
-	// ManualSweep leaves sweeping to the function Sweep. It is for stores whose requests cost
-	// money, or whose listings can't begin at a key. Otherwise some releases also sweep a few
-	// records.
+	// ManualSweep leaves sweeping to providerkit.Sweep. It is for stores whose requests cost money,
+	// or whose listings can't begin at a key. Otherwise some releases also sweep a few records.
 	ManualSweep bool
 
 	format   *format // currentFormat unless a test sets another
@@ -73,7 +72,8 @@ type snapshot struct {
 	item   Item
 	behind bool // see Leases.Complete
 	host   hostclock.Time
-	// at is the time of the read, or just before the write was sent, on this process's monotonic clock.
+	// at is the time of the read, or a time just before the write was sent, on this process's monotonic
+	// clock.
 	at time.Time
 }
 
@@ -237,7 +237,7 @@ func (s *Records) change(
 ) (after *snapshot, err error) {
 	var begun bool    // an earlier write may have been applied
 	var creations int // the number of attempts to create the record
-	var behind string // the version of the record that its lease has not followed
+	var behind string // the version of the record that its lease has yet to follow
 	conflicts := 0
 	for range maxConflicts {
 		found, readAt := known, hostclock.Time{}
@@ -291,8 +291,9 @@ func (s *Records) change(
 // minOutlasting is a lower bound for outlasts, since tests have very short retentions.
 const minOutlasting = 10 * time.Second
 
-// outlasts reports whether enough time has passed since a read for a name to have been used and forgotten, because
-// the process was stopped or its host suspended. The floor that was read may then be too low.
+// outlasts reports whether so much time has passed since a read that a name may have been used and forgotten in
+// the meantime: the process may have been stopped, or its host suspended. The floor that was read may then be too
+// low.
 func (s *Records) outlasts(read hostclock.Time) bool {
 	now := hostclock.Now()
 	passed := now.Wall.Sub(read.Wall)
@@ -377,7 +378,7 @@ func (s *Records) setDeadline(found *snapshot, changed bool) {
 	switch {
 	case r.ID == "":
 		found.deadline = deadline{}
-	case changed && s.Leases != nil: // equal in each renewal, which then needs no write
+	case changed && s.Leases != nil: // the same in each renewal, which therefore needs no write
 		d.Lasts = micros(r.Left)
 	case changed && s.Expiry == nil:
 		host := found.host.Deadline(r.Left)

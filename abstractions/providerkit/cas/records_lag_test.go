@@ -175,8 +175,8 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 	})
 }
 
-// T20, T14: if the outcome of a confirming write is ambiguous, the read after it may lag
-// like the first read, and is no confirmation.
+// T20, T14: if the outcome of a confirming write is ambiguous, the read after it may lag like the
+// first read, and does not confirm the conclusion.
 func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	lost := errors.New("connection reset")
 	s, store := newMemoryStore(time.Second)

@@ -514,7 +514,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 			require.Greater(t, grant.Token, last)
 			last = grant.Token
 			require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: grant.ID}))
-			if i%3 != 0 { // otherwise the next token follows from the record, and the tokenClock must record it
+			if i%3 != 0 { // otherwise the next token follows from the record, and the tokenClock must note that token
 				clear(store.items)
 			}
 			if i == 4 {

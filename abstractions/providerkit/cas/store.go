@@ -22,9 +22,9 @@ type Store interface {
 	// has returned, if that item is still stored, and otherwise returns ErrConflict.
 	// After any other error the data may have been stored.
 	Put(ctx context.Context, old Item, r *providerkit.Record, data []byte) (Item, error)
-	// List returns a page of items, in any order, and the place where the next page
-	// begins: "" at the end. A page may be short, and have items outside the query. A
-	// store that can't list returns abstractions.ErrUnsupported.
+	// List returns a page of items, in any order, and the place where the next page begins: "" at
+	// the end. A page may be short, and may contain items outside the query. A store that can't
+	// list returns abstractions.ErrUnsupported.
 	List(ctx context.Context, query ListQuery) (items []Item, next string, err error)
 	// Delete deletes an item, if it is still stored unchanged and may be deleted, and
 	// otherwise returns ErrConflict.
@@ -39,7 +39,7 @@ type ListQuery struct {
 	Limit  int           // the maximum number of items in a page
 }
 
-// Item is a key of a Store with its data.
+// Item is a key in a Store, with its data.
 type Item struct {
 	Key     string
 	Data    []byte

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// tokenClock makes fencing tokens rise within a second of a service whose clock
-// shows whole seconds. While a record remembers the latest token, the next token
-// follows from the record. After a deletion, or after the service has lost its data,
-// only the service's second is left, and two holders in one second need different tokens.
+// tokenClock makes fencing tokens rise even within a second, for a service whose clock shows only
+// whole seconds. While a record remembers the latest token, the next token follows from the record.
+// After a deletion, or after the service has lost its data, only the service's second is left, and
+// two holders in one second need different tokens.
 //
 // The fraction of the second comes from this host: it is the time by which the
 // host's clock is ahead of the service's. That orders the tokens of hosts whose

@@ -62,9 +62,9 @@ func (d Deadline) Left(now Time) time.Duration {
 	}
 }
 
-// OtherBoot reports whether the deadline was written before the host's present
-// boot, or without a BOOTTIME clock: see providerkit.Record.Unsettled. Another time namespace of
-// the same boot does not count, since two namespaces would take turns in rewriting the deadline.
+// OtherBoot reports whether the deadline was written before the host's present boot, or without a
+// BOOTTIME clock: see providerkit.Record.Unsettled. Another time namespace of the same boot does
+// not count, since two namespaces would take turns rewriting the deadline.
 func (d Deadline) OtherBoot(now Time) bool {
 	written, _, _ := strings.Cut(d.Boot, " ")
 	present, _, _ := strings.Cut(now.Boot, " ")

@@ -54,8 +54,8 @@ func Wrap(users Doer) *Client {
 // the first request.
 func (c *Client) Transport() *Transport { return c.own }
 
-// CloseIdleConnections closes the idle connections of a client that New made. It does nothing
-// to the application's client.
+// CloseIdleConnections closes the idle connections of a client that New made. It does not affect
+// the application's client.
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
@@ -78,7 +78,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch {
-	case response.Request == nil: // of a transporter without net/http
+	case response.Request == nil: // from a transporter that does not use net/http
 		response.Request = req
 	case requestChanged(req, response.Request):
 		return nil, fmt.Errorf("%w: the answer is to %s %s://%s", errRequestChanged, response.Request.Method, response.Request.URL.Scheme, response.Request.URL.Host)

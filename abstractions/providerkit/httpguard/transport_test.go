@@ -156,8 +156,8 @@ func TestTrap_T66_RequestsGivenUpHarmNoOthers(t *testing.T) {
 	}
 }
 
-// A request that is given up before the answer, in the middle of its header or in the middle of
-// its body returns the error of its context, not the cause.
+// A request that is given up before the answer, or in the middle of the answer's header or body,
+// returns the error of its context, not the cause.
 func TestOwnEndIsReportedWithoutItsCause(t *testing.T) {
 	for _, text := range []string{"", "HTTP/1.1 200 OK\r\nContent-", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"} {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -62,8 +62,8 @@ func (t *TLS) Config() *tls.Config {
 	return t.current
 }
 
-// Explain returns the error of a connection with the reason why the newest contents of the
-// files are not in use, if there is such a reason. err stays in the chain.
+// Explain returns err, the error of a connection, together with the reason, if any, why the newest
+// contents of the files are not in use. err stays in the chain.
 func (t *TLS) Explain(err error) error {
 	if stale := errors.Join(t.roots.Stale(), t.pair.Stale()); err != nil && stale != nil {
 		return fmt.Errorf("%w (the newest TLS files are not in use: %v)", err, stale)

@@ -2,10 +2,10 @@
 // process.
 //
 // The backend has one queue per name, for all processes. A registered waiter whose acquire is refused joins the queue. When the
-// name becomes free it is reserved for [Grace] for the head of the queue, and only the head's process is woken. The head must
-// then acquire, since a reservation is not a grant. A head that is dead or hangs loses its reservation and its place. Other
-// waiters learn the time of their turn in advance, in case all waiters ahead of them hang. A [Queue] keeps the waiting claims of
-// this process, and receives their turns.
+// name becomes free, the backend reserves it for the head of the queue for a time of [Grace], and wakes only the head's process.
+// The head must then acquire, since a reservation is not a grant. A head that is dead or hangs loses its reservation and its
+// place. Other waiters learn the time of their turn in advance, in case all waiters ahead of them hang. A [Queue] keeps the
+// waiting claims of this process, and receives their turns.
 package waitqueue
 
 import (

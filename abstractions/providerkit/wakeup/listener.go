@@ -12,11 +12,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Listener delivers wake-ups to the waiters of this process. The wake-ups come from
-// the method Wake, and, if Connect is set, from one connection that listens for all
-// waiters. The connection is opened for the first waiter, reopened whenever it fails,
-// and closed when there have been no waiters for a while. Set the fields before the
-// first use. The zero Listener works within the process.
+// Listener delivers wake-ups to the waiters of this process. The wake-ups come from the method
+// Wake, and, if Connect is set, from one connection that listens for all waiters. The connection is
+// opened for the first waiter, reopened whenever it fails, and closed when there have been no
+// waiters for a while. Set the fields before the first use. The zero Listener delivers only the
+// wake-ups from Wake.
 type Listener struct {
 	// Connect opens a connection that listens: each message is a key for Wake. ctx bounds only the opening.
 	Connect func(ctx context.Context) (Connection, error)

@@ -205,7 +205,8 @@ var waiterChecks = []suite.Check{
 		}
 		e.Fail("those who wait are not served in the order in which they came")
 	}},
-	// The check counts the waiters that have a wake-up when the first waiter has its own.
+	// The check counts the waiters that have received a wake-up when the first waiter receives its
+	// own wake-up.
 	{Name: "Queue_OneIsWoken", Run: func(e *suite.Env) {
 		needQueue(e)
 		for range 10 {

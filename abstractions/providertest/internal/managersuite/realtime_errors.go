@@ -151,8 +151,8 @@ var realErrorChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrHandedOver)
 		isTaken(e, lease.Name(), "the lease goes on")
 	}},
-	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each time with a
-	// different lease.
+	// In this check batches hang and ignore their contexts. One lease is in two of the batches, each time
+	// together with a different lease.
 	{"NothingFollowsAHandOverOfABatch", func(ctx context.Context, e *suite.Env, _ *testManager) {
 		suite.Ability[abstractions.BatchRenewer](e, e.P)
 		cadence := time.Second / 2

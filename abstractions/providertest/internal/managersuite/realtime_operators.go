@@ -27,7 +27,7 @@ var realOperatorChecks = []managerCheck{
 		e.Equal([]string{"operator", "it hangs"}, []string{lost.BrokenBy, lost.BreakReason})
 		e.IsFree(lease.Name())
 
-		// A break of a free name finds nothing, and causes no event. The request has the default grace, which
+		// A break of a free name ends no lease, and causes no event. The request has the default grace, which
 		// only an infinite lease would use.
 		for _, ttl := range []time.Duration{e.Short, e.Long} {
 			m := manage(e, e.P, leasing.Options{TTL: ttl, Owner: "breaker"})
@@ -46,7 +46,8 @@ var realOperatorChecks = []managerCheck{
 			e.Empty(m.eventLog.events(leasing.EventBroken))
 		}
 
-		// IfToken leaves a newer lease alone. The manager's own holder soon learns of a break without Immediate.
+		// A break with IfToken leaves a newer lease alone. The manager's own holder soon learns of a break
+		// without Immediate.
 		next := m.get(lease.Name(), nil)
 		checkError(e, suite.Second(m.Break(ctx, next.Name(), leasing.BreakOptions{IfToken: lease.Token()})), "break", next.Name(), abstractions.ErrStale)
 		m.isAlive(next)

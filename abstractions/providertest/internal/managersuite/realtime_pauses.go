@@ -158,7 +158,7 @@ var realPauseChecks = []managerCheck{
 		e.NotErrorIs(got.err, context.DeadlineExceeded, "the limit is no context of the caller's")
 		m.setFault(acquires, nil)
 
-		// The error of a wait also reports a lease of the manager itself.
+		// The error of a wait also says whether the holder is a lease of the same manager.
 		own := m.get(e.Name(), longOptions(e))
 		got = within(e, e.Slack, m.acquire(ctx, own.Name(), limited), "the limit of a wait")
 		held := heldBy(e, got.err)

@@ -21,7 +21,8 @@ func checkInvalid(e *suite.Env, field string, err error) {
 	e.NotEmpty(invalid.Want, field)
 }
 
-// requestOf returns the request of an acquire that is refused on its way, so that the backend grants nothing.
+// requestOf returns the request that an acquire sends. A fault refuses the request on its way to the
+// backend.
 func (m *testManager) requestOf(name string, o leasing.AcquireOptions) abstractions.AcquireRequest {
 	m.setFault(acquires, refusal(abstractions.ErrDenied))
 	_, err := m.With(o).TryAcquire(m.e.T.Context(), name)
@@ -173,8 +174,7 @@ var realSettingChecks = []managerCheck{
 		e.ErrorIs(suite.Second(m.Adopt(ctx, leasing.Handover{Name: name, ID: e.Id(), Token: 1}, leasing.AdoptOptions{})), abstractions.ErrLost)
 		e.Empty(requests, "the policy is asked neither for an infinite lease nor by Adopt")
 
-		// A result of the policy is raised to the least TTL that renewals need, and not
-		// further.
+		// A TTL from the policy is raised to the minimum that renewals need, and no higher.
 		for _, tuning := range []leasing.Tuning{{}, {DriftFloor: 1}, {DriftFloor: 10 * time.Second}, {DriftFloor: time.Second, DriftFactor: 0.3}} {
 			chosen = 1
 			options.TTL, options.Tuning = e.Long, tuning

@@ -140,7 +140,7 @@ var waitingChecks = []managerCheck{
 		e.ErrorIs(err, context.Canceled)
 		e.Equal(holder.Token(), heldBy(e, err).Holder.Token, "what stood in the way")
 
-		// A wait ends with the manager.
+		// A wait ends when its manager is closed.
 		m.setFault(acquires, nil)
 		own := m.get(e.Name(), nil)
 		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)

@@ -50,7 +50,7 @@ const (
 	html = "text/html; charset=utf-8"
 )
 
-// Successes returns answers that say that a request has succeeded.
+// Successes returns answers that report success.
 func Successes() []*Fault {
 	all := []*Fault{
 		{name: "an empty 200", status: 200}, {name: "an empty 201", status: 201}, {name: "204", status: 204},

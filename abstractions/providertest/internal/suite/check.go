@@ -16,7 +16,7 @@ type Check struct {
 	Run     func(e *Env)
 }
 
-// Run runs a check to its end, and returns the reason if the check has left itself out, else "". It
+// Run runs a check to its end, and returns the reason if the check has called LeaveOut, else "". It
 // returns even if FailNow has ended the check, so that the caller's goroutine continues. A check that
 // waits frees its slot when its clients are open.
 func (b Backend) Run(t testing.TB, c Check, free func()) (leftOut string) {

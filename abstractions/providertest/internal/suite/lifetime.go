@@ -42,8 +42,8 @@ func (e *Env) ExpiredClaim() *Claim {
 // Alive reports whether the lease can't have run out yet.
 func (c *Claim) Alive() bool { return c.E.Now().Before(c.Sent.Add(c.Ttl)) }
 
-// Contend tries to acquire the name at a time, checks that the answer is
-// allowed at that time, and returns the new holder, or nil if the name is held.
+// Contend tries to acquire the name at a given time, checks that the answer is allowed then, and
+// returns the new holder, or nil if the name is held.
 func (c *Claim) Contend(req abstractions.AcquireRequest, at time.Time) *Claim {
 	c.E.SleepUntil(at)
 	next, err := c.E.Try(c.E.Peer, req)
