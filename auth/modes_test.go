@@ -78,7 +78,7 @@ func call(t *testing.T, client runtime.Pipeline) int {
 	return response.StatusCode
 }
 
-// inMemory are the modes that start no program.
+// inMemory lists the modes that do not start a program.
 var inMemory = map[string]func(*authtest.Server) auth.Options{
 	"ClientSecret":     (*authtest.Server).ClientSecret,
 	"Certificate":      (*authtest.Server).Certificate,

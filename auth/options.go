@@ -73,8 +73,8 @@ type Options struct {
 	Environment string `json:"environment"`
 	// Client configures the requests for tokens: transport, retries, logging. Without
 	// Retry there is one attempt, or azidentity's number of attempts for managed
-	// identities. Client.Cloud is for clouds that Cloud can't name; it excludes Cloud
-	// and AuthorityHost.
+	// identities. Client.Cloud is for clouds that Cloud can't name; it can't be combined
+	// with Cloud or AuthorityHost.
 	Client policy.ClientOptions `json:"-"`
 }
 

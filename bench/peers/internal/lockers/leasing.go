@@ -15,7 +15,7 @@ import (
 )
 
 // meter collects the metrics of all managers of the process, as in a program that
-// watches its leases. No goroutine reads the metrics during a measurement.
+// monitors its leases. No goroutine reads the metrics during a measurement.
 var meter = sync.OnceValue(func() *sdkmetric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 })
