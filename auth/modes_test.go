@@ -32,13 +32,13 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// T48: each mode replaces a token that nears its end.
+// T48: each mode replaces a token that is about to expire.
 func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		credential, err := auth.New(options)
 		require.NoError(t, err)
-		server.SetLifetime(2 * time.Minute) // azidentity requests a new token within 5 minutes of the end
+		server.SetLifetime(2 * time.Minute) // azidentity requests a new token within 5 minutes of its expiry
 		first, err := credential.GetToken(t.Context(), request())
 		require.NoError(t, err)
 		second, err := credential.GetToken(t.Context(), request())

@@ -133,7 +133,7 @@ type FederatedCredentialOptions struct {
 	// request to Entra ID.
 	TokenFilePath string `json:"token_file_path"`
 	// Token returns the other issuer's token. It is called for each request to Entra
-	// ID, also by several goroutines at once.
+	// ID, possibly by several goroutines at once.
 	Token func(context.Context) (string, error) `json:"-"`
 }
 

@@ -48,7 +48,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	})
 }
 
-// TestEverybodySettles: all waiters return when no late delivery is pending.
+// TestEverybodySettles: all calls of Settle return when no late delivery is pending.
 func TestEverybodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})

@@ -74,7 +74,7 @@ func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Cre
 // no new tokens. Close returns nil. A second Close does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
-	c.stop() // under mu: subscribe starts nothing afterwards
+	c.stop() // under mu, so that subscribe starts no goroutine afterwards
 	c.mu.Unlock()
 	c.running.Wait()
 	return nil

@@ -56,7 +56,7 @@
 //     name before. Fairness is Jain's index over the clients, from 1/n (one client had every turn)
 //     to 1.
 //   - held: leases are acquired evenly over 0.6 of the TTL, since the leases of a
-//     real program are not in phase; then they are kept for a while. lost counts
+//     real program are not in phase; then all are kept for a while. lost counts
 //     the leases that their library gave up or that were gone at their release.
 //   - idle: the cost of waiters while a holder renews its lease.
 //     Only the waiters' client is counted.

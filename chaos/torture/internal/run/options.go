@@ -57,7 +57,7 @@ type Options struct {
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb disturbs servers, networks and processes, which a plan cannot reach. It runs
+	// Disturb causes faults in servers, networks and processes, which a plan cannot reach. It runs
 	// alongside the workers and reports its actions for the timeline. When ctx ends it must
 	// undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
