@@ -73,7 +73,7 @@ func TestFromEnvironmentNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Settings in the options are not combined with variables of the environment.
+// Settings in the options are not combined with environment variables.
 func TestOptionsComeBeforeVariables(t *testing.T) {
 	setAll(t, map[string]string{
 		"AZURE_TENANT_ID": "other", "AZURE_CLIENT_ID": "other", "AZURE_CLIENT_SECRET": "other", "AZURE_FEDERATED_TOKEN_FILE": "other",

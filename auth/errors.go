@@ -107,7 +107,7 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &unavailable) && !errors.As(err, &failed)
 }
 
-// failure returns azidentity's error in an error's chain, or else an empty error. azidentity has
+// failure returns the azidentity error in err's chain, or else an empty error. azidentity has
 // read the response's body to the end.
 func failure(err error) *azidentity.AuthenticationFailedError {
 	failed := new(azidentity.AuthenticationFailedError)
@@ -115,8 +115,8 @@ func failure(err error) *azidentity.AuthenticationFailedError {
 	return failed
 }
 
-// shortError returns the main part of an error on one line: the text of azidentity's errors is a
-// whole response, over many lines.
+// shortError returns the main part of an error on one line, since the text of an azidentity error
+// contains a whole response, on many lines.
 func shortError(err error) string {
 	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
 		return asserted.Error()

@@ -33,8 +33,8 @@ func requireDenied(t *testing.T, err error) {
 	require.NotErrorIs(t, err, leasing.ErrUnavailable)
 }
 
-// Each status of an authority and of a managed identity's endpoint becomes an error of package
-// leasing, also after azcore has wrapped the error, and azcore does not retry the request.
+// Each HTTP status from an authority or a managed identity's endpoint becomes an error of package
+// leasing, even after azcore has wrapped the error, and azcore does not retry the request.
 func TestStatuses(t *testing.T) {
 	for status, want := range map[int]error{
 		http.StatusBadRequest:          leasing.ErrDenied,

@@ -11,7 +11,7 @@ import (
 // link is one of the ways to get tokens that a mode tries in turn.
 type link struct {
 	name string
-	why  string // the proof of the identity; or the reason for leaving the link out
+	why  string // how the identity is proved, or why the link is left out
 	make func() (azcore.TokenCredential, error)
 	// optional: after any failure of this link, the next link is tried.
 	optional bool
@@ -134,8 +134,8 @@ func (o Options) managedIdentity() link {
 	return l
 }
 
-// developerTools returns the tools that azidentity supports, without the sign-in of Visual Studio
-// and VS Code.
+// developerTools returns links for the tools that azidentity supports, except Visual Studio and
+// VS Code.
 func (o Options) developerTools() []link {
 	id := o.Development.TenantID
 	why := "the signed-in user"

@@ -32,13 +32,13 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// T48: each mode replaces a token that nears its end.
+// T48: each mode replaces a token that is about to expire.
 func TestTrap_T48_ExpiredTokenIsReplaced(t *testing.T) {
 	clearEnvironment(t)
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		credential, err := auth.New(options)
 		require.NoError(t, err)
-		server.SetLifetime(2 * time.Minute) // azidentity requests a new token within 5 minutes of the end
+		server.SetLifetime(2 * time.Minute) // azidentity requests a new token within 5 minutes of its expiry
 		first, err := credential.GetToken(t.Context(), request())
 		require.NoError(t, err)
 		second, err := credential.GetToken(t.Context(), request())
@@ -78,7 +78,7 @@ func call(t *testing.T, client runtime.Pipeline) int {
 	return response.StatusCode
 }
 
-// inMemory are the modes that start no program.
+// inMemory lists the modes that do not start a program.
 var inMemory = map[string]func(*authtest.Server) auth.Options{
 	"ClientSecret":     (*authtest.Server).ClientSecret,
 	"Certificate":      (*authtest.Server).Certificate,

@@ -73,8 +73,8 @@ type Options struct {
 	Environment string `json:"environment"`
 	// Client configures the requests for tokens: transport, retries, logging. Without
 	// Retry there is one attempt, or azidentity's number of attempts for managed
-	// identities. Client.Cloud is for clouds that Cloud can't name; it excludes Cloud
-	// and AuthorityHost.
+	// identities. Client.Cloud is for clouds that Cloud can't name; it can't be combined
+	// with Cloud or AuthorityHost.
 	Client policy.ClientOptions `json:"-"`
 }
 
@@ -133,7 +133,7 @@ type FederatedCredentialOptions struct {
 	// request to Entra ID.
 	TokenFilePath string `json:"token_file_path"`
 	// Token returns the other issuer's token. It is called for each request to Entra
-	// ID, also by several goroutines at once.
+	// ID, possibly by several goroutines at once.
 	Token func(context.Context) (string, error) `json:"-"`
 }
 

@@ -160,7 +160,7 @@ func exactlyOne(mode string, first, second bool, want string) error {
 var (
 	// tenant matches a tenant as azidentity accepts it: a GUID or a domain.
 	tenant = regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
-	// id matches text without blanks and line ends, which may slip in when a GUID is pasted.
+	// id matches text without blanks or line ends, which may slip in when a GUID is pasted.
 	id = regexp.MustCompile(`^[!-~]+$`)
 )
 

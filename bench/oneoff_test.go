@@ -23,7 +23,7 @@ const (
 
 // BenchmarkOneOff uses each of a million names once on Redis, like a service with names of the form
 // reply/<message>. It reports how many keys and how much of the server's memory each name leaves
-// behind, and how much of both is left after the retention. It needs a server of its own:
+// behind, and how many keys and how much memory remain after the retention. It needs a server of its own:
 // LEASING_TEST_REDIS.
 func BenchmarkOneOff(b *testing.B) {
 	url := servertest.Require(b, "LEASING_TEST_REDIS")

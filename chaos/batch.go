@@ -101,7 +101,7 @@ func (p *Provider) beginItem(ctx context.Context, i *item) {
 }
 
 // customItems runs the CustomFaults of some items concurrently. join waits for the faults, and
-// repeats the panic of a fault.
+// panics if a fault panicked.
 func (p *Provider) customItems(ctx context.Context, items []*item) (join func()) {
 	if len(items) == 0 {
 		return func() {}
@@ -109,7 +109,7 @@ func (p *Provider) customItems(ctx context.Context, items []*item) (join func())
 	var all sync.WaitGroup
 	panics := make(chan any, len(items))
 	for _, i := range items {
-		i.fail(p, errNoAnswer) // remains the result if the fault does not return
+		i.fail(p, errNoAnswer) // this error remains if the fault never returns
 		all.Go(func() {
 			defer func() {
 				if value := recover(); value != nil {

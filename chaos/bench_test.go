@@ -114,7 +114,7 @@ func TestNoAllocationWithoutFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead measures the wrapper's cost per call when the call itself costs nothing:
+// BenchmarkOverhead measures the wrapper's cost per call when the wrapped provider does no work:
 // with an empty plan, and with one rule that decides about each call and never fires.
 func BenchmarkOverhead(b *testing.B) {
 	for what, p := range map[string]client{

@@ -43,7 +43,7 @@ type CustomPolicy interface {
 	// Picks reports whether the fault happens to an operation. It is called once for each
 	// operation that the other fields of Policy choose, and must be fast. A seed repeats a run
 	// if the result depends only on the operation, and not on its Attempt and Since, which
-	// depend on time. A panic counts in Report.Panics, and as the result false.
+	// depend on time. A panic is counted in Report.Panics and treated as false.
 	Picks(o Operation) bool
 }
 
@@ -186,7 +186,7 @@ func (p *Provider) protect(call func()) (panicked any) {
 		p.mu.Lock()
 		p.report.Panics++
 		p.mu.Unlock()
-		defer func() { _ = recover() }() // ignores a panic of the logger, which can be reported nowhere
+		defer func() { _ = recover() }() // a panic of the logger can't be reported anywhere
 		p.options.Logger.LogAttrs(context.Background(), slog.LevelError, "leasing: code of a chaos test panicked",
 			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
 	}()

@@ -355,7 +355,7 @@ func TestInjectedErrorsSayWhatTheyAre(t *testing.T) {
 	require.False(t, errors.Is(err, leasing.ErrHeld))
 }
 
-// The cause of a caller's context may be the error of another lease, and says nothing about this request.
+// The cause of a caller's context may be the error of another lease, unrelated to this request.
 func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
 	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost, chaos.FaultDelay, chaos.FaultAppliedTwice} {
 		for _, after := range []bool{false, true} {

@@ -31,7 +31,7 @@ type Injection struct {
 	Nth int `json:"nth"`
 	// Attempt is the number, from 1, of the attempt: see Match.MinAttempt.
 	Attempt int `json:"attempt"`
-	// At is the time of the fault, and Since is the time from Wrap to the fault.
+	// At is the time of the fault, and Since is the time from Wrap or Reset to the fault.
 	At    time.Time     `json:"at"`
 	Since time.Duration `json:"since"` // in nanoseconds
 	// Delay is the duration of the fault, including its random part. 0 means no delay, or a delay

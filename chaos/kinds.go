@@ -12,7 +12,7 @@ const (
 	// FaultDelay waits for Delay and Jitter, before the request is sent or,
 	// with After, before the reply is returned.
 	FaultDelay FaultKind = "delay"
-	// FaultError fails as Fault.Failure says, and nothing is sent. With After the
+	// FaultError returns the error that Fault.Failure selects, and nothing is sent. With After the
 	// operation takes effect and then fails as FailureUnavailable.
 	FaultError FaultKind = "error"
 	// FaultThrottle refuses the request with a *leasing.ThrottledError that has the fault's RetryAfter.

@@ -48,11 +48,11 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	})
 }
 
-// TestEverybodySettles: all waiters return when no late delivery is pending.
+// TestEverybodySettles: all calls of Settle return when no late delivery is pending.
 func TestEverybodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})
-		for range 2 { // also in a second round
+		for range 2 { // Settle can be used again
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			require.ErrorIs(t, err, chaos.ErrInjected)
 			var waiting sync.WaitGroup

@@ -88,8 +88,8 @@ type Policy struct {
 	// Every, unless 0, chooses every nth operation after the skipped ones.
 	Every int `json:"every,omitempty"`
 	// Sequence, unless "", decides about each operation after the skipped ones:
-	// "x..x" means a fault, no fault twice, a fault. There are no faults after
-	// its end.
+	// in "x..x" the first and the fourth operation get the fault. There are no
+	// faults after its end.
 	Sequence string `json:"sequence,omitempty"`
 	// Probability, unless 0, is the probability of the fault, at most 1. In JSON a probability of 0
 	// is an error: omit the field to choose all operations.

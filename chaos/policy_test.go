@@ -185,7 +185,7 @@ func TestRecentKeepsTheLatestHalf(t *testing.T) {
 	r := newRecent[int, int](8)
 	for i := range 100 {
 		r.put(i, i)
-		r.get(0) // keeps the entry, because it is used
+		r.get(0) // an entry that is used stays
 		for j := max(0, i-2); j <= i; j++ {
 			value, ok := r.get(j)
 			require.True(t, ok, "%d after %d", j, i)

@@ -150,7 +150,7 @@ type ThrottledAccountOptions struct {
 	// RetryAfter is the pause that the backend suggests. Default 500 ms.
 	RetryAfter time.Duration
 	// From, For and Every set the periods in which requests are refused, as in TotalOutageOptions.
-	// If all three are 0, requests are refused at any time.
+	// If all three are 0, there are no such periods: Probability applies at all times.
 	From, For, Every time.Duration
 }
 

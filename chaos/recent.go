@@ -8,9 +8,9 @@ import (
 // than a test uses at a time, and a bound for a test that creates new names forever.
 const minRecent = 1 << 16
 
-// recent is a map that drops entries that have not been used for a long time. It keeps at least as
-// many recently used entries as the field half says, in two generations: the old generation is
-// dropped when the young generation is full.
+// recent is a map that drops entries that have not been used for a long time. It has two
+// generations of at most half entries each. When the young generation is full, it becomes the old
+// one, and the previous old generation is dropped.
 type recent[K comparable, V any] struct {
 	young, old map[K]V
 	half       int

@@ -28,7 +28,7 @@ type Report struct {
 	Panics int `json:"panics,omitempty"`
 }
 
-// LateDeliveries counts the outcomes of the operations of FaultDeliveredLate.
+// LateDeliveries counts the operations that FaultDeliveredLate delayed, by outcome.
 type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // the backend refused them, or did not answer

@@ -95,7 +95,7 @@ func (p Plan) shadowed() error {
 }
 
 // shadow returns the earlier rule that takes all operations of the i-th rule, or -1. A rule
-// that is disabled in the plan shadows no other rule, since tests enable such rules only
+// that is disabled in the plan does not shadow others, since tests enable such rules only
 // temporarily.
 func (p Plan) shadow(i int) int {
 	r := p.Rules[i]

@@ -74,7 +74,7 @@ func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Cre
 // no new tokens. Close returns nil. A second Close does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
-	c.stop() // under mu: subscribe starts nothing afterwards
+	c.stop() // under mu, so that subscribe starts no goroutine afterwards
 	c.mu.Unlock()
 	c.running.Wait()
 	return nil
@@ -196,7 +196,7 @@ func (c *Credentials) renew() error {
 		if pause, _ = c.left(); pause > 0 { // the listeners have gone, or a connection has replaced the token
 			continue
 		}
-		failures++ // only a new token resets it (changed): the credential may return the old token again
+		failures++ // only a new token resets failures (changed), since the credential may return the old token again
 		if err := c.replace(); err != nil && c.ctx.Err() == nil {
 			_, valid := c.left()
 			c.options.Logger.Warn("redisauth: the token could not be replaced", "left", valid, "error", err)
@@ -204,8 +204,8 @@ func (c *Credentials) renew() error {
 	}
 }
 
-// left returns the time until the token must be replaced, which is infinite without listeners, and
-// the time for which the token is valid. Locks mu.
+// left returns the time until the token must be replaced (infinite without listeners), and the time
+// until the token expires. Locks mu.
 func (c *Credentials) left() (pause, valid time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

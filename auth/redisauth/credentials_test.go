@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// New sends no request. Later one token serves all connections.
+// New sends no request. One token, requested later, serves all connections.
 func TestOneTokenForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{lifetime: time.Hour, takes: time.Second}

@@ -22,7 +22,7 @@ type bench struct {
 	counter   wire.Counter
 	store     lockers.Store
 	opened    []lockers.Locker
-	measuring atomic.Bool // during is within its window
+	measuring atomic.Bool // during is measuring the usage
 }
 
 func newBench(t task) (*bench, error) {

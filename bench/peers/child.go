@@ -101,7 +101,7 @@ func childMain(text string) int {
 	}
 	m, err := t.run(ctx)
 	o := outcome{Metrics: m}
-	if err != nil { // in one line that is not too long
+	if err != nil { // sent as one line of at most 300 bytes
 		o.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 		o.Error = o.Error[:min(len(o.Error), 300)]
 	}
@@ -132,7 +132,7 @@ func (t task) run(ctx context.Context) (m metrics, err error) {
 		}
 	}
 	for key, value := range m {
-		if math.IsNaN(value) || math.IsInf(value, 0) { // JSON has no such numbers
+		if math.IsNaN(value) || math.IsInf(value, 0) { // JSON cannot represent these values
 			delete(m, key)
 		}
 	}

@@ -36,14 +36,14 @@
 // # What the table means
 //
 // A ratio is this library's figure divided by that of the best peer; the sync.Mutex
-// is not a peer. A ratio above 1 is good where more is better, and a ratio below 1 elsewhere.
+// is not a peer. In rows where more is better, a ratio above 1 is good; in the others, one below 1.
 //
 // Commands are those that the client sends, counted on its connections below
 // the library, the same way for all; calls of a script inside the server are
 // not counted. Client CPU is user and system time of the peer's process
 // (getrusage); server CPU is that of all its servers (INFO cpu). Heap is the live memory
 // after a garbage collection, with the goroutines' stacks; RSS is resident memory,
-// with everything that the collector has not returned to the system. Server memory is
+// including memory that the collector has freed but not returned to the system. Server memory is
 // used_memory.
 //
 //   - cycles: goroutines acquire and release names of their own, as fast as
@@ -56,7 +56,7 @@
 //     name before. Fairness is Jain's index over the clients, from 1/n (one client had every turn)
 //     to 1.
 //   - held: leases are acquired evenly over 0.6 of the TTL, since the leases of a
-//     real program are not in phase; then they are kept for a while. lost counts
+//     real program are not in phase; then all are kept for a while. lost counts
 //     the leases that their library gave up or that were gone at their release.
 //   - idle: the cost of waiters while a holder renews its lease.
 //     Only the waiters' client is counted.

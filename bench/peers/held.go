@@ -69,7 +69,7 @@ func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.
 }
 
 // acquireOne tries another name after a failure: rueidislock gives a server 20 ms to
-// answer, which is too short on a busy machine, and afterwards the name may be taken.
+// answer, which is too short on a busy machine, and after a failure the name may be taken.
 func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (lock lockers.Lock, err error) {
 	for attempt := range 20 {
 		if lock, err = client.Try(ctx, b.name(i, attempt)); err == nil {

@@ -222,7 +222,7 @@ func TestTable(t *testing.T) {
 func TestPeersTakeTurns(t *testing.T) {
 	for n := 2; n <= len(lockers.All); n++ {
 		peers := lockers.All[:n]
-		before, firsts := map[string]map[string]bool{}, map[string]int{} // the peers just before each peer ("" for none), and the rounds that it began
+		before, firsts := map[string]map[string]bool{}, map[string]int{} // the peers that came just before each peer ("" for none), and the number of rounds that it began
 		for round := range 2 * n {
 			turn := roundOrder(peers, round)
 			assert.ElementsMatch(t, strings.Split(names(peers, peerName), ","), strings.Split(names(turn, peerName), ","))

@@ -76,7 +76,7 @@ func (b *bench) start(ctx context.Context, name string, hold bool) (*process, er
 	}()
 	return &process{cmd.Process.Pid, had, sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // the error only says that it was killed
+		_ = cmd.Wait() // the error only says that the process was killed
 	})}, nil
 }
 

@@ -88,7 +88,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 	}
 	holder.kill()
 	end, unclear := b.endOf(ctx, client, name)
-	got := <-next // arrives at the latest when waiting ends
+	got := <-next // blocks at most until waiting ends
 	if got.err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return 0, errStuck
 	}
@@ -99,7 +99,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 		return 0, err
 	}
 	delay := got.at.Sub(end)
-	if delay < -b.ttl/10 { // end is then the end of the next holder's lock
+	if delay < -b.ttl/10 { // then endOf found the next holder's lock
 		return 0, errTooLate
 	}
 	return delay, nil

@@ -12,8 +12,8 @@ import (
 // workload is a kind of measurement.
 type workload struct {
 	name    string
-	redlock bool   // on three independent servers
-	on      string // the prefix of the names of its backends
+	redlock bool   // runs on three independent servers
+	on      string // runs on the backends whose names begin with this prefix
 	waits   bool   // clients wait for names that others hold
 	expires bool   // peers whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
@@ -27,7 +27,7 @@ type row struct {
 	title  string
 	metric string
 	less   bool // a lower figure is better
-	worst  bool // the largest figure of the rounds counts, not the median
+	worst  bool // the largest figure of the rounds is shown, not the median
 }
 
 // metrics are the results of a measurement, by name.
@@ -36,7 +36,7 @@ type metrics map[string]float64
 // size sets the rounds, the times and the counts of the measurements.
 type size struct {
 	Rounds, SlowRounds int
-	Settle, Window     time.Duration // before and while something is measured
+	Settle, Window     time.Duration // the time before a measurement, and its length
 	IdleWindow         time.Duration
 	HeldWindow         time.Duration
 	Handoffs           time.Duration // the window for hand-offs

@@ -38,7 +38,7 @@ func All() []Defect {
 // wrapper.
 func Correct(p abstractions.Provider) abstractions.Provider { return withoutAbilities{p} }
 
-// withoutAbilities passes on every call and has no optional ability.
+// withoutAbilities passes on every call, and hides all optional abilities.
 type withoutAbilities struct{ abstractions.Provider }
 
 func (withoutAbilities) As(any) bool { return false }

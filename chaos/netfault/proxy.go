@@ -50,7 +50,7 @@ func Start(target string) (*Proxy, error) {
 // Addr returns the address for clients, "127.0.0.1:port". It never changes.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Set changes the conditions, also for open connections.
+// Set changes the conditions, including those of open connections.
 func (p *Proxy) Set(c Conditions) error {
 	if err := c.validate(); err != nil {
 		return err

@@ -179,7 +179,7 @@ func TestServerThatIsNotThereEndsTheConnection(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	conn, err := net.DialTimeout("tcp", p.Addr(), timeout)
-	if err == nil { // else the reset came first
+	if err == nil { // otherwise the reset came before the dial returned
 		_, err = (&client{t, conn, bufio.NewReader(conn)}).receive(timeout)
 		_ = conn.Close()
 	}

@@ -74,7 +74,7 @@
 //	              within the TTL, the margin, the provider's Lateness and Options.Patience
 //	close         a closed manager cancels its leases and waits for their holders for a bounded time, reports the releases that were not
 //	              answered, and then does nothing more
-//	growth        the number of goroutines is bounded, also for a manager without leases, and the manager keeps no lease that has ended
+//	growth        the number of goroutines is bounded, even for a manager without leases, and the manager keeps no lease that has ended
 //	goroutine     no goroutine started by the run, or by a worker process, is left
 //
 // The checks growth and goroutine are made during the run, and so are parts of trust,

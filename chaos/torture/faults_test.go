@@ -22,7 +22,7 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-// oddProvider is a provider without abilities whose methods tests replace.
+// oddProvider has no optional abilities. Tests replace its methods.
 type oddProvider struct {
 	leasing.Provider
 	renew func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)

@@ -28,7 +28,7 @@ func count(h *history.History, layer history.Layer, verb string, result history.
 }
 
 // An answer that is not recorded can't be checked. So the history must contain each kind of answer as
-// often as the managers counted it, also for batched renewals.
+// often as the managers counted it, including answers to batched renewals.
 func TestHistoryHasRequestsAndAnswersOfManagers_memory(t *testing.T) {
 	h := historyOf(t, "none")
 	renewals := 0

@@ -93,7 +93,7 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 			return err
 		}
 		f.Process = func() *exec.Cmd {
-			cmd := exec.Command(program) //nolint:noctx // the run ends the process, so there is no context
+			cmd := exec.Command(program) //nolint:noctx // the run ends the process itself
 			cmd.Env = append(os.Environ(), workerVariable+"="+where)
 			return cmd
 		}

@@ -199,7 +199,7 @@ type contest struct {
 	t       *testing.T
 	url     string
 	journal string
-	faults  []fault // of the server, in turn
+	faults  []fault // injected into the server, one after another
 	// escaping says that the jobs leave the command's group, and that every other run is below a subreaper that
 	// reaps no orphans.
 	escaping bool

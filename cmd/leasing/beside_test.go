@@ -130,7 +130,7 @@ func anyStopped(pid int) bool {
 	return found
 }
 
-// leasing runs a command in the same way as flock(1), env(1), timeout(1) and tini. A program that the machine lacks is left out.
+// leasing runs a command in the same way as flock(1), env(1), timeout(1) and tini. Programs that are not installed are left out.
 func TestTrap_T227_RunIsLikeOthersOfItsKind_sqlite(t *testing.T) {
 	t.Parallel()
 	for _, c := range comparisons {

@@ -15,7 +15,7 @@ import (
 )
 
 // meter collects the metrics of all managers of the process, as in a program that
-// watches its leases. No goroutine reads the metrics during a measurement.
+// monitors its leases. No goroutine reads the metrics during a measurement.
 var meter = sync.OnceValue(func() *sdkmetric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 })
@@ -77,7 +77,7 @@ func newLeasingLock(lease *leasing.Lease, err error) (Lock, error) {
 	if err == nil {
 		return leasingLock{lease}, nil
 	}
-	// The error of an Acquire that ran out of time matches ErrHeld as well.
+	// If an Acquire times out, its error also matches ErrHeld.
 	if errors.Is(err, leasing.ErrHeld) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, ErrTaken
 	}

@@ -43,7 +43,7 @@ func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider,
 	return provider, provider.Close, nil
 }
 
-// postgresStore is a PostgreSQL server as a Store.
+// postgresStore implements Store for a PostgreSQL server.
 type postgresStore struct{ *pgxpool.Pool }
 
 func openPostgres(url string) (Store, error) {

@@ -40,7 +40,7 @@ func sqlitePeers(synchronous string) []Peer {
 	}
 }
 
-// sqliteStore is the folder of the files as a Store.
+// sqliteStore implements Store for the folder of the database files.
 type sqliteStore struct{ folder string }
 
 func openSqlite(folder string) (Store, error) { return sqliteStore{folder}, nil }

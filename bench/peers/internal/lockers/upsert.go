@@ -102,7 +102,7 @@ func (k *batchKeeper) keep(locks ...*upsertLock) {
 	}
 }
 
-// renewDue executes one statement. It reports false if nothing is due.
+// renewDue renews the locks that are due, in one statement. It reports false if none were due.
 func (k *batchKeeper) renewDue() bool {
 	now := time.Now()
 	var locks []*upsertLock

@@ -1,6 +1,6 @@
 // Package wire counts the commands that a Redis client sends, below the client:
-// on its connections. So the count is the same for every client library. The server can't give this
-// count, because INFO also counts the calls of scripts.
+// on its connections, so that all client libraries are counted the same way. The server can't provide
+// this count, because INFO also counts calls made by scripts.
 package wire
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Counter counts the commands sent on all connections that Dial's result opens. The zero
+// Counter counts the commands sent on all connections opened by functions that Dial returned. The zero
 // Counter is ready. It is safe for concurrent use.
 type Counter struct{ commands atomic.Int64 }
 

@@ -146,7 +146,7 @@ const remembered = 8
 
 // ghosts finds claims that were granted after their release. A provider need remember only
 // the last eight released claims of a name. Each voting server remembers its own last eight, which
-// may differ: with votes a grant is a violation only if no other claim was released, and no lease
+// may differ from server to server: with votes a grant is a violation only if no other claim was released, and no lease
 // broken, since that release.
 func (n *nameHistory) ghosts() {
 	for _, c := range n.claims {

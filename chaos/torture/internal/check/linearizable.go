@@ -174,7 +174,7 @@ func (s *search) end(m *move) {
 
 // forget ends a move that has taken effect by now, or never takes effect. A released name may have been
 // acquired since, by a claim that no operation has shown yet. An acquire whose claim was never
-// seen explains nothing.
+// seen can be left out, since it explains no answer.
 func (s *search) forget(m *move) {
 	if m.Verb == "release" {
 		s.states = append(s.states, s.apply(m)...)

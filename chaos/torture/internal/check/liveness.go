@@ -43,8 +43,8 @@ func (n *nameHistory) liveness() {
 // idleBound returns the longest time for which a name may be free while a worker waits. It is the time of a
 // hand-over if no fault has happened since the first of the present waiters began to wait, and otherwise the time
 // until a waiter polls and gets an answer. No wake-up is sent when a lease runs out. A waiter knows the end of
-// the lease that its refusal named, and notices the end of other leases within ten polls. The same holds for a
-// release whose wake-up went to a waiter that was leaving.
+// the lease that its refusal named, and notices the end of other leases within ten polls. Ten polls are also
+// allowed after a release whose wake-up went to a waiter that was leaving.
 func (n *nameHistory) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	if i, _ := slices.BinarySearch(faults, n.firstWait(idle.from)-n.Reach); i == len(faults) || faults[i] > idle.to {
 		switch {

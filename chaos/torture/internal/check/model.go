@@ -145,7 +145,7 @@ func (l leaseState) breakLease(o *move) (bool, leaseState) {
 	}
 	l.breaking = true
 	if l.runsOut == math.MaxInt64 {
-		l.runsOut = l.now // after the grace, which the break chooses
+		l.runsOut = l.now // after the grace period that the break sets
 	}
 	if o.Immediate {
 		l.claim, l.token, l.breaking = "", 0, false

@@ -43,7 +43,7 @@ type facts struct {
 	// released is the time of the last confirmed release; -1 for never.
 	released time.Duration
 	// held is the time at which the claim was last seen to hold the name; -1 for never. The acquire of
-	// a claim that was never seen explains nothing: without this acquire the name is free instead.
+	// a claim that was never seen can be left out of an order: the name is then free.
 	held time.Duration
 	// broken is the time of the last break that hit or may have hit its lease; -1 for never.
 	broken time.Duration

@@ -150,7 +150,7 @@ func seenBy(operations []history.Operation, layer history.Layer) (seen []history
 }
 
 // latestEnd returns the latest end of a lease that a request has granted or renewed. Where clients watch leases,
-// a lease ends only when a client checks it, as a run does at its end.
+// a lease ends only when a client checks whether it has run out, as the run does after its end.
 func (v *verification) latestEnd(o *history.Operation) time.Duration {
 	switch {
 	case o.TTL == leasing.Infinite:

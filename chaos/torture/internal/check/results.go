@@ -85,7 +85,7 @@ func (n *nameHistory) results() {
 }
 
 // bounds returns the earliest time at which a method may return without an answer, and the time by which it
-// must return. A release goes on for a TTL, and at most for a second after its context has ended.
+// must return. A release is tried for a TTL, but for at most a second after its context has ended.
 func (n *nameHistory) bounds(c *claim, w history.Answer) (least, most time.Duration) {
 	switch {
 	case w.Verb == "renew":

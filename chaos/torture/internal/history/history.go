@@ -282,8 +282,8 @@ type Answer struct {
 	Name   string `json:"name"`
 	Claim  string `json:"claim"`
 	// Verb is renew, set (metadata), release, do (from its function's return on), end (the cause of the lease's
-	// context), leave (the caller of a Do cancels its context, without an answer), close (of a manager with a lease in
-	// use, and of no claim), or closed (the Close of any manager).
+	// context), leave (the caller of a Do cancels its context; there is no answer), close (the Close of a manager with a
+	// lease in use; Claim is empty), or closed (the Close of any manager).
 	Verb   string        `json:"verb"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`

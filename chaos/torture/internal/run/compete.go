@@ -237,8 +237,8 @@ func (w *worker) checkMemory() {
 	}
 }
 
-// checkManager finds goroutines that a manager keeps although it has no lease, and although the
-// claims that it had to clean up have all run out. It runs before the manager is closed, in virtual
+// checkManager finds goroutines that a manager keeps although it has no lease, and all claims
+// that it had to clean up have run out. It runs before the manager is closed, in virtual
 // time, for every second worker. The other managers are closed while clean-ups are still pending.
 func (w *worker) checkManager() {
 	if w.index%2 == 0 || len(w.past) < 30 || !inBubble() {

@@ -57,7 +57,7 @@ type Options struct {
 	// worker processes. Open is then used only for the checks at the start and the end.
 	Process func() *exec.Cmd `json:"-"`
 
-	// Disturb disturbs servers, networks and processes, which a plan cannot reach. It runs
+	// Disturb causes faults in servers, networks and processes, which a plan cannot reach. It runs
 	// alongside the workers and reports its actions for the timeline. When ctx ends it must
 	// undo its faults and return.
 	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
@@ -162,7 +162,7 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	// lease takes longer than the TTL to do so; and in a repeatable run, because their first
 	// renewal is due at once, in a random order with those of other leases.
 	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
-	// An odd timeout, so that no other timer fires in the same instant of virtual time, where the order would be random.
+	// The factor is unusual, so that no other timer fires in the same instant of virtual time, in random order.
 	o.Manager.Tuning.RequestTimeout = cmp.Or(o.Manager.Tuning.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
 }

@@ -68,8 +68,8 @@ func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// shortTime returns a random duration between two durations, which it scales down for a TTL under 2 s
-// and by Options.Intensity.
+// shortTime returns a random duration between low and high. Both are divided by Options.Intensity, and
+// scaled down for a TTL under 2 s.
 func (w *worker) shortTime(low, high time.Duration) time.Duration {
 	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
