@@ -29,7 +29,7 @@ const minToken = 16
 // send the secret with each request, so use TLS on any network.
 //
 // Requests with wrong secrets are answered at a rate of five per second, each after at most 10 s. The
-// default logger of log/slog gets a warning with user and address, at most one a second. A request with
+// default logger of log/slog logs a warning with user and address, at most once a second. A request with
 // the right secret is answered at once.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {

@@ -226,7 +226,7 @@ func (w *walk) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// isSQL recognizes the strings below providers/sql that are SQL.
+// isSQL matches SQL among the string literals of the files below providers/sql.
 var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CASE|AND)\b`)
 
 // rule replaces the first group of each match, in a line. The result is never a syntax error.

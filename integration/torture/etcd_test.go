@@ -58,7 +58,7 @@ func (e electedProvider) Capabilities() leasing.Capabilities {
 	return c
 }
 
-// The members of a cluster of three are killed one at a time, every second time the leader, and come back with their data.
+// The members of a cluster of three are killed one at a time, the leader every second time, and come back with their data.
 func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
