@@ -12,8 +12,8 @@ import (
 type ForcedRelease struct {
 	Record Record // as passed to ForceRelease
 	Result BreakResult
-	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if
-	// the name has a new holder by now, which was left alone.
+	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if the name has a new holder, whose lease was
+	// left alone.
 	Err error
 }
 

@@ -262,7 +262,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	}
 }
 
-// Two machines that share a home may not see each other's locks on a file. A FUSE mount of a folder models the
+// Two machines that share a home might not see each other's locks on a file. A FUSE mount of a folder models the
 // shared home.
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	_ "time/tzdata" // the time zones, wherever the test runs
+	_ "time/tzdata" // so that time zones exist wherever the test runs
 
 	"github.com/adhocore/gronx"
 	gorhill "github.com/gorhill/cronexpr"

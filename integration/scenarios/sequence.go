@@ -30,7 +30,7 @@ var sequenceScenario = runner.Scenario{
 	TTL: leaseFor, Control: controlSequence,
 }
 
-// stream and leaseFor are as in the sample. A worker meets its trouble at its transfer number troubleAt.
+// stream and leaseFor are as in the sample. Each worker's trouble comes at its transfer number troubleAt.
 const (
 	stream    = "ledger"
 	leaseFor  = 3 * time.Second

@@ -10,7 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// Guide has the commands that lead to leases on one backend. The user replaces the words in capitals.
+// Guide has the commands that a user needs to start with one backend. The user replaces the words in capitals.
 type Guide struct {
 	Schemes []string
 	URL     string // of an existing backend
