@@ -474,7 +474,7 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
 }
 
-// With nohup the command ignores HUP, as leasing does.
+// With nohup both leasing and the command ignore HUP.
 func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

@@ -69,7 +69,7 @@ func (x *terminal) types(keys string) {
 	require.NoError(x.t, err)
 }
 
-// start starts leasing as a login shell does.
+// start starts leasing in the way of a login shell.
 func (x *terminal) start(p *testEnv, args ...string) *process {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }

@@ -59,7 +59,7 @@ type Options struct {
 //   - FLUSHALL, and a restart without persistence, delete it with everything it protects.
 //   - After a failover that lost the last writes, value and fence both have
 //     their earlier state: a script is replicated as a whole. A former holder's
-//     write may be admitted until the present holder shows its token again.
+//     write may be admitted until the present holder shows its token once more.
 //
 // If the fence's key holds something other than a token, such as data of another
 // application, the error matches leasing.ErrInvalid, and nothing was written.

@@ -334,8 +334,7 @@ func shorten(code string) string {
 	return code
 }
 
-// name identifies the change without a line number, so that the same change to later code has the
-// same name.
+// name identifies the change without a line number, so that a change keeps its name when the code around it moves.
 func (c change) name(file, text string) string {
 	from, to := strings.LastIndexByte(text[:c.start], '\n')+1, len(text)
 	if end := strings.IndexByte(text[c.end:], '\n'); end >= 0 {

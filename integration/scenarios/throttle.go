@@ -15,8 +15,8 @@ import (
 )
 
 // throttle runs a payment gateway (an HTTP server), which can handle three calls at a time. First the processes call it without
-// a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway finishes
-// that call, as a real gateway would.
+// a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. Like a real gateway,
+// it finishes that call.
 //
 // Look at the number of calls "at a time", as counted by the gateway: without permits it exceeds the limit, but never with
 // permits.

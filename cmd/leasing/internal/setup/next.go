@@ -16,7 +16,7 @@ type Guide struct {
 	URL     string // of an existing backend
 	Begin   string // starts a backend to try out
 	SetUp   string // creates what is missing
-	Rights  string // shows or grants the rights
+	Rights  string // shows or grants the permissions
 	Reach   string // queries the server without this program
 }
 
