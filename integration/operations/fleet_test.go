@@ -153,7 +153,7 @@ func (w *watcher) ask(path string, data any) {
 	}
 }
 
-// query returns the samples of an expression at present.
+// query returns the current samples of an expression.
 func (w *watcher) query(expr string) []any {
 	var data struct{ Result []any }
 	w.ask("query?query="+url.QueryEscape(expr), &data)

@@ -122,7 +122,7 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	return checkThrottle(ctx, s, g, free.most, killed)
 }
 
-// checkThrottle checks the counts of the gateway.
+// checkThrottle checks the gateway's counts.
 func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
 	most := g.most
 	switch {

@@ -54,7 +54,7 @@ type electedProvider struct{ *etcdlease.Provider }
 func (e electedProvider) Capabilities() leasing.Capabilities {
 	c := e.Provider.Capabilities()
 	c.Lateness.PerTTL++
-	c.Lateness.Fixed += 15 * time.Second // for the election, on a machine that is busy
+	c.Lateness.Fixed += 15 * time.Second // for the election, on a busy machine
 	return c
 }
 

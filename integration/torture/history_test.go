@@ -188,9 +188,8 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 }
 
 // Without faults, events and history agree, also about breaks, whether a provider keeps the history or package
-// history writes the entries. Two things differ if a provider keeps the history: a second break of a lease
-// that runs out after a break has no entry, and a release that comes too late has an entry that the lease has
-// expired.
+// history writes the entries. If a provider keeps the history, two things differ: while a broken lease runs out, another break
+// has no entry; and a release that comes too late has an entry that the lease has expired.
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
