@@ -41,7 +41,7 @@ func (s *streams) add(user string, end context.CancelFunc) (leave func(), ok boo
 	}, true
 }
 
-// makeRoom ends the oldest stream of the user with the most streams, if that user has more than number. Caller
+// makeRoom ends the oldest stream of the user with the most streams, if that user has more than number streams. Caller
 // holds mu.
 func (s *streams) makeRoom(number int) bool {
 	heaviest := ""

@@ -136,7 +136,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	return w
 }
 
-// ask decodes the data of an answer into data. It ignores errors until the server is up.
+// ask decodes the data of Prometheus's answer into data. It ignores errors until the server is up.
 func (w *watcher) ask(path string, data any) {
 	body := struct {
 		Status, Error string
