@@ -11,7 +11,7 @@ import (
 const maxStreams = 200
 
 // streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream replaces the oldest
-// stream of the user with the most streams, if the new stream's user has fewer.
+// stream of the user with the most streams, if the new stream's user has fewer even with the new stream.
 type streams struct {
 	mu     sync.Mutex
 	byUser map[string][]*stream // by user, the oldest first
