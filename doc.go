@@ -50,11 +50,11 @@
 //  5. Nothing hangs: each call obeys its context, and has its own time limit
 //     where the context has no deadline.
 //
-// This assumes that the backend loses no acknowledged write and that clocks
-// run at about the same rate (see Tuning.DriftFactor). Each provider documents
-// the effects where its backend falls short. Promise 2 has three exceptions:
-// an operator's immediate Break, a Break of an infinite lease whose holder
-// does not reach the backend within BreakOptions.Grace, and an Adopt while the
+// This assumes that the backend loses no acknowledged write and that clocks run
+// at about the same rate (see Tuning.DriftFactor). Each provider documents what
+// happens if its backend falls short. Promise 2 has three exceptions: an
+// operator's immediate Break, a Break of an infinite lease whose holder does
+// not reach the backend within BreakOptions.Grace, and an Adopt while the
 // former holder is still alive.
 //
 // # Trust

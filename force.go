@@ -12,15 +12,16 @@ import (
 type ForcedRelease struct {
 	Record Record // as passed to ForceRelease
 	Result BreakResult
-	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if
-	// the name has a new holder by now, which was left alone.
+	// Err is nil if the lease was broken, or had already ended. It matches ErrStale if the name has a new holder, whose lease was
+	// left alone.
 	Err error
 }
 
-// HeldBy returns the records of the names that begin with prefix ("" for all) and
-// are held by owner, sorted by name. owner is the Options.Owner of the holder's
-// manager, as in Record.Owner. HeldBy changes nothing: it is the dry run of
-// ForceRelease. It leaves out a name whose holder the backend could not confirm.
+// HeldBy returns the records of the names that begin with prefix ("" for all)
+// and are held by owner, sorted by name. owner is the Options.Owner of the
+// holder's manager, as in Record.Owner. HeldBy only reads: it is the dry run of
+// ForceRelease. It leaves out a name whose holder the backend could not
+// confirm.
 //
 // It reads all held names with that prefix: choose a narrow prefix if there are many. A
 // name that is acquired during the call may be missing. If the provider is not a Lister

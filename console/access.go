@@ -29,7 +29,7 @@ const minToken = 16
 // send the secret with each request, so use TLS on any network.
 //
 // Requests with wrong secrets are answered at a rate of five per second, each after at most 10 s. The
-// default logger of log/slog gets a warning with user and address, at most one a second. A request with
+// default logger of log/slog logs a warning with user and address, at most once a second. A request with
 // the right secret is answered at once.
 func Token(secret string) (Access, error) {
 	if len(secret) < minToken {
@@ -94,7 +94,7 @@ func peerOf(r *http.Request) netip.Addr {
 }
 
 // localOnly is the Access of the zero Options: it accepts requests that come from a loopback
-// address or over a Unix socket, that no proxy has passed on, and that name this machine.
+// address or over a Unix socket, that no proxy has passed on, and whose host is this machine.
 func (c *Console) localOnly(_ http.ResponseWriter, r *http.Request) (string, bool) {
 	host := hostOf(r.Host)
 	address, err := netip.ParseAddr(host)
@@ -158,7 +158,7 @@ func (c *Console) authorize(next http.Handler) http.Handler {
 	})
 }
 
-// isHost reports whether the host of a request is one of ours. An attacker's page can make any host
+// isHost reports whether the host of a request is a host of the console. An attacker's page can make any host
 // name resolve to this machine, but that is not possible with an IP address.
 func (c *Console) isHost(hostport string) bool {
 	host := hostOf(hostport)

@@ -25,8 +25,7 @@ func (c *Console) health(ctx context.Context, user string) *healthPage {
 	return p
 }
 
-// Late returns the time after the end of a one-minute lease for which the backend may still refuse
-// the name to others.
+// Late returns how long after the end of a one-minute lease the backend may still refuse the name to others.
 func (p *healthPage) Late() time.Duration { return p.Backend.Lateness.After(time.Minute) }
 
 // Longest returns the longest TTL, or "" if it is a year or more.

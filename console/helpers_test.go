@@ -137,7 +137,7 @@ type answer struct {
 	Header     http.Header
 }
 
-// do sends a request, changed by change, and returns the answer and the page.
+// do sends a request, to which it first applies change, and returns the answer and the page.
 func (w *fixture) do(method, path string, form url.Values, change ...func(*http.Request)) (answer, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

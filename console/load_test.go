@@ -47,8 +47,7 @@ func drip(conn net.Conn) {
 	}
 }
 
-// T237: clients that send or read slowly don't make the process lose a lease, and don't take the streams of other
-// users.
+// T237: clients that send or read slowly don't make the process lose a lease, and don't use up the streams of other users.
 func TestTrap_T237_SlowClientsTakeNoLease(t *testing.T) {
 	w := newFixture(t, console.Options{Access: token(t), AllowBreak: true, Refresh: 100 * time.Millisecond})
 	lease := w.hold("jobs/report", &leasing.AcquireOptions{TTL: 2 * time.Second})

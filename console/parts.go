@@ -23,7 +23,7 @@ type parts struct {
 // answer.
 type partKey struct {
 	template, subject string
-	reading           *reading // nil for parts with their own read of the backend
+	reading           *reading // nil for parts that read the backend themselves
 	problem           string
 }
 
@@ -44,7 +44,7 @@ func newParts() *parts {
 	return &parts{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), byKey: map[partKey]*part{}}
 }
 
-// get returns a part that is up to date, or nil if ctx ends before the part is rendered. Only one of several
+// get returns a part that is up to date, or nil if ctx ends before another caller has rendered the part. Only one of several
 // concurrent callers gathers the data and renders the part. gather receives the data that were shown before,
 // or nil. It returns a function that produces the new data, and the time at which the part is out of date. The
 // function runs in a slot, like the rendering.

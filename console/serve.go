@@ -40,7 +40,7 @@ func Serve(ctx context.Context, listener net.Listener, manager *leasing.Manager,
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if server.Shutdown(limited) != nil {
-		_ = server.Close() // the remaining requests have had their time
+		_ = server.Close() // the remaining requests have had time to finish
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err

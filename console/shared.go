@@ -39,7 +39,7 @@ func newShared(end context.Context, every time.Duration, read func(context.Conte
 }
 
 // get returns the latest reading, and first waits for a new reading if one is due. The wait is
-// short: if it times out, get returns an error with an older reading, or nil.
+// short: if it times out, get returns an error and any older reading.
 func (s *shared) get(ctx context.Context) (*reading, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

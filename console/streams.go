@@ -10,8 +10,8 @@ import (
 // updates, and retry.
 const maxStreams = 200
 
-// streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream of a
-// user with fewer streams than another replaces the oldest stream of the user with the most.
+// streams are the pages that are kept up to date. Users share them: when there are maxStreams, a new stream replaces the oldest
+// stream of the user with the most streams, if the new stream's user has fewer even with the new stream.
 type streams struct {
 	mu     sync.Mutex
 	byUser map[string][]*stream // by user, the oldest first
@@ -41,7 +41,7 @@ func (s *streams) add(user string, end context.CancelFunc) (leave func(), ok boo
 	}, true
 }
 
-// makeRoom ends the oldest stream of the user with the most streams, if that user has more than number. Caller
+// makeRoom ends the oldest stream of the user with the most streams, if that user has more than number streams. Caller
 // holds mu.
 func (s *streams) makeRoom(number int) bool {
 	heaviest := ""

@@ -5,12 +5,12 @@
 //
 // A holder stops trusting its lease before another client can acquire the lease.
 // But a holder may be paused (by a garbage collection, a stopped container, a
-// suspended machine), or its packet may wait in a switch. Then it resumes,
-// finishes the statement that it was about to send, and overwrites its
-// successor's work. No lock service can prevent such a write. The resource can
-// refuse it, by refusing a token smaller than one it has already seen. See Martin
-// Kleppmann, "How to do distributed locking" (2016), and the request for fencing
-// tokens in Redis' page "Distributed Locks with Redis".
+// suspended machine). When it resumes, it finishes the statement that it was
+// about to send, and overwrites its successor's work. A packet that was delayed
+// in a switch has the same effect. No lock service can prevent such a write. The
+// resource can refuse it, by refusing a token smaller than one it has already
+// seen. See Martin Kleppmann, "How to do distributed locking" (2016), and the
+// request for fencing tokens in Redis' page "Distributed Locks with Redis".
 //
 // Lease.Token is the token: on every provider it increases with each change of
 // ownership of a name, and stays the same through renewals. An equal token comes

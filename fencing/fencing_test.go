@@ -126,7 +126,7 @@ func TestGateRunsNothingOnceItsContextHasEnded(t *testing.T) {
 	require.Zero(t, gate.Seen())
 }
 
-// A call that waits for its turn waits no longer than its context lasts.
+// A call stops waiting for its turn when its context ends.
 func TestGateEndsTheWaitWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gate fencing.Gate

@@ -10,8 +10,8 @@ import (
 // fn's error unchanged. Gates.Do is a Fence, and so is the result of CheckFirst.
 type Fence func(ctx context.Context, resource string, token int64, fn func(ctx context.Context) error) error
 
-// CheckFirst makes a Fence from a check like redisfence.Fence.Advance: fn runs if
-// the check returns nil. A larger token can get in while fn runs, so work that was
+// CheckFirst makes a Fence from a check such as redisfence.Fence.Advance: fn runs if
+// the check returns nil. A larger token can be admitted while fn runs, so work that was
 // admitted may end after its successor's work has begun. The writes of fn need a
 // check of their own where they are stored.
 func CheckFirst(advance func(ctx context.Context, resource string, token int64) error) Fence {

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// StaleError says that a resource refused a token. It matches leasing.ErrStale.
+// StaleError reports that a resource refused a token. It matches leasing.ErrStale.
 type StaleError struct {
 	Resource string // as named by the check; "" for a Gate
 	Token    int64  // the refused token

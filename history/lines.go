@@ -12,8 +12,7 @@ import (
 // JSONLines returns a Writer that writes each entry, an abstractions.NamedEntry, as a
 // line of JSON, with one Write for each batch. Several processes may write lines to a
 // file that is open for appending (os.O_APPEND), on a local file system. If a Write
-// stops in the middle of a line, that line stays unfinished, and the failed entries
-// are written once more from the next line on.
+// stops in the middle of a line, that line stays unfinished, and the failed entries are written again, beginning on a new line.
 func JSONLines(w io.Writer) Writer { return &lines{w: w} }
 
 type lines struct {

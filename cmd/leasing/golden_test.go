@@ -155,7 +155,7 @@ func TestGoldenOnSQLite(t *testing.T) {
 	require.FileExists(t, filepath.Join(p.folder, "leasing-run.1"))
 }
 
-// waits waits until an owner is a waiter for a name.
+// waits blocks until an owner is a waiter for a name.
 func (p *testEnv) waits(owner, name string) {
 	eventually(p.t, func() bool {
 		_, out, _ := p.run("inspect", "-o", "json", name)
@@ -178,7 +178,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// An error is printed in one line, and the exit code is 1 or 125.
+// An error is printed on one line, and the exit code is 1 or 125.
 func TestGoldenErrors(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -234,7 +234,7 @@ var everyCommand = map[string][]string{
 	"bootstrap": {}, "version": {},
 }
 
-// In one line, every command reports a wrong flag, a wrong URL, or a server that is down.
+// On one line, every command reports a wrong flag, a wrong URL, or a server that is down.
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
@@ -271,7 +271,7 @@ func TestEveryCommandFailsInOneLine(t *testing.T) {
 	}
 }
 
-// refused returns the output of the commands that need the permission to write, each in one line.
+// refused returns the output of the commands that need the permission to write, each on one line.
 func (p *testEnv) refused(url string) (text string) {
 	p.t.Helper()
 	for _, name := range []string{"run", "elect", "break", "doctor"} {

@@ -69,7 +69,7 @@ signal n ended the command; any other: the command's own.`,
 	flags.StringVarP(&a.Format, "output", "o", "table", "output format, table or json")
 	flags.DurationVar(&a.Timeout, "timeout", 10*time.Second, "time limit of one request to the backend")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		for _, name := range []string{"url", "config"} { // see function variable of package cli
+		for _, name := range []string{"url", "config"} { // see the function variable in package cli
 			if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
 				return fmt.Errorf("--%s is empty", name)
 			}

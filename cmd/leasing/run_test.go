@@ -28,7 +28,7 @@ const maxWait = time.Minute
 type testEnv struct {
 	t          *testing.T
 	folder     string
-	credential *syscall.Credential // the user of leasing; nil for this user
+	credential *syscall.Credential // the user that runs leasing; nil for this user
 }
 
 func newTestEnv(t *testing.T) *testEnv {
@@ -37,7 +37,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	return p
 }
 
-// env sets LEASING_URL to the file that --local uses.
+// env returns an environment whose LEASING_URL names the file that --local uses.
 func (p *testEnv) env() []string {
 	return append(p.envWithoutURL(), "LEASING_URL=sqlite://"+filepath.Join(p.folder, "leasing", "leases.db")+"?create=true&history=true")
 }
@@ -262,7 +262,7 @@ func TestTrap_T138_RelativeFoldersAreRefused_sqlite(t *testing.T) {
 	}
 }
 
-// Two machines that share a home may not see each other's locks on a file. A FUSE mount of a folder models the
+// Two machines that share a home might not see each other's locks on a file. A FUSE mount of a folder models the
 // shared home.
 func TestTrap_T139_AFileOnANetworkDiskIsRefused_fuse(t *testing.T) {
 	t.Parallel()
@@ -474,7 +474,7 @@ func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
 }
 
-// With nohup the command ignores HUP, like leasing.
+// With nohup both leasing and the command ignore HUP.
 func TestRunOnSQLiteRespectsNohup(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)

@@ -450,7 +450,7 @@ func TestTrap_T225_TooLittleAddressSpaceIsReported_sqlite(t *testing.T) {
 	t.Parallel()
 	p := newTestEnv(t)
 	arenas := "MALLOC_ARENA_MAX=1"                                                                                              // otherwise each thread of a program with cgo takes 64 MiB
-	first := asCommand(t.Context(), append(p.env(), arenas), "run", "name", "--", "sh", "-c", "grep VmPeak /proc/$PPID/status") // of the guard, which has no SQLite
+	first := asCommand(t.Context(), append(p.env(), arenas), "run", "name", "--", "sh", "-c", "grep VmPeak /proc/$PPID/status") // of the guard, which does not use SQLite
 	text, err := first.Output()
 	require.NoError(t, err)
 	out := string(text)

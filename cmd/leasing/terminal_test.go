@@ -69,12 +69,12 @@ func (x *terminal) types(keys string) {
 	require.NoError(x.t, err)
 }
 
-// start starts leasing like a login shell.
+// start starts leasing in the way of a login shell.
 func (x *terminal) start(p *testEnv, args ...string) *process {
 	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
 }
 
-// startAs starts a command like a login shell: in a session of its own, on the terminal.
+// startAs starts a command as a login shell does: in a session of its own, on the terminal.
 func (x *terminal) startAs(p *testEnv, cmd *exec.Cmd) *process {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)
@@ -87,7 +87,7 @@ func (x *terminal) startAs(p *testEnv, cmd *exec.Cmd) *process {
 	return r
 }
 
-// The command has the terminal: it reads its input, and gets Ctrl-Z and Ctrl-C.
+// The command has the terminal: it reads its input, and receives Ctrl-Z and Ctrl-C.
 func TestRunOnSQLiteOnATerminal(t *testing.T) {
 	t.Parallel()
 	x, p := newTerminal(t), newTestEnv(t)

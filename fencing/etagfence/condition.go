@@ -44,7 +44,7 @@ type Condition struct {
 // NewCondition returns the condition under which the holder of a token may replace
 // the object that was read, or a *fencing.StaleError if the object carries a larger
 // token. resource names the object in that error. If the store then refuses the
-// write, there was another write: read once more, and make a new condition. Replace
+// write, there was another write: read again, and make a new condition. Replace
 // does all this in a loop.
 //
 // As with all fencing, a new holder that only reads has not shown its token,

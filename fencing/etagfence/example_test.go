@@ -9,7 +9,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/etagfence"
 )
 
-// bucket is a store with ETags that holds one object, like Azure Blob Storage.
+// bucket is a store that holds one object with an ETag, as in Azure Blob Storage.
 type bucket struct {
 	version  int
 	content  string

@@ -55,8 +55,8 @@ type Replacement struct {
 // If a client library resends a write after a lost reply, the condition no longer
 // holds, because of the first attempt of the same write. The next read then shows
 // the write ID, and Replace returns nil instead of writing twice. That works only
-// if there was no other write since: writers that share a token, such as goroutines
-// of one holder, should take turns.
+// if there has been no other write since: writers that share a token, such as
+// goroutines of one holder, should take turns.
 //
 // Other errors from Read and Write are returned without a retry. After an error from Write, and
 // after a *fencing.StaleError, the write may have been applied.

@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
-// objectStore keeps one object, like a store with ETags.
+// objectStore is a store that holds one object with an ETag.
 type objectStore struct {
 	mu      sync.Mutex
 	version int // 0: does not exist

@@ -40,7 +40,7 @@ type HandlerOptions struct {
 //	400 Bad Request            the token is malformed, or of another lease
 //	503 Service Unavailable    the check failed, or the request ended before its turn
 //
-// A refusal is certain: next has not seen the request. The status is 412
+// A refusal is definite: next has not seen the request. The status is 412
 // because the token is a condition in the request's header that evaluated to
 // false (RFC 9110, 15.5.13), and 428 means that the condition is missing (RFC
 // 6585, 3). 409 is for conflicts that the sender may be able to resolve

@@ -130,7 +130,7 @@ func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int
 		return nil, &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
 	case fence == "":
 		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
-	// With the fence among their keys, Set and Delete would overwrite the fence. With a Field, a
+	// Set and Delete would overwrite a fence that is among their keys. With a Field, a
 	// script of the caller may write to the hash, which is both the fence and the resource.
 	case slices.Contains(keys, fence) && (r.field == "" || script == set || script == del):
 		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "a key other than the fence, which would be overwritten"}

@@ -59,7 +59,7 @@ var suites = map[string]suite{
 			{"leaderelection_test.go", `&rl\.LeaseLock\{\s+LeaseMeta:[^}]+\}`, "leased(t, $0)"},
 			{"leaderelection_test.go", `lec\.Lock = lock\b`, "lec.Lock = leased(t, lock)"},
 		},
-		// In this test the clock of one candidate ends the lease of another.
+		// In this test the lease of one candidate expires by the clock of another.
 		flags: []string{"-skip=TestTryAcquireOrRenewLeases/acquire_from_led,_unacked_object"},
 	},
 	"controllerruntime": {

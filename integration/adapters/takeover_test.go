@@ -120,8 +120,7 @@ func redisURL(t *testing.T) string {
 	return fmt.Sprintf("%s%sprefix=adapters_%x&retention=1m", url, separator, rand.Uint64())
 }
 
-// takeover runs two processes of each host. One works, and is killed; the other process begins to work after that, and
-// not before.
+// takeover runs two processes of each host. One works, and is killed; only then does the other process begin to work.
 func takeover(t *testing.T, url func(folder string) string) {
 	for host := range hosts {
 		t.Run(host, func(t *testing.T) {

@@ -104,8 +104,7 @@ func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
 	return etcdlease.OpenURL(t.Context(), url)
 }
 
-// TestConformanceWithoutFaults checks that a wrapper with an empty plan changes
-// nothing.
+// TestConformanceWithoutFaults checks that a wrapper with an empty plan has no effect.
 func TestConformanceWithoutFaults(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

@@ -145,7 +145,7 @@ func (p *tab) says(text string) {
 	p.wait(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// signIn supplies the name and the password when the browser requests them, once.
+// signIn supplies the name and the password once, when the browser requests sign-in.
 func (p *tab) signIn(user, password string) {
 	p.t.Helper()
 	asked := false

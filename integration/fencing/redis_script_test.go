@@ -60,7 +60,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 	})
 }
 
-// If a script fails half-way, Redis undoes nothing, and the token counts as seen.
+// If a script fails half-way, Redis does not undo its writes, and the token counts as seen.
 func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("text")

@@ -67,7 +67,7 @@ func TestRedisSetKeepsItsTimeToLive(t *testing.T) {
 	})
 }
 
-// The deletion of a value keeps the token with which the next write is compared.
+// Deleting a value keeps the token with which the next write is compared.
 func TestTrap_T21_RedisDeleteKeepsTheFence(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")

@@ -226,8 +226,7 @@ func holdTerm(ctx context.Context, t *testing.T, p leasing.Provider, r *exclusio
 	}
 }
 
-// A deployment migrates pod by pod: there is one leader at a time throughout, and one again
-// soon after each step.
+// A deployment migrates pod by pod: there is never more than one leader, and again a leader soon after each step.
 func TestADeploymentMigratesPodByPod(t *testing.T) {
 	text, config := serverConfig(t)
 	name := "migrating-" + abstractions.NewID()

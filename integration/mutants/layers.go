@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The layers, from the tests that only this repository has to those that any user can run.
+// The layers: first the tests that exist only in this repository, last those that any user can run.
 var layers = []string{"own tests", "conformance", "torture"}
 
 // tests selects tests of a package. The zero value selects no tests.

@@ -8,7 +8,7 @@
 //	go run ./mutants -files 'engine/renewal.go'   # those that change a matching file
 //	go run ./mutants -layer conformance     # one layer
 //	go run ./mutants -resume                # only those without a result
-//	go run ./mutants -report                # runs nothing, writes docs/mutants.md
+//	go run ./mutants -report                # runs no tests, only writes docs/mutants.md
 //	go run ./mutants -sample 120 -seed HASH # mutants drawn at random: see sample.go
 //
 // The servers that the tests need must run, as for `make test`. `make mutants` starts the servers. Each

@@ -226,7 +226,7 @@ func (w *walk) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// isSQL recognizes the strings below providers/sql that are SQL.
+// isSQL matches SQL among the string literals of the files below providers/sql.
 var isSQL = regexp.MustCompile(`\b(SELECT|UPDATE|DELETE|INSERT|WHERE|coalesce|CASE|AND)\b`)
 
 // rule replaces the first group of each match, in a line. The result is never a syntax error.
@@ -334,8 +334,7 @@ func shorten(code string) string {
 	return code
 }
 
-// name identifies the change without a line number, so that the same change to later code has the
-// same name.
+// name identifies the change without a line number, so that a change keeps its name when the code around it moves.
 func (c change) name(file, text string) string {
 	from, to := strings.LastIndexByte(text[:c.start], '\n')+1, len(text)
 	if end := strings.IndexByte(text[c.end:], '\n'); end >= 0 {

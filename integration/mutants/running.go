@@ -36,7 +36,7 @@ type program struct {
 	file, folder string
 }
 
-// build builds the program of tests, with an overlay unless overlay is "".
+// build builds the test program of a package, with an overlay unless overlay is "".
 func (r *runner) build(ctx context.Context, t tests, overlay, into string) (program, error) {
 	p := program{t, filepath.Join(into, "test"), filepath.Join(r.root, t.folder)}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", p.file, "./"+t.folder)

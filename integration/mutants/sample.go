@@ -231,7 +231,7 @@ func (m *mutant) compiles(ctx context.Context, root string) (bool, error) {
 	return err == nil, ctx.Err()
 }
 
-// codeCommit returns the last commit that changed more than documents and these mutants. It ends in
+// codeCommit returns the last commit that changed files other than documents and these mutants. It ends in
 // "-changed" if files have changed since.
 func codeCommit(ctx context.Context, root string) (string, error) {
 	code := []string{"--", ".", ":!docs", ":!integration/mutants", ":!*.md"}

@@ -123,7 +123,7 @@ type bed struct {
 	name   string // of a lease
 }
 
-// host finds the server in an address: a URL, or a connection string with a URL.
+// host matches the server's host and port in a URL or a connection string.
 var host = regexp.MustCompile(`127\.0\.0\.1:\d+|localhost:\d+`)
 
 func newBed(t *testing.T, backend backend) *bed {

@@ -38,7 +38,7 @@ func quantile(q, histogram string) string {
 	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + selected + `}` + window + `)))`
 }
 
-// panels are in the order in which an operator looks at a fleet that fails: does the backend
+// panels are in the order in which an operator looks at a failing fleet: does the backend
 // answer, which processes hold and wait, which requests fail.
 var panels = []panel{
 	{"Backend answers", "none", "1 while requests are answered, 0 since one was not, for each process.",

@@ -136,7 +136,7 @@ func watch(t *testing.T, fleet ...*process) *watcher {
 	return w
 }
 
-// ask decodes the data of an answer into data. It ignores errors until the server is up.
+// ask decodes the data of Prometheus's answer into data. It ignores errors until the server is up.
 func (w *watcher) ask(path string, data any) {
 	body := struct {
 		Status, Error string
@@ -153,7 +153,7 @@ func (w *watcher) ask(path string, data any) {
 	}
 }
 
-// query returns the samples of an expression at present.
+// query returns the current samples of an expression.
 func (w *watcher) query(expr string) []any {
 	var data struct{ Result []any }
 	w.ask("query?query="+url.QueryEscape(expr), &data)

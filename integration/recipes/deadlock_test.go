@@ -101,7 +101,7 @@ func graphs(t *testing.T, at string) {
 	}
 }
 
-// draw draws the holder of each name, -1 for a free name, and the name that each process wants, -1 for none at all.
+// draw draws the holder of each name (-1 for a free name), and the name that each process wants (-1 for no name).
 func draw(random *rand.Rand) (holder, wants []int) {
 	holder, wants = make([]int, names), make([]int, processes)
 	var held []int

@@ -73,7 +73,7 @@ func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A waiter for a file gets its turn although several agents take turns with the file's folder.
+// A waiter for a file gets its turn although several agents take turns at leasing the file's folder.
 func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
 	inTree(t, []string{"src/a"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelock.Tree) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	_ "time/tzdata" // the time zones, wherever the test runs
+	_ "time/tzdata" // so that time zones exist wherever the test runs
 
 	"github.com/adhocore/gronx"
 	gorhill "github.com/gorhill/cronexpr"
@@ -80,11 +80,11 @@ func changes(place *time.Location, until int) (times []time.Time) {
 	return times
 }
 
-// Each schedule starts within nine hours of a change of clocks, and continues for at least a day. Its
+// Each schedule starts within nine hours of a clock change, and continues for at least a day. Its
 // clock is fast, so that it calls the library every quarter of an hour and not every 30 s.
 // LEASING_TEST_SLOW makes 98,880 starts.
 func TestTrap_T230_SchedulesOfFiveCronLibrariesAroundChangesOfClocks(t *testing.T) {
-	step, until := 51, 2027 // three of the starts around each change of a year
+	step, until := 51, 2027 // three starts around each clock change of one year
 	if os.Getenv("LEASING_TEST_SLOW") != "" {
 		step, until = 1, 2028
 	}

@@ -18,14 +18,14 @@ import (
 )
 
 // agents are six processes that edit overlapping sets of files of one tree. Some spell the paths differently, and one leases
-// folders. Trouble befalls four of the six:
+// folders. Four of the six run into trouble:
 //
 //   - two wait for each other, the deadlock is reported, and one gives way;
 //   - one is killed in the middle of an edit, and a seventh agent does its work;
 //   - one dawdles over its files, and an operator forces it out.
 //
-// Look at the table at the end: it shows the history of the leases that trouble befell. The history is written by the provider on
-// SQLite and PostgreSQL, and elsewhere by package history.
+// Look at the table at the end: it shows the history of the leases of the agents in trouble. The history is written by the
+// provider on SQLite and PostgreSQL, and elsewhere by package history.
 var agents = runner.Scenario{
 	Name: "agents", About: "six processes edit one tree: two deadlock, one is killed, one is forced out (make agents)", Sample: "agents",
 	TTL: 2 * time.Second, // short, so that the leases of a killed agent end soon

@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/runner"
 )
 
-// election puts a leader election under attack, on any backend (`make demo`). Three leaders in turn meet with trouble:
+// election puts a leader election under attack, on any backend (`make demo`). Three leaders in turn run into trouble:
 //
 //   - the first leader is killed (SIGKILL): another takes over when the lease has run out;
 //   - the second is paused past its TTL (SIGSTOP): another takes over, and a delayed row of the second is refused. Woken

@@ -31,7 +31,7 @@ func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: secondsOf(3)}
 	tests := map[string]struct {
 		checker checker
-		closest time.Duration // negative if two led at a time
+		closest time.Duration // negative if two led at the same time
 	}{
 		"after the trust has ended": {checkerOf(first,
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: secondsOf(3)}), secondsOf(0.1)},

@@ -19,7 +19,7 @@ import (
 
 // sequenceScenario shows the fate of the numbers of a ledger while its writers are killed, paused and cut off.
 //
-// Seven processes write transfers into a ledger, each under the next number of one stream. Trouble befalls six of them, once
+// Seven processes write transfers into a ledger, each under the next number of one stream. Six of them run into trouble, once
 // each: see troubles. An eighth writer runs in this process. It is cut off from the database, keeps its result in a journal, and
 // comes back as a process of its own. All writers give up some of their numbers. A cleaner closes the numbers whose leases have
 // run out. Three readers follow the ledger up to its seal.
@@ -30,7 +30,7 @@ var sequenceScenario = runner.Scenario{
 	TTL: leaseFor, Control: controlSequence,
 }
 
-// stream and leaseFor are as in the sample. A worker meets its trouble at its transfer number troubleAt.
+// stream and leaseFor are as in the sample. Each worker's trouble comes at its transfer number troubleAt.
 const (
 	stream    = "ledger"
 	leaseFor  = 3 * time.Second
@@ -46,7 +46,7 @@ type sequenceShow struct {
 	*runner.Runner
 	store       *sqlsequence.Store[*sql.Tx]
 	folder      string           // of journals
-	numbers     map[string]int64 // the numbers that trouble has befallen, by trouble
+	numbers     map[string]int64 // the numbers whose writers ran into trouble, by trouble
 	worked      map[string]int   // records after which trouble may come, by worker
 	done        map[int64]bool   // numbers whose late result is settled
 	refused     map[int64]int    // refused late commits, by number

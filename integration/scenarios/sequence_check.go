@@ -79,8 +79,7 @@ func (s *sequenceShow) table(entries []sequence.Entry, queue []sequence.ManualIt
 	s.Table(rows...)
 }
 
-// checkAccounts checks that every number has a record, and that the numbers that trouble befell have
-// ended as expected.
+// checkAccounts checks that every number has a record, and that the numbers of writers in trouble have ended as expected.
 func (s *sequenceShow) checkAccounts(entries []sequence.Entry) error {
 	states := map[sequence.State]int{}
 	for i, e := range entries {

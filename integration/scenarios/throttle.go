@@ -15,8 +15,8 @@ import (
 )
 
 // throttle runs a payment gateway (an HTTP server), which can handle three calls at a time. First the processes call it without
-// a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. The gateway goes on
-// with that call, like a real gateway.
+// a limit. Then each call needs a permit of a semaphore, and one process is killed in the middle of a call. Like a real gateway,
+// it finishes that call.
 //
 // Look at the number of calls "at a time", as counted by the gateway: without permits it exceeds the limit, but never with
 // permits.
@@ -122,7 +122,7 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	return checkThrottle(ctx, s, g, free.most, killed)
 }
 
-// checkThrottle checks the counts of the gateway.
+// checkThrottle checks the gateway's counts.
 func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
 	most := g.most
 	switch {

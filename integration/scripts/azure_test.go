@@ -89,7 +89,7 @@ func (a *azure) made(what string) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.state, "made."+what), nil, 0o600))
 }
 
-// run runs the script. The fail-th call of az fails; with 0 no call fails.
+// run runs the script. Call number fail of az fails; if fail is 0, no call fails.
 func (a *azure) run(fail int, verb string) (code int, out, problems string, calls []string) {
 	a.t.Helper()
 	for _, name := range []string{"log", "calls"} {

@@ -49,7 +49,7 @@ func workflows(t *testing.T) map[string]workflow {
 	return all
 }
 
-// A tag can be moved to other code, which would run with the workflow's rights.
+// A tag can be moved to other code, which would run with the workflow's permissions.
 func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	used := regexp.MustCompile(`\buses: *(\S+)(.*)`)
 	pinned := regexp.MustCompile(`^([^@]+)@([0-9a-f]{40})$`)
@@ -75,7 +75,7 @@ func TestEachActionIsPinnedByItsHash(t *testing.T) {
 	require.Contains(t, known, "actions/checkout")
 }
 
-// A workflow may only read the repository, and a job lists each further right that it needs.
+// A workflow may only read the repository, and a job lists each further permission that it needs.
 func TestEachWorkflowHasTheLeastPermissions(t *testing.T) {
 	more := map[string]map[string]string{}
 	for name, w := range workflows(t) {

@@ -217,8 +217,8 @@ func TestRedisThatDoesNotStart(t *testing.T) {
 	require.NotContains(t, string(out), "not reached")
 }
 
-// If the variable names the user's own server, that server is used. redis_example says that tests that kill servers need the
-// program nevertheless.
+// If the variable names the user's own server, that server is used. The tests that kill servers still need the program, as
+// redis_example says.
 func TestRedisVariableThatIsSetIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"redis", "redlock"} {
 		variable := "LEASING_TEST_" + strings.ToUpper(name)

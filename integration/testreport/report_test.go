@@ -92,7 +92,7 @@ skipped: ex.org/lease/providers/sql TestPostgres_Old
 `, text)
 }
 
-// The skipped checks of a suite are counted one by one, and reported in one line.
+// The skipped checks of a suite are counted one by one, and reported on one line.
 func TestSkipsOfASuiteAreOneLine(t *testing.T) {
 	lines := []string{"pass ex.org/lease/providers/redis TestConformanceRedis", "skip ex.org/lease/providers/redis TestServers/old"}
 	for i := range 7 {

@@ -54,11 +54,11 @@ type electedProvider struct{ *etcdlease.Provider }
 func (e electedProvider) Capabilities() leasing.Capabilities {
 	c := e.Provider.Capabilities()
 	c.Lateness.PerTTL++
-	c.Lateness.Fixed += 15 * time.Second // for the election, on a machine that is busy
+	c.Lateness.Fixed += 15 * time.Second // for the election, on a busy machine
 	return c
 }
 
-// The members of a cluster of three are killed one at a time, every second time the leader, and come back with their data.
+// The members of a cluster of three are killed one at a time, the leader every second time, and come back with their data.
 func TestTortureOfMembersThatAreKilled_etcd(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

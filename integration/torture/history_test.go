@@ -40,7 +40,7 @@ func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
 //
 //   - each Acquired event has an entry with the same ID, and each token has one such entry;
 //   - each Released event of a release that reached the backend, and each Lost event, has an entry that the lease
-//     was released, expired or broken; a Lost event because of a break has an entry that the lease was broken;
+//     was released, expired or broken; a Lost event that a break has caused has an entry that the lease was broken;
 //   - each of these entries has an Acquired event, and a Released or Lost event.
 //
 // Claims whose manager never received the grant, because a reply was lost or no caller waited for it any more, are exempt: they
@@ -188,9 +188,8 @@ func histories(t *testing.T, p leasing.Provider) map[string]entries {
 }
 
 // Without faults, events and history agree, also about breaks, whether a provider keeps the history or package
-// history writes the entries. Two things differ if a provider keeps the history: a second break of a lease
-// that runs out after a break has no entry, and a release that comes too late has an entry that the lease has
-// expired.
+// history writes the entries. If a provider keeps the history, two things differ: while a broken lease runs out, another break
+// has no entry; and a release that comes too late has an entry that the lease has expired.
 func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

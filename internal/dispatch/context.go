@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounded is a context with a deadline that arms its timer only when a caller waits on Done. Most
+// Bounded is a context with a deadline. It arms its timer only when a caller waits on Done. Most
 // requests are answered long before their deadline, and a provider that passes ctx to no other code
 // never needs the timer. Without the timer, an acquire and a release in memory take half the time.
 type Bounded struct {

@@ -40,7 +40,7 @@ const (
 )
 
 // NewJobs returns a queue with limit workers. spawn runs a worker in a goroutine, and returns false if it can't. No job
-// begins after ended has returned true. Both are called under the queue's lock.
+// begins after ended has returned true. spawn and ended are called under the queue's lock.
 func NewJobs(limit int, spawn func(f func()) bool, ended func() bool) *Jobs {
 	return &Jobs{spawn: spawn, ended: ended, limit: limit, maxWorkers: max(MaxJobs, overdueFactor*limit)}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/integration/scenarios/place"
 )
 
-// Scenario is a sample program, and the trouble that its processes meet.
+// Scenario is a sample program, and the trouble that its processes run into.
 type Scenario struct {
 	Name   string
 	About  string        // one line

@@ -1,4 +1,4 @@
-// Command dockerlint makes the checks of `docker build --check` on Dockerfiles. It builds nothing,
+// Command dockerlint runs the checks of `docker build --check` on Dockerfiles. It builds nothing,
 // and asks no registry about the base images.
 package main
 

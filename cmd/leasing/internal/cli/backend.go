@@ -76,8 +76,8 @@ func (a *App) Open(ctx context.Context, options leasing.Options) (*Backend, erro
 // OpenPause is the pause between two attempts to open the backend.
 const OpenPause = time.Second
 
-// OpenWithin retries Open within a limit while the backend can't be reached: Open needs a server if it creates
-// tables or checks servers. A limit of 0 means a single attempt, and a negative limit means no limit.
+// OpenWithin retries Open within a limit while the backend can't be reached: Open sends requests if it creates tables or checks
+// servers. A limit of 0 means a single attempt, and a negative limit means no limit.
 func (a *App) OpenWithin(ctx context.Context, limit time.Duration, options leasing.Options) (*Backend, error) {
 	for begin := time.Now(); ; {
 		b, err := a.Open(ctx, options)

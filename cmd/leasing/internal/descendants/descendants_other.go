@@ -9,7 +9,7 @@ const AdoptsOrphans = false
 // AdoptOrphans does nothing.
 func AdoptOrphans(bool) {}
 
-// Visit visits only the command, even in a group of its own: this system has no way to find other
+// Visit visits only the command, even if its group has other processes: this system has no way to find other
 // descendants.
 func Visit(_, command int, visit func(pid int) bool) {
 	if command != 0 {

@@ -43,7 +43,7 @@ The ID is the key to the lease. Acquire exits with 75 if the name is taken.`,
 			}
 			options.NoAutoRenew = options.TTL != leasing.Infinite // the first renewal makes the lease infinite
 			signals := supervise.NewSignals()
-			signals.Catch() // a signal must not leave a lease behind without its ID being printed
+			signals.Catch() // a signal must not leave behind a lease whose ID was not printed
 			return signals.CancelOnSignal(cmd.Context(), func(ctx context.Context) error {
 				return a.Using(ctx, func(ctx context.Context, b *cli.Backend) error {
 					return acquireAndPrint(ctx, a, b, args[0], limit, options)

@@ -82,7 +82,7 @@ func (w *runner) candidacyEnd(code int, last bool) (ends bool, exitCode int) {
 	switch {
 	case w.EndedBy != nil:
 		return true, exit.Signal + int(w.EndedBy.(syscall.Signal))
-	case w.ProcessesLeft: // processes of the command prevent another term
+	case w.ProcessesLeft: // processes that the command has left running prevent another term
 		return true, exit.Failed
 	}
 	return last || code == exit.NotExecutable || code == exit.NotFound || code == exit.Failed, code

@@ -30,8 +30,8 @@ type runner struct {
 	renewed  chan struct{}
 }
 
-// newRunner checks all that can be checked before a lease is acquired. It waits for the backend for as long
-// as for the lease: see runFlags.waitLimit.
+// newRunner checks all that can be checked before a lease is acquired. It waits for the backend no longer than it may wait for
+// the lease: see runFlags.waitLimit.
 func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string, limit time.Duration) (*runner, error) {
 	path, err := supervise.LookPath(argv[0])
 	if err == nil {

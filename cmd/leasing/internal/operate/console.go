@@ -115,7 +115,7 @@ func (f *consoleFlags) access() (console.Access, error) {
 		}
 		return console.ProxyUser(f.userHeader, proxies...)
 	}
-	return nil, nil //nolint:nilnil // nil is an Access: see console.Options
+	return nil, nil //nolint:nilnil // a nil Access accepts only requests from this machine: see console.Options
 }
 
 // parsePrefix parses a prefix, or a single address as a prefix of that address alone.

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxLines is the number of lines that are queued while the file blocks.
+	// maxLines is the maximum number of lines that are queued while the file blocks.
 	maxLines = 256
 	// flushTimeout bounds the wait for the file at the end of the program.
 	flushTimeout = 500 * time.Millisecond

@@ -95,7 +95,7 @@ func (s Record) Holder() string {
 	return s.Owner
 }
 
-// metadata returns the metadata in one line, sorted by key.
+// metadata returns the metadata on one line, sorted by key.
 func (s Record) metadata() string {
 	var pairs []string
 	for key, value := range s.Metadata {

@@ -13,7 +13,7 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-// OneLine returns an error in one line, with this program's names for options.
+// OneLine returns an error on one line, with this program's names for options.
 func OneLine(err error) string {
 	text := err.Error()
 	replace := func(of error, by string) { text = strings.ReplaceAll(text, of.Error(), by) }

@@ -10,13 +10,13 @@ import (
 	"github.com/distributedleasing/leasing/open"
 )
 
-// Guide has the commands that lead to leases on one backend. The user replaces the words in capitals.
+// Guide has the commands that a user needs to start with one backend. The user replaces the words in capitals.
 type Guide struct {
 	Schemes []string
 	URL     string // of an existing backend
 	Begin   string // starts a backend to try out
 	SetUp   string // creates what is missing
-	Rights  string // shows or grants the rights
+	Rights  string // shows or grants the permissions
 	Reach   string // queries the server without this program
 }
 

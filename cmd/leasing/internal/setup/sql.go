@@ -48,7 +48,7 @@ create=true in the URL leasing creates the tables itself, if its user has the ri
 	return cmd
 }
 
-// withoutCreate returns a URL without create, so that opening it changes nothing.
+// withoutCreate returns a URL without create, so that opening the URL creates nothing.
 func withoutCreate(rawURL string) string {
 	rest, query, found := strings.Cut(rawURL, "?")
 	if !found {

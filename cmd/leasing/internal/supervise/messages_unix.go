@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names that a list of processes shows for the two guards, and for the process that becomes the
-// command.
+// The names of the two guards, and of the process that becomes the command, in a list of processes.
 const (
 	outerName = "leasing outer guard"
 	innerName = "leasing guard"

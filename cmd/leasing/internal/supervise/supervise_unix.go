@@ -44,7 +44,7 @@ type supervisor struct {
 	guard     int           // the outer guard's process ID, which is not reused before finish waits for the guard
 	group     int           // the inner guard's process ID, and that of the command's group; 0 before the command has started
 	command   int           // the command's process ID; 0 before the command has started
-	existing  map[int]bool  // the descendants that this process had before the guards
+	existing  map[int]bool  // the descendants that this process had before it started the guards
 	deadlines []*os.File    // to the guards
 	killAt    time.Duration // when the command is sent KILL
 	lost      error         // why the command was stopped, or nil
@@ -206,7 +206,7 @@ func (s *supervisor) kill() {
 	}
 }
 
-// guards returns the process IDs of the guards that are known.
+// guards returns the known process IDs of the guards.
 func (s *supervisor) guards() []int {
 	if s.group == 0 {
 		return []int{s.guard}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend stops leasing, too, after the command was stopped from the terminal, so that the shell gets the
+// suspend also stops leasing after the command was stopped from the terminal, so that the shell gets the
 // terminal back. The CONT of fg or bg is forwarded. A command that was stopped because it has no terminal, as in
 // a pipeline, gets the terminal of this process.
 func (s *supervisor) suspend(by unix.Signal) {
@@ -36,7 +36,7 @@ func (s *supervisor) suspend(by unix.Signal) {
 	}
 }
 
-// inForeground reports whether this process reads from and writes to a terminal that is its own. In
+// inForeground reports whether this process is in the foreground of the terminal that it reads from and writes to. In
 // a pipeline the terminal is left to the other programs until the command needs it: see suspend.
 func inForeground() bool { return ownTerminal(os.Stdin) && ownTerminal(os.Stdout) }
 

@@ -1,4 +1,4 @@
-// The first program of a user of adapters/goose. It locks and unlocks a session locker.
+// The first program of a user of adapters/goose. It locks and unlocks with a session locker.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// A program of a user of providers/sql that handles errors and grants of all dialects, and opens no database.
+// A program that uses providers/sql for the errors and grants of all dialects, and opens no database.
 package main
 
 import (
