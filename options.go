@@ -352,7 +352,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	return ttl, nil
 }
 
-// nearestTTL returns the TTL nearest to ttl, the choice of a policy, that the backend grants and that leaves time for renewals at
+// nearestTTL adjusts ttl, the choice of a policy, to the nearest TTL that the backend grants and that leaves time for renewals at
 // the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	limit := trust.Forever / 2

@@ -330,7 +330,7 @@ func (t *Telemetry) ObserverPanicked() { add(t.observerPanics, 1, &t.base) }
 // Renewed sums up the renewals of one request.
 type Renewed struct {
 	Count  int64
-	Margin time.Duration // the least trust left when these renewals succeeded
+	Margin time.Duration // the smallest margin: the trust that was left when a renewal succeeded
 }
 
 // Add adds the renewals of another lease.

@@ -103,7 +103,7 @@ func (t *Telemetry) StartLinked(ctx context.Context, name string, lease *Trace) 
 	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: lease.caller}))
 }
 
-// maxLinks bounds the links of a batch's span: OpenTelemetry's default limit.
+// maxLinks limits the number of links of a batch's span. It is OpenTelemetry's default limit.
 const maxLinks = 128
 
 // StartBatch begins the span of a renewal of several leases.

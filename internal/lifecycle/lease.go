@@ -52,7 +52,7 @@ func RoundUp(ttl, unit time.Duration) time.Duration {
 // Settings are the settings of one lease.
 type Settings struct {
 	TTL         time.Duration // of renewals
-	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
+	FirstTTL    time.Duration // of the acquire: finite even for an infinite lease, and at least AtLeast
 	AtLeast     time.Duration // 0: the release frees the name
 	Cadence     time.Duration // from sending one renewal to sending the next; trust.Forever without auto-renewal
 	MaxRenewals int           // 0: no limit

@@ -23,7 +23,7 @@ const (
 type plan struct {
 	name          string
 	settings      lifecycle.Settings
-	otherSettings *lifecycle.Settings // a holder may change to these settings' TTL, and back; nil for one TTL
+	otherSettings *lifecycle.Settings // a holder may change to the TTL of these settings, and back; nil if no TTL changes
 	equalClocks   bool                // all clocks agree, and the margin is zero
 	processes     int                 // 2 unless set
 	claims        int                 // claims of each process; 1 unless set

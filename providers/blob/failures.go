@@ -30,9 +30,9 @@ const (
 
 // codes maps the service's error codes to their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and …/common-rest-api-error-codes).
-// The class decides whether the request was applied: see [providerkit.Class]. An answer to HEAD has no body,
-// so the advice of a code replaces the message. A code that begins with Lease means that a lease has changed.
-// A code that is not listed has the meaning of its status.
+// The class says whether the request was applied: see [providerkit.Class]. An answer to HEAD has no body, so
+// the advice of a code replaces the message. A code that begins with Lease means that a lease has changed. A
+// code that is not listed has the meaning of its status.
 var codes = map[bloberror.Code]providerkit.Meaning{
 	bloberror.BlobAlreadyExists:     {Class: changed},
 	bloberror.BlobNotFound:          {Class: missing},

@@ -71,9 +71,9 @@ type Options struct {
 	Container string `json:"container"`
 	// Create lets the first acquire create the container if it is missing.
 	Create bool `json:"create"`
-	// Prefix begins the names of all blobs: "leases/" makes a folder. Processes that
-	// exclude each other use the same prefix. Up to 200 letters, digits, and any of
-	// "-_./", without a leading slash. Default empty.
+	// Prefix is the beginning of all blob names: "leases/" makes a folder. Processes that exclude
+	// each other must use the same prefix. Up to 200 letters, digits, and any of "-_./", without a
+	// leading slash. Default empty.
 	Prefix string `json:"prefix" option:"maxlen=200"`
 	// Retention is the time for which Sweep keeps free names after their last write. At
 	// least 1 min. Default 1 h; with leasing.Infinite, "forever", Sweep does nothing.
