@@ -68,7 +68,7 @@ func ManagerOf(implementation abstractions.Manager) *Manager {
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
 // With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. For a field that is zero, the option
-// of m applies. The manager that With returns is m in every other respect. It needs no Close of its own.
+// of m applies. The manager that With returns is m in every other respect. It does not have to be closed.
 //
 //	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Minute}).Acquire(ctx, "migrations")
 func (m *Manager) With(options AcquireOptions) *Manager {

@@ -55,8 +55,8 @@ type Options struct {
 	// it is an error.
 	RaiseToMinTTL bool
 
-	// RefusalTimeout bounds the retries of a waiting Acquire while the backend refuses with ErrDenied and gives no other answer.
-	// Then Acquire returns that error. Most refusals are temporary: a password is rotated, a role assignment has not arrived yet.
+	// RefusalTimeout is the time for which a waiting Acquire retries while the backend's only answer is ErrDenied. After that,
+	// Acquire returns the error. Most refusals are temporary: a password is rotated, a role assignment has not arrived yet.
 	// TryAcquire and Adopt return the first refusal. Default 1 min.
 	RefusalTimeout time.Duration
 
@@ -94,9 +94,9 @@ type Tuning struct {
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
-	// RenewConcurrency bounds the renewal requests in flight; the same number again may be in flight for leases whose last renewal
-	// failed. Requests that would otherwise be late exceed the bound, up to 16 times RenewConcurrency or 256, whichever is more.
-	// Default 16.
+	// RenewConcurrency limits the number of renewal requests in flight; the same number again may be in flight for leases whose
+	// last renewal failed. Requests that would otherwise be late may exceed the limit, up to 16 times RenewConcurrency or 256,
+	// whichever is more. Default 16.
 	RenewConcurrency int
 	// RenewBatch is the largest number of claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int

@@ -213,7 +213,7 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 type followUp struct {
 	lease   *lease
 	lost    *abstractions.LostError // nil unless the lease has just been lost
-	cleanUp *cleanup                // of a renewal that may hold the name for another TTL; or nil
+	cleanUp *cleanup                // after a renewal that may hold the name for another TTL; or nil
 }
 
 // run takes the steps, if there are any, and does not wait.

@@ -162,7 +162,7 @@ var moduleVersion = sync.OnceValue(func() string {
 })
 
 // orNoop returns an instrument, or a stand-in that does nothing: telemetry that
-// can't be set up is reported to OpenTelemetry's error handler and harms no lease.
+// can't be set up is reported to OpenTelemetry's error handler and does not affect leases.
 func orNoop[T any](instrument T, err error, standIn T) T {
 	if err != nil {
 		otel.Handle(err)

@@ -129,7 +129,7 @@ func (t *Telemetry) SpanOfLoss(lease *Trace, subject Subject, err error) {
 	t.Describe(span, subject, err)
 }
 
-// Subject identifies the subject of a span. Zero fields are left out.
+// Subject has the attributes of the lease or claim that a span is about. Zero fields are left out.
 type Subject struct {
 	Name, ID string
 	Token    int64

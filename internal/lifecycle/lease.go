@@ -36,7 +36,7 @@ func (r *Rules) Window(ttl time.Duration) time.Duration {
 	return trust.Window(ttl, r.DriftFactor, r.DriftFloor)
 }
 
-// Trusts reports whether a grant of ttl is trusted at all: the answer may come too late.
+// Trusts reports whether a grant of ttl is still trusted when its answer arrives, which may be too late.
 func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
 	return sent.Add(r.Window(ttl)).Left(now) > 0
 }

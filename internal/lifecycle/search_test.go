@@ -86,7 +86,7 @@ func search(p *plan, limit int) (found result) {
 				w.do(m)
 				key = w.key(key[:0])
 				hash := maphash.Bytes(seed, key)
-				violation := w.check() // also of a state that is known: its last step may be wrong
+				violation := w.check() // even if the state is known: the step that led here may be wrong
 				if _, known := seen[hash]; known && violation == "" {
 					continue
 				}

@@ -86,7 +86,7 @@ type process struct {
 	tryAt    trust.Instant // when the next attempt of the clean-up is due
 
 	carriesMetadata bool // the renewal under way carries metadata
-	changesSent     int8 // changes when the latest renewal was sent
+	changesSent     int8 // number of changes when the latest renewal was sent
 	renewing        bool // a renewal has begun, and its waiters have no result
 	failed          bool // the latest renewal failed
 	answeredLost    bool // the backend has answered that the lease is lost

@@ -38,8 +38,8 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 }
 
 func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
-	// The core does not compare wall-clock times, and a grant does not contain any. A backend whose
-	// clock is hours off makes no difference.
+	// The core does not compare wall-clock times, and no grant contains a wall-clock time. A
+	// backend whose clock is hours off makes no difference.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})
 		other := leasingtest.NewManagerOn(t, skewedClock{p, -3 * time.Hour}, leasing.Options{})

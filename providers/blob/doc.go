@@ -23,10 +23,9 @@
 //     the record of a leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and containers.
-//     Date has whole seconds; the client adds the fraction from its own clock. So a
-//     token may repeat or fall if a blob is deleted by hand and the name is acquired
-//     again within a second from a machine with a different clock. Sweep can't cause
-//     such a token.
+//     Date is in whole seconds; the client adds the fraction from its own clock. So a token may
+//     repeat or fall if a blob is deleted by hand and the name is acquired again within a second
+//     from a machine with a different clock. Sweep can't cause such a token.
 //   - A released or broken ID is refused from then on, for as long as package
 //     providerkit remembers the ID. A delayed request does nothing once its claim is
 //     over.

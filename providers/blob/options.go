@@ -53,8 +53,8 @@ type Options struct {
 	// AccountKey is one of the account's two keys, in base64.
 	AccountKey string `json:"account_key" option:"secret"`
 	// SAS is a shared access signature of the account or the container: the query
-	// of its URL, "sv=...&sig=...". It has to permit read, write, create and list,
-	// and delete for Sweep.
+	// of its URL, "sv=...&sig=...". It must permit read, write, create and list, and for Sweep also
+	// delete.
 	SAS string `json:"sas" option:"secret"`
 	// Secret returns an account key or a SAS, which may change. Open calls it, and so does each request, from
 	// several goroutines at a time, so it should cache the secret. The first answer decides which of the two

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dateTolerance bounds the error of a signature's date: learn.microsoft.com/
+// dateTolerance is the permitted error of a signature's date: learn.microsoft.com/
 // rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
 const dateTolerance = 15 * time.Minute
 
