@@ -42,10 +42,9 @@ type Options struct {
 	// that time is taken off at random. Default 0.6, which leaves time for
 	// several retries.
 	RenewFraction float64
-	// RenewCadence sets the time from one renewal to the next directly; set it or RenewFraction,
-	// not both. It must be shorter than the time for which a lease is trusted
-	// (TTL less the margin). An infinite lease is verified at this cadence,
-	// with the same bound.
+	// RenewCadence is the time from one renewal to the next; set either RenewCadence or
+	// RenewFraction, not both. It must be shorter than the time for which a lease is trusted (TTL
+	// less the margin). An infinite lease is verified at this cadence, with the same bound.
 	RenewCadence time.Duration
 	// NoAutoRenew leaves renewal to Lease.Renew.
 	NoAutoRenew bool

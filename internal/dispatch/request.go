@@ -104,7 +104,7 @@ func sendInHelper[P, Req, Reply any](ctx context.Context, r *Requests, pending *
 		a := answer{err: errGoexit}
 		defer func() {
 			answers <- a
-			if a.err == errGoexit { //nolint:errorlint // as it was set above
+			if a.err == errGoexit { //nolint:errorlint // the same error value that was set above
 				r.log(slog.LevelError, "leasing: the provider panicked", "panic", a.err)
 			}
 		}()

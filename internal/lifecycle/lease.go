@@ -71,7 +71,7 @@ type Lease struct {
 	renewals          int32
 	rules             *Rules
 	settings          *Settings
-	until             trust.Instant // the end of the trust in the latest grant
+	until             trust.Instant // when the trust in the latest grant ends
 	lastSent          trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
 	renewIn           time.Duration // from lastSent to the next renewal; trust.Forever for none
 

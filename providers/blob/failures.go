@@ -80,8 +80,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:    {Class: providerkit.Refused},
 }
 
-// meaningOf returns the meaning of an error. It is Unknown for an error without a code
-// of the service, and for a call that was applied in part.
+// meaningOf returns the meaning of an error. It is Unknown for an error without a code from the
+// service, and for a call that was applied in part.
 func meaningOf(err error) providerkit.Meaning {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || answer.ErrorCode == "" || errors.Is(err, abstractions.ErrUnavailable) {
