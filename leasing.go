@@ -68,7 +68,7 @@ func ManagerOf(implementation abstractions.Manager) *Manager {
 func (m *Manager) Interface() abstractions.Manager { return m.impl }
 
 // With returns a manager whose Acquire, TryAcquire, Do and TryDo use these options. For a field that is zero, the option
-// of m applies. The manager that With returns is m in every other respect. It needs no Close of its own.
+// of m applies. The manager that With returns is m in every other respect. It does not have to be closed.
 //
 //	lease, err := manager.With(leasing.AcquireOptions{TTL: time.Minute}).Acquire(ctx, "migrations")
 func (m *Manager) With(options AcquireOptions) *Manager {
@@ -111,9 +111,9 @@ func (m *Manager) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return wrapLease(m.impl.Acquire(ctx, name, AcquireOptions{}))
 }
 
-// TryAcquire asks once and does not wait. The error matches ErrHeld if the name is not free. If it matches ErrUnavailable
-// the name may have been acquired nevertheless: the manager then releases it in the background. The next TryAcquire of the
-// name first waits for the answer to that release, for at most Tuning.RequestTimeout.
+// TryAcquire makes one attempt and does not wait. The error matches ErrHeld if the name is not free. If it matches
+// ErrUnavailable the name may have been acquired nevertheless: the manager then releases it in the background. The next
+// TryAcquire of the name first waits for the answer to that release, for at most Tuning.RequestTimeout.
 //
 // TryAcquire does not queue behind this manager's waiters, and may overtake
 // waiters. A backend that keeps a queue of waiters may refuse the request in favour of
@@ -142,7 +142,7 @@ func (m *Manager) Adopt(ctx context.Context, handover Handover, options AdoptOpt
 	return wrapLease(m.impl.Adopt(ctx, handover, options))
 }
 
-// Inspect returns the backend's record of a name, and changes nothing.
+// Inspect reads the backend's record of a name.
 func (m *Manager) Inspect(ctx context.Context, name string) (Record, error) {
 	return m.impl.Inspect(ctx, name)
 }

@@ -42,10 +42,9 @@ type Options struct {
 	// that time is taken off at random. Default 0.6, which leaves time for
 	// several retries.
 	RenewFraction float64
-	// RenewCadence sets the time from one renewal to the next directly; set it or RenewFraction,
-	// not both. It must be shorter than the time for which a lease is trusted
-	// (TTL less the margin). An infinite lease is verified at this cadence,
-	// with the same bound.
+	// RenewCadence is the time from one renewal to the next; set either RenewCadence or
+	// RenewFraction, not both. It must be shorter than the time for which a lease is trusted (TTL
+	// less the margin). An infinite lease is verified at this cadence, with the same bound.
 	RenewCadence time.Duration
 	// NoAutoRenew leaves renewal to Lease.Renew.
 	NoAutoRenew bool
@@ -55,8 +54,8 @@ type Options struct {
 	// it is an error.
 	RaiseToMinTTL bool
 
-	// RefusalTimeout bounds the retries of a waiting Acquire while the backend refuses with ErrDenied and gives no other answer.
-	// Then Acquire returns that error. Most refusals are temporary: a password is rotated, a role assignment has not arrived yet.
+	// RefusalTimeout is the time for which a waiting Acquire retries while the backend's only answer is ErrDenied. After that,
+	// Acquire returns the error. Most refusals are temporary: a password is rotated, a role assignment has not arrived yet.
 	// TryAcquire and Adopt return the first refusal. Default 1 min.
 	RefusalTimeout time.Duration
 
@@ -94,9 +93,9 @@ type Tuning struct {
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, the default
 	// timeout of a kubelet's probes.
 	HealthTimeout time.Duration
-	// RenewConcurrency bounds the renewal requests in flight; the same number again may be in flight for leases whose last renewal
-	// failed. Requests that would otherwise be late exceed the bound, up to 16 times RenewConcurrency or 256, whichever is more.
-	// Default 16.
+	// RenewConcurrency limits the number of renewal requests in flight; the same number again may be in flight for leases whose
+	// last renewal failed. Requests that would otherwise be late may exceed the limit, up to 16 times RenewConcurrency or 256,
+	// whichever is more. Default 16.
 	RenewConcurrency int
 	// RenewBatch is the largest number of claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int
@@ -352,7 +351,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	return ttl, nil
 }
 
-// nearestTTL returns the TTL nearest to ttl, the choice of a policy, that the backend grants and that leaves time for renewals at
+// nearestTTL adjusts ttl, the choice of a policy, to the nearest TTL that the backend grants and that leaves time for renewals at
 // the default fraction.
 func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
 	limit := trust.Forever / 2

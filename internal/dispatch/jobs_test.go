@@ -14,7 +14,7 @@ func newJobs(limit int) *Jobs {
 	return NewJobs(limit, func(f func()) bool { go f(); return true }, func() bool { return false })
 }
 
-// A job beyond the limit waits for a worker. Once it is overdue it runs all the same.
+// A job beyond the limit waits for a worker. Once overdue, it runs without a free worker.
 func TestJobsRunBeyondTheLimitOnceTheyAreOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, began := newJobs(2), time.Now()
@@ -75,7 +75,7 @@ func TestJobsEnd(t *testing.T) {
 	})
 }
 
-// Items share a request if their bounds are alike. After a failure fewer items share a request.
+// Items share a request if their bounds are similar. After a failure, fewer items share a request.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := make(chan []int, 10)

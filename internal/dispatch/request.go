@@ -20,8 +20,8 @@ import (
 	"github.com/distributedleasing/leasing/internal/panics"
 )
 
-// ReplyGrace bounds the wait for the reply to a request whose context has
-// ended. Then the caller leaves without the reply.
+// ReplyGrace is the time for which a caller still waits for the reply to a request whose context has ended.
+// After that, the caller leaves without the reply.
 const ReplyGrace = 50 * time.Millisecond
 
 // Overdue counts requests that have not returned although their contexts have
@@ -74,9 +74,9 @@ func NewRequests(heedsContext bool, log func(level slog.Level, text string, args
 	return &Requests{direct: heedsContext, log: log, spawn: spawn, done: done, work: make(chan func())}
 }
 
-// Send sends req to the provider p by its method send. Unless the provider declares HeedsContext, the call runs in another
-// goroutine, and its caller leaves soon after ctx has ended. For example, a call that hangs in fsync ignores its context. late,
-// unless nil, gets a reply that comes after the caller has left.
+// Send sends req to the provider p by the method send. Unless the provider declares HeedsContext, the call runs in
+// another goroutine, and its caller leaves soon after ctx has ended. For example, a call that hangs in fsync ignores its
+// context. late, unless nil, gets a reply that comes after the caller has left.
 //
 // A panic becomes an error with an unknown outcome, and is logged with its stack. Send does not pass the panic on. Most requests
 // belong to the manager, and there a panic would end the process because of one lease. A panic in a holder's deferred Release
@@ -104,7 +104,7 @@ func sendInHelper[P, Req, Reply any](ctx context.Context, r *Requests, pending *
 		a := answer{err: errGoexit}
 		defer func() {
 			answers <- a
-			if a.err == errGoexit { //nolint:errorlint // as it was set above
+			if a.err == errGoexit { //nolint:errorlint // the same error value that was set above
 				r.log(slog.LevelError, "leasing: the provider panicked", "panic", a.err)
 			}
 		}()

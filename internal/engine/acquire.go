@@ -230,10 +230,10 @@ func (l *lease) RepliedLate(grant abstractions.Grant, err error) {
 	m.cleanUp(c, nil)
 }
 
-// ownHolder marks the holder that refused an acquire if that holder is a lease of this manager. The
-// search may go through all leases, so ownHolder runs only once, at the end of the acquire.
+// ownHolder marks the holder in the error of an acquire if that holder is a lease of this manager.
+// The search may go through all leases, so ownHolder runs only once, at the end of the acquire.
 func (m *Manager) ownHolder(err error) error {
-	switch err := err.(type) { //nolint:errorlint // the forms in which providers return it; others stay as they are
+	switch err := err.(type) { //nolint:errorlint // the forms in which providers return a HeldError; other errors stay as they are
 	case *abstractions.HeldError:
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -21,8 +21,8 @@ func (m *Manager) renew(batch []*lease, divisor time.Duration) {
 	}
 }
 
-// renewBatch renews several leases in one request. The outcome of an item without
-// an answer is unknown, as after any other failure.
+// renewBatch renews several leases in one request. The outcome of an item without an answer is
+// unknown.
 func (m *Manager) renewBatch(leases []*lease, divisor time.Duration) {
 	sent := m.clock.Now()
 	bound := m.config.RequestTimeout

@@ -49,7 +49,7 @@ func (m *Manager) endOlder(name string, token int64, claim abstractions.Fingerpr
 	})
 }
 
-// noteRecord ends the leases of a name that a record from the backend shows to be lost.
+// noteRecord ends the leases of a name if a record from the backend shows that they are lost.
 func (m *Manager) noteRecord(name string, r *abstractions.Record) {
 	if !r.Unconfirmed {
 		m.endOlder(name, r.Token, r.Fingerprint)

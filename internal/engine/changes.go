@@ -28,7 +28,7 @@ func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) err
 		case err != nil && (change.Sent >= version || attempt > 1):
 			return err
 		}
-		// The renewal that Renew joined was sent before the change was wanted.
+		// Renew has joined a renewal that was sent before the metadata changed.
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *lease) SetTTL(ctx context.Context, ttl time.Duration) error {
 		if err != nil && (carried >= version || attempt > 1) {
 			return err
 		}
-		// The renewal that Renew joined was sent before the TTL was wanted.
+		// Renew has joined a renewal that was sent before the TTL changed.
 	}
 }
 

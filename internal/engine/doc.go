@@ -5,7 +5,7 @@
 //	waiting     makes the decisions about the waiters of one name, in the same way
 //	trust       instants on two clocks, and the time for which a grant is trusted
 //	timetable   calls leases and clean-ups when they are due
-//	dispatch    sends requests, alone or in batches: bounds their time and number, and recovers panics
+//	dispatch    sends requests, alone or in batches, limits their time and number, and recovers panics
 //	notify      delivers events to observers
 //	instrument  metrics and spans
 //

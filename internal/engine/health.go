@@ -53,7 +53,7 @@ type outage struct {
 	since    atomic.Int64 // the first failed request after the latest answered request
 	failed   atomic.Int64 // the latest failed request
 	lastLost atomic.Int64 // the latest loss of a lease
-	losses   atomic.Int64 // the number of all losses
+	losses   atomic.Int64 // the total number of losses
 }
 
 // note records the outcome of a request. An error after the end of the caller's ctx does not count, since it may not
@@ -79,7 +79,7 @@ func (o *outage) up() int64 {
 	return 1
 }
 
-// noteLoss counts the loss of a lease. The loss after MaxRenewals renewals does not degrade Health.
+// noteLoss counts the loss of a lease. A loss after MaxRenewals renewals does not degrade Health.
 func (o *outage) noteLoss(c *trust.Clock, reason abstractions.LostReason) {
 	o.losses.Add(1)
 	if reason != abstractions.LostRenewalLimit {

@@ -144,8 +144,8 @@ func (l *lease) OnDue(now trust.Instant) {
 	next.run()
 }
 
-// apply takes the steps that follow an input to life and may be taken under mu, and returns the other steps. Caller holds
-// mu.
+// apply carries out those effects of an input to life that are safe under mu, and returns the steps that are left. Caller
+// holds mu.
 func (l *lease) apply(now trust.Instant, fx lifecycle.Effects) *followUp {
 	if fx.Failing != 0 {
 		l.m.failing.Add(int64(fx.Failing))
@@ -198,7 +198,7 @@ func (l *lease) reschedule(now trust.Instant) {
 	}
 }
 
-// cleanupOf returns the clean-up of the claim that life asks for; nil if it asks for no clean-up. Caller holds mu.
+// cleanupOf returns the clean-up that life asks for, or nil. Caller holds mu.
 func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 	switch {
 	case c == nil:
@@ -213,7 +213,7 @@ func (l *lease) cleanupOf(c *lifecycle.CleanUp) *cleanup {
 type followUp struct {
 	lease   *lease
 	lost    *abstractions.LostError // nil unless the lease has just been lost
-	cleanUp *cleanup                // of a renewal that may hold the name for another TTL; or nil
+	cleanUp *cleanup                // after a renewal that may hold the name for another TTL; or nil
 }
 
 // run takes the steps, if there are any, and does not wait.

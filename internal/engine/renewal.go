@@ -222,7 +222,7 @@ func lossOf(err error) *abstractions.LostError {
 	if errors.As(err, &where) && error(where) == err { //nolint:errorlint // the outermost only
 		err = where.Err // the caller knows the failed operation
 	}
-	if err != error(reported) { //nolint:errorlint // only the bare form adds nothing of its own
+	if err != error(reported) { //nolint:errorlint // a wrapper may add details
 		loss.Err = err
 	}
 	return &loss

@@ -116,7 +116,7 @@ func (w *waiter) pause(ctx context.Context, step waiting.Step) waiting.Step {
 			return w.Woken(true)
 		}
 	case <-wake:
-	case <-ctx.Done(): // the next ask then sends nothing
+	case <-ctx.Done(): // the next call of ask then sends nothing
 	case <-w.limit:
 		return w.LimitPassed(time.Now())
 	}

@@ -73,7 +73,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	head := w.q.Join(w)
 	qs.mu.Unlock()
 	var won *lease
-	defer func() { w.leave(won) }() // also after a panic in the application's code: later waiters must not wait for this one
+	defer func() { w.leave(won) }() // even after a panic in the application's code: later waiters must not wait for this waiter
 	err := w.run(ctx, head)
 	if err == nil {
 		won = l

@@ -162,7 +162,7 @@ var moduleVersion = sync.OnceValue(func() string {
 })
 
 // orNoop returns an instrument, or a stand-in that does nothing: telemetry that
-// can't be set up is reported to OpenTelemetry's error handler and harms no lease.
+// can't be set up is reported to OpenTelemetry's error handler and does not affect leases.
 func orNoop[T any](instrument T, err error, standIn T) T {
 	if err != nil {
 		otel.Handle(err)
@@ -330,7 +330,7 @@ func (t *Telemetry) ObserverPanicked() { add(t.observerPanics, 1, &t.base) }
 // Renewed sums up the renewals of one request.
 type Renewed struct {
 	Count  int64
-	Margin time.Duration // the least trust left when these renewals succeeded
+	Margin time.Duration // the smallest margin: the trust that was left when a renewal succeeded
 }
 
 // Add adds the renewals of another lease.

@@ -103,7 +103,7 @@ func (t *Telemetry) StartLinked(ctx context.Context, name string, lease *Trace) 
 	return t.tracer.Start(ctx, name, trace.WithLinks(trace.Link{SpanContext: lease.caller}))
 }
 
-// maxLinks bounds the links of a batch's span: OpenTelemetry's default limit.
+// maxLinks limits the number of links of a batch's span. It is OpenTelemetry's default limit.
 const maxLinks = 128
 
 // StartBatch begins the span of a renewal of several leases.
@@ -129,7 +129,7 @@ func (t *Telemetry) SpanOfLoss(lease *Trace, subject Subject, err error) {
 	t.Describe(span, subject, err)
 }
 
-// Subject identifies the subject of a span. Zero fields are left out.
+// Subject has the attributes of the lease or claim that a span is about. Zero fields are left out.
 type Subject struct {
 	Name, ID string
 	Token    int64

@@ -49,7 +49,7 @@ type NextTry struct {
 	Done        bool
 	Pause       time.Duration // until the next try
 	FirstAnswer bool          // no earlier try was answered
-	Warn        bool          // an infinite claim is still held; true after 1, 2, 4, 8 and so on tries
+	Warn        bool          // a warning is due that an infinite claim is still held: after 1, 2, 4, 8, ... tries
 }
 
 // Count returns the number of tries after which the clean-up went on.

@@ -36,7 +36,7 @@ func (r *Rules) Window(ttl time.Duration) time.Duration {
 	return trust.Window(ttl, r.DriftFactor, r.DriftFloor)
 }
 
-// Trusts reports whether a grant of ttl is trusted at all: the answer may come too late.
+// Trusts reports whether a grant of ttl is still trusted when its answer arrives, which may be too late.
 func (r *Rules) Trusts(now, sent trust.Instant, ttl time.Duration) bool {
 	return sent.Add(r.Window(ttl)).Left(now) > 0
 }
@@ -52,7 +52,7 @@ func RoundUp(ttl, unit time.Duration) time.Duration {
 // Settings are the settings of one lease.
 type Settings struct {
 	TTL         time.Duration // of renewals
-	FirstTTL    time.Duration // of the acquire: finite also for an infinite lease, and at least AtLeast
+	FirstTTL    time.Duration // of the acquire: finite even for an infinite lease, and at least AtLeast
 	AtLeast     time.Duration // 0: the release frees the name
 	Cadence     time.Duration // from sending one renewal to sending the next; trust.Forever without auto-renewal
 	MaxRenewals int           // 0: no limit
@@ -71,7 +71,7 @@ type Lease struct {
 	renewals          int32
 	rules             *Rules
 	settings          *Settings
-	until             trust.Instant // the end of the trust in the latest grant
+	until             trust.Instant // when the trust in the latest grant ends
 	lastSent          trust.Instant // when the latest renewal was sent, or the latest acquire whose outcome is unknown
 	renewIn           time.Duration // from lastSent to the next renewal; trust.Forever for none
 

@@ -91,7 +91,7 @@ func (w *world) arrive(i int, again, late bool) {
 	}
 }
 
-// lose makes a request disappear.
+// lose removes a request from the network.
 func (w *world) lose(i int) {
 	r := w.network[i]
 	w.network = slices.Delete(slices.Clone(w.network), i, i+1)

@@ -54,7 +54,7 @@ var plans = []plan{
 type result struct {
 	states, depth int
 	exhaustive    bool
-	trace         string // the shortest way to an error; "" for none
+	trace         string // the shortest trace of an error; "" for none
 }
 
 // step is a move, with the index of the previous step.
@@ -86,7 +86,7 @@ func search(p *plan, limit int) (found result) {
 				w.do(m)
 				key = w.key(key[:0])
 				hash := maphash.Bytes(seed, key)
-				violation := w.check() // also of a state that is known: its last step may be wrong
+				violation := w.check() // even if the state is known: the step that led here may be wrong
 				if _, known := seen[hash]; known && violation == "" {
 					continue
 				}
@@ -154,7 +154,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The search finds that a name that is forgotten while requests are under way can be granted to a claim that has ended.
+// If a name is forgotten while requests are under way, it can be granted to a claim that has ended: the search finds
+// this error.
 func TestTrap_T56_ARetentionThatIsTooShortIsFound(t *testing.T) {
 	p := plan{settings: finite, clock: true, retention: tick, delay: 2 * tick, requests: 2}.withDefaults()
 	require.Contains(t, search(p, 100_000).trace, "although it had ended")

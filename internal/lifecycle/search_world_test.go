@@ -23,7 +23,7 @@ const (
 type plan struct {
 	name          string
 	settings      lifecycle.Settings
-	otherSettings *lifecycle.Settings // a holder may change to these settings' TTL, and back; nil for one TTL
+	otherSettings *lifecycle.Settings // a holder may change to the TTL of these settings, and back; nil if no TTL changes
 	equalClocks   bool                // all clocks agree, and the margin is zero
 	processes     int                 // 2 unless set
 	claims        int                 // claims of each process; 1 unless set
@@ -86,7 +86,7 @@ type process struct {
 	tryAt    trust.Instant // when the next attempt of the clean-up is due
 
 	carriesMetadata bool // the renewal under way carries metadata
-	changesSent     int8 // changes when the latest renewal was sent
+	changesSent     int8 // number of changes when the latest renewal was sent
 	renewing        bool // a renewal has begun, and its waiters have no result
 	failed          bool // the latest renewal failed
 	answeredLost    bool // the backend has answered that the lease is lost

@@ -25,7 +25,7 @@ func (h hungBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRe
 	return h.Provider.RenewBatch(ctx, reqs)
 }
 
-// While batches hang, leases that can be renewed alone are not lost.
+// While batches hang, leases are renewed one by one and are not lost.
 func TestTrap_T89_HungBatchesCostNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hungBatches{leasingtest.NewProvider(), make(chan struct{})}

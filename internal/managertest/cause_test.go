@@ -56,7 +56,7 @@ func TestTrap_T189_ALossWithoutAnyAnswerReportsTheDeadline(t *testing.T) {
 		require.ErrorIs(t, l.Err(), leasing.ErrUnavailable)
 		require.ErrorContains(t, l.Err(), "deadline exceeded")
 
-		// A success clears the earlier answer.
+		// After a success the error of a loss no longer contains an earlier answer.
 		p.Clear()
 		again := acquire(t, m, nil)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, leasing.ErrDenied))

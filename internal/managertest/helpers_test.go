@@ -82,7 +82,7 @@ func awaitEnd(t *testing.T, l *leasing.Lease, bound time.Duration) time.Time {
 	return time.Now()
 }
 
-// requireLost checks that the error, the context and the remaining trust of a lease all show that it was lost.
+// requireLost checks that a lease was lost, by its error, its context and its remaining trust.
 func requireLost(t *testing.T, l *leasing.Lease, reason leasing.LostReason) {
 	t.Helper()
 	var lost *leasing.LostError

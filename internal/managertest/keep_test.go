@@ -100,7 +100,8 @@ func TestAtLeastDoesNotChangeTheCadence(t *testing.T) {
 	})
 }
 
-// A release without an answer does not free the name early, whether at once or when the manager is closed.
+// A release without an answer does not free the name before AtLeast has passed, neither at once nor when
+// the manager is closed.
 func TestAtLeastInAnOutage(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
 		synctest.Test(t, func(t *testing.T) {

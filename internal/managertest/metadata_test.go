@@ -134,7 +134,7 @@ func errorsOr(err, other error) error {
 	return other
 }
 
-// Concurrent calls all report success, and the metadata of the last call counts.
+// Concurrent calls all report success, and the lease has the metadata of the last call.
 func TestSetMetadataConcurrently(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

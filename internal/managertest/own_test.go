@@ -76,7 +76,7 @@ func TestOwnHolderOfAWaiterThatHasNotAsked(t *testing.T) {
 		}
 		next, head, behind := wait(t.Context(), 0), wait(leaves, 0), wait(t.Context(), 100*time.Millisecond)
 		require.NoError(t, first.Release(t.Context()))
-		synctest.Wait() // the first waiter, whose channel is next, has the name
+		synctest.Wait() // the first waiter has the name; next is its channel
 		leave()
 		require.ErrorIs(t, <-head, context.Canceled)
 		var held *leasing.HeldError

@@ -38,7 +38,7 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 }
 
 func TestTrap_T02_WallClockDecidesNothing(t *testing.T) {
-	// The core compares no wall-clock times, since a grant does not contain any wall-clock time. A
+	// The core does not compare wall-clock times, and no grant contains a wall-clock time. A
 	// backend whose clock is hours off makes no difference.
 	virtual(t, leasing.Options{}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true})

@@ -61,7 +61,7 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 					last.Store(&now)
 				}
 				err := apply()
-				time.Sleep(slow / 3) // per lease, so a batch of three is answered after the time slow
+				time.Sleep(slow / 3) // per lease, so a batch of three takes as long as slow
 				return err
 			})
 			if alone {

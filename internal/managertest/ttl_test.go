@@ -63,7 +63,7 @@ func TestSetTTLRefusesWhatAnAcquireWould(t *testing.T) {
 	})
 }
 
-// A renewal under way with the old TTL neither confirms nor bounds the new TTL.
+// A renewal under way with the old TTL neither confirms nor limits the new TTL.
 func TestSetTTLBesideARenewal(t *testing.T) {
 	virtual(t, leasing.Options{TTL: time.Minute}, func(t *testing.T, m *leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)

@@ -18,8 +18,8 @@ const (
 )
 
 // logger is the observer that writes to the application's logger. Events that an operator should see are logged as warnings, and
-// all others at debug level. The logger runs like any observer: a slow log delays no lease. It gets one event at a time, and so
-// needs no lock.
+// all others at debug level. The logger runs like any observer: a slow log does not delay leases. It gets one event at a time,
+// so it does not need a lock.
 type logger struct {
 	to       *slog.Logger
 	provider string

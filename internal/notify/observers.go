@@ -1,5 +1,5 @@
 // Package notify delivers events to observers, among them the logger of a manager. Each observer has a queue of its own and,
-// while it has events, a goroutine: a slow observer delays no lease and no other observer.
+// while it has events, a goroutine: a slow observer does not delay leases or other observers.
 package notify
 
 import (
@@ -15,8 +15,8 @@ import (
 // stuckAfter is the time after which Health counts an observer that is busy with one event as stuck.
 const stuckAfter = 10 * time.Second
 
-// maxPending bounds the events that wait for a stuck observer. A slow observer
-// misses no event.
+// maxPending limits the number of events that wait for a stuck observer. Events for an observer
+// that is only slow are never dropped.
 const maxPending = 10_000
 
 // Observers delivers events to subscriptions. Publishing only queues an event, so it

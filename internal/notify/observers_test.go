@@ -43,7 +43,7 @@ func event(kind abstractions.EventKind) *abstractions.Event {
 	return &abstractions.Event{Kind: kind, Time: time.Now(), Coalesced: 1}
 }
 
-// An observer that hangs delays no other observer, and misses no event.
+// An observer that hangs does not delay other observers, and gets its events later.
 func TestASlowObserverDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := silent()

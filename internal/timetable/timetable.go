@@ -39,8 +39,8 @@ type Timetable struct {
 	wake   chan struct{} // wakes the loop now
 }
 
-// slot has the due time beside the item, since a heap of many leases mostly waits for memory. The heap touches the item itself
-// only to set its index. It has few levels, since each slot has fan children.
+// slot stores the due time next to the item, because memory accesses dominate the cost of a large heap. The heap accesses the
+// item itself only to set its index. It has few levels, since each slot has fan children.
 type slot struct {
 	due   time.Duration // monotonic
 	early time.Duration // how much earlier the item may be taken, along with others

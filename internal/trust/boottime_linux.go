@@ -46,8 +46,8 @@ func bootTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// timerfd is an Alarm. The file is in the runtime's poller, so the goroutine
-// that reads it costs no thread.
+// timerfd is an Alarm. The file is in the runtime's poller, so the goroutine that reads it does not
+// occupy a thread.
 type timerfd struct {
 	file   *os.File
 	signal chan struct{}

@@ -18,7 +18,7 @@
 //	Answered   -                   whether the backend refuses for too long -
 //
 // A head that leaves while the outcome of a request is unknown blocks the queue until its clean-up is settled. Otherwise the next
-// head would see our own ambiguous claim as the holder, and sleep until that claim expires. Ended does nothing while another
+// head would find our own abandoned claim as the holder, and pause until that claim expires. Ended does nothing while another
 // lease of ours has the name. A head begins with a pause if the name is ours or while others get their turn, and subscribes first
 // if others had the name a short while ago. The inputs of a Head, and its next step:
 //

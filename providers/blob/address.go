@@ -81,8 +81,8 @@ var (
 	accountName = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 	hostname    = regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`)
-	// sasParameter is the form of the parameters of account, service and user delegation SAS. No
-	// option has a name of this form
+	// sasParameter matches the names of the parameters of account, service and user delegation SAS.
+	// No option has a name of this form
 	// (learn.microsoft.com/rest/api/storageservices/delegate-access-with-shared-access-signature).
 	sasParameter = regexp.MustCompile(`^s[a-z]{1,6}$`)
 )

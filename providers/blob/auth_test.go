@@ -85,9 +85,8 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	}
 }
 
-// An identity without rights, and a request whose time is off by more than the
-// service permits (learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key,
-// 15 minutes), are denied.
+// An identity without permissions, and a request whose time is off by more than the service permits
+// (learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key, 15 minutes), are denied.
 func TestBlobDenied(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -312,8 +312,8 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// A break comes while an infinite lease becomes finite: the record is already finite,
-// and the service's lease is still infinite. The break does not end the lease at once.
+// A break arrives while an infinite lease becomes finite: the record is already finite, and the
+// service's lease is still infinite. The break does not end the lease at once.
 func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

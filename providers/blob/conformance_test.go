@@ -92,7 +92,7 @@ func (o opener) open(t testing.TB) *Provider {
 func newContainer() string { return "leases-" + abstractions.NewID() }
 
 // harness makes the container with the first provider. While there is no container, the provider does not refuse the ID of a
-// claim that never held a name: see the comment of Provider.
+// released claim that never held a name: see the comment of Provider.
 func harness(o opener) providertest.Harness {
 	var once sync.Once
 	return providertest.Harness{

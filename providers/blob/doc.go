@@ -23,17 +23,16 @@
 //     the record of a leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and containers.
-//     Date has whole seconds; the client adds the fraction from its own clock. So a
-//     token may repeat or fall if a blob is deleted by hand and the name is acquired
-//     again within a second from a machine with a different clock. Sweep can't cause
-//     such a token.
+//     Date is in whole seconds; the client adds the fraction from its own clock. So a token may
+//     repeat or fall if a blob is deleted by hand and the name is acquired again within a second
+//     from a machine with a different clock. Sweep can't cause such a token.
 //   - A released or broken ID is refused from then on, for as long as package
 //     providerkit remembers the ID. A delayed request does nothing once its claim is
 //     over.
 //   - A claim that has run out is lost, even if no other claim has had the name
 //     since. No renewal revives a broken lease, even a lease that was broken in the
 //     portal or with az.
-//   - A repeated acquire may prolong the lease, and changes nothing else.
+//   - A repeated acquire may extend the lease, but has no other effect.
 //   - Other programs' data is not changed: content and other metadata of a blob are
 //     kept. A folder, or a blob with content and no record of a lease, is an error.
 //   - A call that fails after its first write returns leasing.ErrUnavailable, never
@@ -41,15 +40,14 @@
 //
 // # What it does not promise
 //
-//   - A name is not free as soon as its lease has run out: the service may refuse
-//     it to others for up to a minute more
-//     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
+//   - A name may stay taken after its lease has run out: the service may refuse it to others for up
+//     to a minute more (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). A
 //     released name is free at once.
 //   - The network may deliver a copy of an acquire or a renewal after its claim has run out, and
 //     before another claim writes the blob. The copy leases the name to that claim for another TTL.
 //     No holder trusts that lease. It ends with the TTL, the claim's release, or a Break.
-//   - Waiters are not queued and get no wake-ups: they poll, with one request each
-//     time. The service does not report the remaining time of a lease.
+//   - Waiters are not queued and get no wake-ups: they poll, with one request per poll. The service
+//     does not report the remaining time of a lease.
 //   - After a failover of a geo-redundant account its last writes may be lost
 //     (…/azure/storage/common/storage-disaster-recovery-guidance), including leases: a name can be granted while its holder still
 //     trusts its lease. The next token is still greater. If two holders would do harm, check tokens (package fencing).

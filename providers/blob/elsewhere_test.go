@@ -16,7 +16,7 @@ import (
 	"github.com/distributedleasing/leasing/auth/authtest"
 )
 
-// T118: after a redirect, another host gets no SAS, no key's signature and no Referer with a
+// T118: after a redirect, another host does not get a SAS, a key's signature or a Referer with a
 // SAS, and no error shows a secret.
 func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	const signature = "sv=1&sig=" + canary

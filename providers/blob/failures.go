@@ -30,9 +30,9 @@ const (
 
 // codes maps the service's error codes to their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and …/common-rest-api-error-codes).
-// The class decides whether the request was applied: see [providerkit.Class]. An answer to HEAD has no body,
-// so the advice of a code replaces the message. A code that begins with Lease means that a lease has changed.
-// A code that is not listed has the meaning of its status.
+// The class says whether the request was applied: see [providerkit.Class]. An answer to HEAD has no body, so
+// the advice of a code replaces the message. A code that begins with Lease means that a lease has changed. A
+// code that is not listed has the meaning of its status.
 var codes = map[bloberror.Code]providerkit.Meaning{
 	bloberror.BlobAlreadyExists:     {Class: changed},
 	bloberror.BlobNotFound:          {Class: missing},
@@ -80,8 +80,8 @@ var statuses = map[int]providerkit.Meaning{
 	http.StatusTooManyRequests:    {Class: providerkit.Refused},
 }
 
-// meaningOf returns the meaning of an error. It is Unknown for an error without a code
-// of the service, and for a call that was applied in part.
+// meaningOf returns the meaning of an error. It is Unknown for an error without a code from the
+// service, and for a call that was applied in part.
 func meaningOf(err error) providerkit.Meaning {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || answer.ErrorCode == "" || errors.Is(err, abstractions.ErrUnavailable) {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// metadataName is the name of our entry in a blob's metadata. Services and proxies
-	// change the case of such names, so one value contains everything: a form, the holder's
-	// ID, and the record in base64url, separated by dots.
+	// metadataName is the name of our entry in a blob's metadata. Services and proxies may change
+	// the case of such names, so one value contains everything: a form, the holder's ID, and the
+	// record in base64url, separated by dots.
 	metadataName = "leasing"
 	// maxMetadata bounds names and values of a blob's metadata, "up to 8 KB in
 	// total size" (learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
@@ -26,7 +26,7 @@ const (
 	// asJSON and asDeflate are forms of the value. Only a value that would be too large is deflated.
 	asJSON    = "1"
 	asDeflate = "1z"
-	// maxInflated bounds the size of an inflated record. It is several times the
+	// maxInflated is the largest accepted size of an inflated record. It is several times the
 	// largest real size.
 	maxInflated = 256 << 10
 )

@@ -15,8 +15,8 @@ import (
 )
 
 // Open makes a provider. It calls Options.Secret but sends no request: the first use fails if the account
-// can't be reached, the container is missing, or the identity lacks rights. Invalid options are reported
-// as leasing.ErrInvalid.
+// can't be reached, the container is missing, or the identity lacks permissions. Invalid options are
+// reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ type Options struct {
 	// AccountKey is one of the account's two keys, in base64.
 	AccountKey string `json:"account_key" option:"secret"`
 	// SAS is a shared access signature of the account or the container: the query
-	// of its URL, "sv=...&sig=...". It has to permit read, write, create and list,
-	// and delete for Sweep.
+	// of its URL, "sv=...&sig=...". It must permit read, write, create and list, and for Sweep also
+	// delete.
 	SAS string `json:"sas" option:"secret"`
 	// Secret returns an account key or a SAS, which may change. Open calls it, and so does each request, from
 	// several goroutines at a time, so it should cache the secret. The first answer decides which of the two
@@ -71,9 +71,9 @@ type Options struct {
 	Container string `json:"container"`
 	// Create lets the first acquire create the container if it is missing.
 	Create bool `json:"create"`
-	// Prefix begins the names of all blobs: "leases/" makes a folder. Processes that
-	// exclude each other use the same prefix. Up to 200 letters, digits, and any of
-	// "-_./", without a leading slash. Default empty.
+	// Prefix is the beginning of all blob names: "leases/" makes a folder. Processes that exclude
+	// each other must use the same prefix. Up to 200 letters, digits, and any of "-_./", without a
+	// leading slash. Default empty.
 	Prefix string `json:"prefix" option:"maxlen=200"`
 	// Retention is the time for which Sweep keeps free names after their last write. At
 	// least 1 min. Default 1 h; with leasing.Infinite, "forever", Sweep does nothing.

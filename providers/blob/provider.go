@@ -15,9 +15,8 @@ type shell = providerkit.Provider
 // Provider is a leasing provider over Azure Blob Storage. Make one with Open or
 // OpenURL. It is safe for concurrent use.
 //
-// It also implements abstractions.Lister and abstractions.Pinger. The service has no
-// batches of lease operations, and pushes nothing: renewals are sent one by one, and waiters
-// poll.
+// It also implements abstractions.Lister and abstractions.Pinger. The service has no batches of
+// lease operations and sends no notifications, so renewals are sent one by one, and waiters poll.
 //
 // Break accepts a Grace of at most 60 s, the longest break period of the service, and
 // rounds it up to seconds. Where another program has the lease, or the record was

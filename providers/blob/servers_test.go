@@ -30,7 +30,7 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) *leasin
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_ = m.Close(ctx) // leases left at this point are no failure: the test itself checks releases
+		_ = m.Close(ctx) // leases left at this point are not a failure: the test itself checks releases
 	})
 	return m
 }
@@ -102,7 +102,7 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// T42: a frozen service blocks no call beyond the deadline of its context.
+// T42: a frozen service does not block a call beyond the deadline of the call's context.
 func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	server := StartAzurite(t)

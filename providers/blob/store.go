@@ -193,7 +193,7 @@ func (s *store) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, ne
 }
 
 // Delete deletes a blob that is not leased, was not written since it was read, and has no
-// content, no metadata of other programs, and no snapshot or policy against a deletion.
+// content, no metadata of other programs, and no snapshot or immutability policy.
 func (s *store) Delete(ctx context.Context, item cas.Item) error {
 	v := item.State.(*blobState)
 	if v.size > 0 || len(v.others) > 0 {

@@ -84,7 +84,7 @@ func newServer(t testing.TB, config string) *servertest.Server {
 	return s
 }
 
-// openOverWire returns a provider whose requests go through a wire, which initially changes nothing.
+// openOverWire returns a provider whose requests go through a wire, which at first causes no faults.
 func openOverWire(t testing.TB, o Options) (*Provider, *faulttest.Wire) {
 	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: connections}

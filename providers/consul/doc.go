@@ -29,7 +29,8 @@
 //     reply is lost, a read shows whether the request was applied.
 //   - An answer counts only with Consul's mark: X-Consul-Index for a read, the key and a new
 //     ModifyIndex for a write, X-Consul-Default-ACL-Policy for a refusal. Without the mark the
-//     outcome is unknown: a proxy in front of the agent ends no lease and no wait.
+//     outcome is unknown, so an answer from a proxy in front of the agent does not end a lease or a
+//     wait.
 //   - The monotonic clock of the contending process decides when a lease has expired;
 //     wall clocks have no effect. If the process's machine is suspended, the process waits longer.
 //   - The fencing token is max(latest + 1, the time of the agent's answer in microseconds). The

@@ -144,7 +144,8 @@ func TestTokens(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
-// newServerOfTokens starts a server that refuses requests without a token, and returns a client with all rights.
+// newServerOfTokens starts a server that refuses requests without a token, and returns a client with all
+// permissions.
 func newServerOfTokens(t testing.TB) (*servertest.Server, *httpjson.Client) {
 	t.Helper()
 	const root = "b1a7e9a2-7a0e-4a0e-9b0e-1e1e1e1e1e1e"

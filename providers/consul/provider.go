@@ -42,7 +42,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-// connections bounds the connections of a process. An agent refuses more than 200 from
+// connections limits the number of connections of a process. An agent refuses more than 200 from
 // one address: limits.http_max_conns_per_client, in
 // developer.hashicorp.com/consul/docs/reference/agent/configuration-file/general.
 const connections = 32

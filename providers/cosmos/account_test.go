@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T45: if several regions accept writes, an ETag does not exclude other holders. The
-// provider detects several write regions without an extra request, before any write,
-// and also if the account changes later.
+// T45: if several regions accept writes, an ETag does not exclude other holders. The provider
+// detects several write regions without an extra request, before any write, even if the account
+// changes later.
 func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.account.WriteRegions(true)

@@ -43,7 +43,7 @@ func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options))
 	return b
 }
 
-// process opens another provider, in place of another process.
+// process opens another provider, which stands for another process.
 func (b *bed) process(options ...func(*Options)) *Provider {
 	b.t.Helper()
 	transport := b.pipe.Transport()

@@ -37,9 +37,9 @@ type container struct {
 	path   []string // the partition key path
 }
 
-// container returns the container, for which it waits no longer than until ctx ends. Each
-// search has a new client: an azcosmos client that has failed to read the account does not
-// retry for five minutes.
+// container returns the container. If another call is searching for the container, it waits until
+// ctx ends at the latest. Each search has a new client: an azcosmos client that has failed to read
+// the account does not retry for five minutes.
 func (c *connection) container(ctx context.Context) (*container, error) {
 	key, err := c.keys(ctx)
 	if err != nil {

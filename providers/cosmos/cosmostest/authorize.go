@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dateTolerance bounds the error of a signature's date: learn.microsoft.com/
+// dateTolerance is the permitted error of a signature's date: learn.microsoft.com/
 // rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
 const dateTolerance = 15 * time.Minute
 
@@ -64,8 +64,8 @@ func (c *call) authorizeKey(sig string) *reply {
 	return nil
 }
 
-// authorizeToken permits tokens the operations of a data-plane role. A role can't permit
-// the creation or deletion of containers: learn.microsoft.com/azure/cosmos-db/nosql/
+// authorizeToken permits a bearer token only the operations of a data-plane role. A role can't
+// permit the creation or deletion of containers: learn.microsoft.com/azure/cosmos-db/nosql/
 // troubleshoot-forbidden, "Non-data operations are not allowed".
 func (c *call) authorizeToken(token string) *reply {
 	if c.account.options.Token == nil {

@@ -24,7 +24,7 @@ const (
 	QueryItems      Verb = "query items"
 )
 
-// Operation is the part of a request that a hook gets.
+// Operation describes a request to a hook.
 type Operation struct {
 	Verb                    Verb
 	Database, Container, ID string
