@@ -16,10 +16,10 @@
 //     crash never leaves a key without an expiry.
 //   - The fencing token is max(latest + 1, the server's clock in microseconds). It rises
 //     across release, expiry and Break, and after names were forgotten, unless the clock
-//     was ahead for longer than [Options].Retention and has gone back: Redis deletes
-//     expired keys itself, and their tokens with them. It also rises after a server has
-//     lost its data, unless the servers' clocks differ by more than the time between the
-//     lost grant and the next grant.
+//     was ahead for longer than [Options].Retention and has gone back: Redis itself
+//     deletes expired keys, including their tokens. It also rises after a server has lost
+//     its data, unless the servers' clocks differ by more than the time between the lost
+//     grant and the next grant.
 //   - A released or broken ID is refused from then on. Each name remembers the
 //     last 8 such IDs, for Retention. A late copy of an acquire may acquire the name again, for
 //     up to its TTL, if 8 other IDs of the name have ended since its own release; on a busy
@@ -46,9 +46,9 @@
 //   - Sentinel, Cluster: a failover may lose the latest grants and releases.
 //   - Sentinel: a master that is cut off together with some of its clients goes on
 //     serving them, and renews leases that the new master grants to others. This lasts
-//     not for one TTL, but until the cut ends, unless min-replicas-to-write
-//     and min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master
-//     stops after cluster-node-timeout.
+//     for longer than a TTL, until the cut ends, unless min-replicas-to-write and
+//     min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master stops
+//     after cluster-node-timeout.
 //   - Redlock: a minority of servers may fail, freeze or lose their data
 //     without any effect on leases. A server that comes back empty casts no
 //     vote until every lease that it may have held has run out.
