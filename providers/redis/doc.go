@@ -99,7 +99,7 @@
 //
 //	leasing:{name}        the holder and its expiry, latest token, ended IDs
 //	leasing:{name}:queue  the waiters
-//	leasing:node          on a server of Redlock: a mark that it has its data
+//	leasing:node          on a server of Redlock: a mark that its data are intact
 //
 // The package needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200
 // ms to MaxTTL, and never leasing.Infinite. Clients are your own, or made by Open.
