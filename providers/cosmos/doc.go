@@ -24,18 +24,17 @@
 //     was read (If-Match), or on the absence of the document. If a reply is lost, or
 //     azcosmos sends a write twice, a read after the conflict shows whether the write
 //     was applied.
-//   - A lease has run out if the Date of a read is later than _ts, the service's time
-//     of the last write, by the TTL plus 1 s plus [Options].ClockSkew; or if this
-//     process has seen no newer write for 1.01 times the TTL, by its monotonic clock.
-//     Neither a client's wall clock nor a time to live of the
-//     service counts.
+//   - A lease has run out if the Date of a read is later than _ts, the service's time of
+//     the last write, by the TTL plus 1 s plus [Options].ClockSkew; or if this process
+//     has seen no newer write for 1.01 times the TTL, by its monotonic clock. Neither a
+//     client's wall clock nor the service's time to live matters.
 //   - The fencing token is max(latest + 1, the service's time in microseconds). It
 //     rises across release, expiry and Break, and after a name was forgotten.
 //   - A read, which may be stale, leads only to a wait, or to a conclusion that stays
 //     true. A conditional write confirms every other conclusion: that a claim holds
 //     the name, that the claim has expired, that Break found the name free.
 //   - A name refuses released and broken IDs, within the limits of providerkit.Ended. A
-//     release deletes nothing; see [Provider.Sweep].
+//     release does not delete the document; see [Provider.Sweep].
 //   - A call ends with its context, even while azcosmos waits.
 //
 // # What it does not promise
@@ -69,7 +68,7 @@
 //
 // Every consistency level works: a stale read shows an earlier ETag, and the write that
 // follows is refused. If the lease changes between the read and the write of a Break
-// without a token, or the read was stale, the Break changes nothing and returns
+// without a token, or the read was stale, the Break has no effect and returns
 // leasing.ErrUnavailable. With session consistency, the service's default, a provider
 // reads its own writes; [Options].Consistency relaxes a stronger level, which makes reads
 // cheaper. With eventual consistency, conflicts take longer to resolve, and Inspect and

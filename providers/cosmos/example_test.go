@@ -183,7 +183,7 @@ func containerOf(rawURL, name string) *azcosmos.ContainerClient {
 	return container
 }
 
-// TestExamplesRun runs the examples that need an account against cosmostest.
+// TestExamplesRun runs, against cosmostest, the examples that need an account.
 func TestExamplesRun(t *testing.T) {
 	account := cosmostest.New(cosmostest.Options{Key: "a2V5"})
 	account.AddContainer("app", "leases", "/id")

@@ -39,7 +39,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 	}
 }
 
-// A waiter that has watched the lease from its beginning does not wait for the rounding
+// A waiter that has watched the lease from its beginning need not allow for the rounding
 // and the skew of the service's clocks.
 func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {

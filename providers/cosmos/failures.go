@@ -113,12 +113,12 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	return m
 }
 
-// readError is the error of a request that changes nothing.
+// readError is the error of a request that only reads.
 type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// errNoContainer is in the errors of calls whose container does not exist.
+// errNoContainer is wrapped by the errors of calls whose container does not exist.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
 // shortError returns an error in one line: status, substatus, and the service's own sentences. azcosmos shows the whole reply, in

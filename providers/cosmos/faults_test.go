@@ -55,7 +55,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	})
 }
 
-// An acquire that is given up at any step leaves nothing behind.
+// An acquire that is given up at any step leaves no lease behind.
 func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 	for _, verb := range []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem} {
 		for _, fault := range []cosmostest.Fault{{Drop: true}, {Drop: true, Applied: true}, {Status: 500}, {Status: 500, Applied: true}} {
@@ -114,7 +114,7 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 }
 
 // A delayed acquire also has no effect after its release if the acquiring process has watched
-// the previous lease run out, while the name is still held by the service's time.
+// the previous lease run out, although by the service's time the name is still held.
 func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "before")

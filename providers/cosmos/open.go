@@ -28,7 +28,7 @@ Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery`
 // leasing.ErrInvalid.
 //
 // The first call also reads the account and the container: two more requests. The
-// identity needs no more rights than those of RoleDefinition.
+// identity needs only the permissions in RoleDefinition.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (o *Options) authenticate() (err error) {
 	return err
 }
 
-// client makes a client of azcosmos with a key, or with Options.Credential. It sends nothing.
+// client makes an azcosmos client with a key, or with Options.Credential. It sends nothing.
 func (o *Options) client(w *wire, key string) (*azcosmos.Client, error) {
 	options := o.ClientOptions
 	options.Transport = w

@@ -106,8 +106,8 @@ type Options struct {
 	// Writes are conditional, so the level never decides the holder of a name.
 	Consistency string `json:"consistency" option:"oneof=Session|BoundedStaleness|Strong"`
 	// AllowMultipleWriteRegions permits an account that accepts writes in several
-	// regions. Two clients may then both get a grant of a name, unless all of them
-	// write to the same region.
+	// regions. Then two clients may both be granted a name, unless all clients write to
+	// the same region.
 	AllowMultipleWriteRegions bool `json:"allow_multiple_write_regions"`
 	// ClientOptions are the options of azcosmos, such as transport, logging and preferred
 	// regions. Retries are off: package leasing retries.

@@ -88,9 +88,9 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// Close ends requests in flight, whose outcome is then unknown, and waits for their
-// end. Leases are not released. The application's own credential or transport stays
-// usable.
+// Close cancels requests in flight, whose outcome is then unknown, and waits until they
+// have ended. Leases are not released. The application's own credential or transport
+// stays usable.
 func (p *Provider) Close() error {
 	p.driver.end() // ends azcosmos' work outside the contexts of calls
 	return p.shell.Close()

@@ -8,7 +8,7 @@ import (
 )
 
 // maxRanges bounds the number of session tokens, one for each physical partition of the
-// container. Without tokens, reads may be slightly older.
+// container. Without these tokens, reads may return slightly older data.
 const maxRanges = 64
 
 // sessions copies session tokens from replies to later reads. With session

@@ -59,7 +59,7 @@ func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
 	}
 }
 
-// bearer is a credential whose tokens are valid for the duration life.
+// bearer is a credential. Its tokens are valid for the duration life.
 type bearer struct {
 	mu     sync.Mutex
 	life   time.Duration

@@ -78,7 +78,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 						req.IfToken = g.Token
 					}
 					r, err := operator.Break(t.Context(), req)
-					if err != nil { // the break has read the lease of claim a, and broken nothing
+					if err != nil { // the break has read the lease of claim a, but has not written yet
 						require.False(t, byToken)
 						requireUnknown(t, err)
 						r, err = operator.Break(t.Context(), req)

@@ -127,8 +127,8 @@ func (s *store) timeToLive(r *providerkit.Record) int64 {
 	return seconds
 }
 
-// maxQueries bounds the queries of a List: pages may be short, or empty, before the
-// end.
+// maxQueries limits the number of queries in a List: pages may be short, or empty, before
+// the end.
 const maxQueries = 10
 
 // List queries documents until the page is full. A page begins at a place: the time before which

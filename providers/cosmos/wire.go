@@ -17,10 +17,10 @@ import (
 // wire is the transport of all requests of azcosmos.
 //
 // azcosmos reads the account before its first request and every five minutes. A read takes up
-// to a minute, ignores the caller's context, and may run in a goroutine that nothing ends.
-// wire ends these reads after accountTimeout, and when the provider closes. The answers to
-// these reads also show whether the account accepts writes in several regions, which saves a
-// request.
+// to a minute, ignores the caller's context, and may run in a goroutine that azcosmos never
+// cancels. wire ends these reads after accountTimeout, and when the provider closes. The
+// answers to these reads also show whether the account accepts writes in several regions,
+// which saves a request.
 type wire struct {
 	next           httpguard.Doer
 	own            *http.Transport // made by newWire; nil if next is the application's

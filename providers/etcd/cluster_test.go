@@ -87,7 +87,7 @@ func (c *cluster) snapshot() string {
 	return path
 }
 
-// restore restarts a single member from a snapshot, by the steps of etcd's documentation.
+// restore restarts a single member from a snapshot, following the steps in etcd's documentation.
 func (c *cluster) restore(snapshot string) {
 	c.members[0].Kill()
 	cmd := exec.CommandContext(c.t.Context(), program(c.t, "etcdutl"), "snapshot", "restore", snapshot, "--data-dir", c.data[0]+"-restored",

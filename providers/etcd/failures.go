@@ -18,9 +18,9 @@ const (
 	adviceTxnOps = "allow 128 operations in a transaction: --max-txn-ops"
 )
 
-// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where the name is more precise than
-// the gRPC code. The class decides whether a request was applied: see [providerkit.Class]. It has no effect on the connection: gRPC
-// closes connections that fail, and the function retryOnLearner avoids learners.
+// meanings maps etcd's errors to their meaning by name (go.etcd.io/etcd/api/v3/v3rpc/rpctypes), where the name is more precise
+// than the gRPC code. The class says whether a request was applied: see [providerkit.Class]. It has no effect on the connection:
+// gRPC closes connections that fail, and the function retryOnLearner avoids learners.
 var meanings = map[string]providerkit.Meaning{
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner): {Class: providerkit.Unsent, Advice: "endpoints must be voting members"},
 	rpctypes.ErrorDesc(rpctypes.ErrGRPCNotLeader):              {Class: providerkit.Unsent},
@@ -74,8 +74,8 @@ func retryOnLearner[T any](ctx context.Context, client *clientv3.Client, request
 	}
 }
 
-// Classify uses etcd's own errors, and otherwise the codes of gRPC. Only the text distinguishes a failed dial from a lost connection,
-// so both are Unknown.
+// Classify recognizes etcd's own errors, and otherwise uses the gRPC code. Only the text distinguishes a failed dial from a lost
+// connection, so both are Unknown.
 func (*driver) Classify(err error) providerkit.Meaning {
 	if isCredentialError(err) {
 		return providerkit.Meaning{Class: providerkit.Unsent, Text: providerkit.NewCredentialError(err, false).Error()}

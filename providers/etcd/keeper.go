@@ -21,8 +21,8 @@ const (
 	// perStream is the number of renewals that share a stream: a member handles them one by one,
 	// with a request to the leader for each.
 	perStream = 32
-	// perCheck bounds the claims of a read transaction, with two conditions each: etcd accepts 128 operations, unless
-	// --max-txn-ops differs.
+	// perCheck limits the number of claims in a read transaction. Each has two conditions, and etcd accepts 128
+	// operations by default (--max-txn-ops).
 	perCheck = 64
 )
 
@@ -46,8 +46,9 @@ type renewal struct {
 	term       uint64         // the Raft term of the member that answered
 }
 
-// errFormerLeader is the error of a renewal that was perhaps answered by a member that was stopped while another was elected. This
-// member answers at once when it resumes, by its own clock, and the leader has not seen the renewal.
+// errFormerLeader is the error of a renewal whose answer may come from a former leader, which was stopped while another member
+// was elected. When the former leader resumes, it answers at once, by its own clock, and the new leader has not seen the
+// renewal.
 var errFormerLeader = fmt.Errorf("%w: the leader of etcd has changed since the lease was prolonged", abstractions.ErrUnavailable)
 
 type stream struct {

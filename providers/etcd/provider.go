@@ -73,7 +73,7 @@ func (d *driver) open(ctx context.Context) error {
 	}
 	member, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	switch {
-	case d.Classify(err).Class == providerkit.Denied: // the user may lack the right to read the version
+	case d.Classify(err).Class == providerkit.Denied: // the user may lack permission to read the version
 		return d.Ping(ctx)
 	case err != nil:
 		return err

@@ -220,9 +220,9 @@ func claimOf(r *providerkit.Record) string {
 	return fmt.Sprint(r.ID, " ", r.Token, " ", seconds(r.TTL))
 }
 
-// grant returns a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because a new lease could end
-// before the trust in a renewal that is granted during the break. TimeToLive does not reliably return the remaining time: a member
-// that wrongly takes itself for the leader may answer.
+// grant returns a lease for a claim. An infinite claim has no lease. A broken claim keeps its own lease, because a new lease
+// could end while the holder still trusts a renewal that was granted during the break. TimeToLive does not reliably return the
+// remaining time: a member that wrongly takes itself for the leader may answer.
 func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (id clientv3.LeaseID, term uint64, err error) {
 	if r.Breaking && v.lease != clientv3.NoLease {
 		return v.lease, 0, nil
@@ -250,8 +250,9 @@ func (s *store) grant(ctx context.Context, v keyState, r *providerkit.Record) (i
 	return answer.ID, 0, nil
 }
 
-// recycleLease keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant uses a kept lease
-// only within half its TTL after it was prolonged: until then no leader, not even a former leader, has a reason to revoke the lease.
+// recycleLease keeps the lease of an ended claim for another claim, or revokes the lease in the background. grant reuses a lease
+// only within half of its TTL after its last prolongation: until then no leader, not even a former leader, has a reason to revoke
+// the lease.
 func (s *store) recycleLease(v keyState, reusable bool) {
 	if reusable {
 		select {
@@ -288,7 +289,7 @@ func (s *store) Complete(item cas.Item, r *providerkit.Record) (behind bool) {
 }
 
 // Reconcile prolongs a claim's lease, and then checks that the claim is unchanged: etcd may prolong a lease whose keys it has
-// deleted, and an operator may have deleted or replaced the keys. Put has done the rest.
+// deleted, and an operator may have deleted or replaced the keys. A lease that Put has just granted needs no prolongation.
 func (s *store) Reconcile(ctx context.Context, item cas.Item, r *providerkit.Record) (cas.Item, error) {
 	v := *item.State.(*keyState)
 	item.State = &v

@@ -36,8 +36,8 @@
 // with time namespaces of their own (time_namespaces(7)) have different boot clocks, so for them the wall
 // clock decides.
 //
-// List and Sweep leave out folders, sockets, FIFOs, links that point to themselves, and files that the process may not read.
-// Requests for the names of these files are refused. So give all processes a umask that lets each read the others' files.
+// List and Sweep leave out folders, sockets, FIFOs, symbolic links in a loop, and files that the process may not read.
+// Requests for the names of these files are refused. Give all processes a umask that lets each read the others' files.
 //
 // # How it works
 //
@@ -50,9 +50,9 @@
 // .locks; the kernel frees the lock when the process ends. The writer compares the file
 // with its earlier read, writes and syncs a new file beside the lock, and renames the new
 // file to the record's name. The next writer replaces a file that a killed writer has left
-// behind. An empty file counts as no record. So does a damaged file from before the present
-// boot. A file that was damaged since then is reported as abstractions.ErrNotSetUp, and an
-// operator must inspect the file.
+// behind. An empty file counts as no record, and so does a damaged file that was last
+// written before the host's latest boot. Any other damaged file is reported as
+// abstractions.ErrNotSetUp, and an operator must inspect the file.
 //
 // Some releases delete a few names that have been idle for Options.Retention;
 // [Provider.Sweep] deletes all such names. A call ends with its context even if the disk

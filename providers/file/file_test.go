@@ -124,7 +124,7 @@ func TestTrap_T133_AFolderThatIsGoneIsALoss(t *testing.T) {
 	}
 }
 
-// A sweep deletes only the records that it has listed, and no newer ones.
+// A sweep deletes only the records that it has listed, not their newer versions.
 func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
 	dir := t.TempDir()
 	p := openTest(t, dir)
@@ -256,7 +256,7 @@ func TestPagesAreInTheOrderOfFiles(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "a-b", "a.b", "b"}, names)
 }
 
-// T73: even a process that makes a single release sweeps.
+// T73: a process sweeps even if it makes only one release.
 func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	folder := t.TempDir()
 	p := openTest(t, folder)

@@ -201,7 +201,7 @@ func (f *folder) List(ctx context.Context, q cas.ListQuery) (items []cas.Item, n
 				continue
 			}
 		}
-		item.Key = key // also for a file that was deleted in between
+		item.Key = key // even if the file was deleted after it was listed
 		items, err = append(items, item), errors.Join(err, failed, ctx.Err())
 	}
 	return items, "", err

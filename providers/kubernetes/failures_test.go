@@ -214,7 +214,7 @@ func TestTrap_T13_LostReply(t *testing.T) {
 	faulttest.RepliesAreLost(t, p, w)
 }
 
-// The account needs the rights in the documentation, and nothing else.
+// The account needs only the permissions in the documentation.
 func TestRights(t *testing.T) {
 	s, at := newServer(t)
 	users, admins := at(s.Addr()), at(s.Addr())
@@ -225,7 +225,7 @@ func TestRights(t *testing.T) {
 	_, err := p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
-	// The provider reads the file again, and uses the new token.
+	// The provider reads the token file again, and uses the new token.
 	require.NoError(t, os.WriteFile(users.TokenFile, []byte("of-the-user\n"), 0o600))
 	_, err = p.Acquire(t.Context(), acquireRequest("a", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrDenied)

@@ -79,9 +79,9 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Ping reads a lease that does not exist. The server refuses this read to an account whose role lists the
-// leases that it may use (resourceNames). In that case Ping succeeds if the account's rules allow
-// it to read some leases.
+// Ping reads a lease that does not exist. The server refuses this read if the account's role names
+// individual leases (resourceNames). In that case Ping succeeds if the account's rules allow it to read
+// some leases.
 func (d *driver) Ping(ctx context.Context) error {
 	_, err := d.store.Get(ctx, encode("~ping"))
 	if isAboutLease(err, http.StatusForbidden) {

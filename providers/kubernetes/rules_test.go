@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/faulttest"
 )
 
-// T179: Open and Health accept a role that lists the leases that an account may use (resourceNames), although the server refuses
-// their read of another lease.
+// T179: Open and Health accept a role that names individual leases (resourceNames), although they read another lease, which the
+// server refuses.
 func TestTrap_T179_APingNeedsNoRightThatTheWorkDoesNotNeed(t *testing.T) {
 	const named = `{"verbs": ["get", "update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["orders"]}`
 	review := func(rules string) string {

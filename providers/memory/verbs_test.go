@@ -11,8 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// TestTrap_T13_LateRepetitionShortensNothing repeats an acquire after the lease
-// was renewed for longer, like a network that delivers a request twice.
+// TestTrap_T13_LateRepetitionShortensNothing repeats an acquire after the lease was
+// renewed for longer, as if the network had delivered the request twice.
 func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})

@@ -101,8 +101,8 @@ func userWith(rights ...string) redistest.Options {
 
 func asUser(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-// refusals returns the commands that the server refused for a missing right, including
-// refusals that scripts ignored.
+// refusals returns the commands that the server refused for a missing permission,
+// including refusals that scripts ignored.
 func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	t.Helper()
 	entries, err := s.Client(t).ACLLog(t.Context(), 100).Result()
@@ -113,7 +113,7 @@ func refusals(t *testing.T, s *redistest.Server) (refused []string) {
 	return refused
 }
 
-// requireSufficient exercises a provider with the given rights, and expects no refusal.
+// requireSufficient exercises a provider with the given permissions, and expects no refusal.
 func requireSufficient(t *testing.T, url string, servers ...*redistest.Server) {
 	t.Helper()
 	p, err := OpenURL(t.Context(), url)
@@ -166,12 +166,12 @@ func TestRightsSufficeOnACluster(t *testing.T) {
 	requireSufficient(t, strings.Replace(clusterURL(cluster), "redis://", "redis://app:secret@", 1), cluster.Servers...)
 }
 
-// optionalRights lists the rights whose absence costs only time: no waiter is woken, or
-// the wake-up takes longer.
+// optionalRights lists the permissions whose absence costs only time: no waiter is woken,
+// or the wake-up takes longer.
 var optionalRights = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem"}
 
-// T17: a missing right is reported as such, and leaves no lease without a holder and
-// no key without an expiry. Each of the rights is needed.
+// T17: a missing permission is reported as such, and leaves no lease without a holder and
+// no key without an expiry. Each of the permissions is needed.
 func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 	t.Parallel()
 	rights := strings.Fields(ACLRules)
@@ -214,8 +214,8 @@ func requireExpiries(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// T76: a user of a Redlock needs the right to INFO, without which a process can't detect that a
-// server has restarted.
+// T76: a user of a Redlock needs permission to run INFO: without INFO, a process can't detect
+// that a server has restarted.
 func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))

@@ -23,8 +23,8 @@ const (
 	// dialTimeout leaves time for a TLS handshake across an ocean, or for one lost
 	// packet. A call that needs a new connection waits only until its context ends.
 	dialTimeout = 3 * time.Second
-	// poolSize bounds the connections to a server. Calls that hang must not keep
-	// others from a connection. Usually only three connections are open.
+	// poolSize limits the number of connections to a server. Calls that hang must not
+	// keep others from a connection. Usually only three connections are open.
 	poolSize = batch.MaxCalls + 16
 )
 
@@ -101,9 +101,9 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	return c, nil
 }
 
-// onConnect detects a missing password. A call has more arguments than Redis
-// accepts before authentication, so the call would fail with a protocol error.
-// HELLO needs no rights, and is unknown before Redis 6.
+// onConnect detects a missing password. A call has more arguments than Redis accepts
+// before authentication, so the call would fail with a protocol error. HELLO needs no
+// permission, and is unknown before Redis 6.
 func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error {
 	if l.password != "" || o.Credentials != nil {
 		return nil
@@ -178,8 +178,8 @@ type noListener struct{}
 func (noListener) OnNext(auth.Credentials) {}
 func (noListener) OnError(error)           {}
 
-// guardedCredentials wrap the application's credentials, whose errors say nothing about Redis. go-redis calls them in a
-// goroutine of its own.
+// guardedCredentials wrap the application's credentials, whose errors do not come from Redis. go-redis calls the
+// credentials in a goroutine of its own.
 type guardedCredentials struct {
 	auth.StreamingCredentialsProvider
 }

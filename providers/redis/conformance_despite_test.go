@@ -165,7 +165,7 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget, h.Ahead, h.Remove = forgetNames(well), raiseTokens(well), nil // a renewal would restore the lease on the servers
 	if len(well) == n {
-		// Then only the last server has the lease, since the first server is in quarantine.
+		// The last server keeps the lease, and so does the first server unless it is in quarantine.
 		h.Lose = func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, servers[1].Client(t).Del(t.Context(), keysOf(name).Name).Err())
 		}

@@ -14,20 +14,20 @@
 //     claim that has run out is lost.
 //   - The record of a name is one key, written in one command together with its expiry. So a
 //     crash never leaves a key without an expiry.
-//   - The fencing token is max(latest + 1, the server's clock in microseconds). It
-//     rises across release, expiry and Break, and after names were forgotten, unless the
-//     clock was ahead for longer than [Options].Retention and has gone back: Redis
-//     deletes expired keys itself, and nothing keeps their tokens. It also rises after a
-//     server has lost its data, unless the servers' clocks differ by more than the time
-//     between the lost grant and the next grant.
+//   - The fencing token is max(latest + 1, the server's clock in microseconds). It rises
+//     across release, expiry and Break, and after names were forgotten, unless the clock
+//     was ahead for longer than [Options].Retention and has gone back: Redis itself
+//     deletes expired keys, including their tokens. It also rises after a server has lost
+//     its data, unless the servers' clocks differ by more than the time between the lost
+//     grant and the next grant.
 //   - A released or broken ID is refused from then on. Each name remembers the
 //     last 8 such IDs, for Retention. A late copy of an acquire may acquire the name again, for
 //     up to its TTL, if 8 other IDs of the name have ended since its own release; on a busy
 //     name that takes a few milliseconds. Each name leaves one small key behind for Retention.
-//   - Waiters are served in order, within a process and across processes. A
-//     release wakes only the first, and reserves the name for it for 200 ms. If
-//     that waiter's process has died, the next waiter is woken at once; if the process
-//     hangs, after those 200 ms.
+//   - Waiters are served in order, within a process and across processes. A release wakes
+//     only the first waiter, and reserves the name for that waiter for 200 ms. If the
+//     waiter's process has died, the next waiter is woken at once; if the process hangs,
+//     after those 200 ms.
 //   - Concurrent requests share a round trip. A call whose context ends returns
 //     soon, whatever the connection does, and does not affect the others.
 //
@@ -46,9 +46,9 @@
 //   - Sentinel, Cluster: a failover may lose the latest grants and releases.
 //   - Sentinel: a master that is cut off together with some of its clients goes on
 //     serving them, and renews leases that the new master grants to others. This lasts
-//     not for one TTL, but until the cut ends, unless min-replicas-to-write
-//     and min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master
-//     stops after cluster-node-timeout.
+//     for longer than a TTL, until the cut ends, unless min-replicas-to-write and
+//     min-replicas-max-lag stop it (…/management/sentinel). A Cluster's master stops
+//     after cluster-node-timeout.
 //   - Redlock: a minority of servers may fail, freeze or lose their data
 //     without any effect on leases. A server that comes back empty casts no
 //     vote until every lease that it may have held has run out.
@@ -68,10 +68,10 @@
 //
 // # Redlock
 //
-// Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found
-// missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds if,
-// within the TTL less drift, a majority has granted it and has confirmed one token, which is no lower than any token
-// that these servers proposed. So any later majority includes a server that issues a higher token. Votes won without a
+// Redlock is the algorithm of "Distributed Locks with Redis", plus the fencing tokens that its critics found missing
+// (Kleppmann, "How to do distributed locking", 2016). An acquire asks all servers at once. It succeeds if, within the
+// TTL less drift, a majority has granted the lease and has confirmed one token, at least as high as every token that
+// these servers proposed. So any later majority includes a server that issues a higher token. Votes won without a
 // majority are taken back. A repeated acquire, whose first reply was lost, gets the token of its claim, or a later one
 // if a server that knows that token does not answer. Only one process may acquire under an ID; package leasing follows
 // this rule. A renewal also needs a majority. It restores the lease on a server that lost the lease, unless that
@@ -99,7 +99,7 @@
 //
 //	leasing:{name}        the holder and its expiry, latest token, ended IDs
 //	leasing:{name}:queue  the waiters
-//	leasing:node          on a server of Redlock: a mark that it has its data
+//	leasing:node          on a server of Redlock: a mark that its data are intact
 //
 // The package needs Redis 7.0 or later. A TTL is 100 ms or more; with Redlock it is 200
 // ms to MaxTTL, and never leasing.Infinite. Clients are your own, or made by Open.

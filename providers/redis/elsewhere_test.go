@@ -18,8 +18,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/credentialtest"
 )
 
-// serveRedirects serves connections like a Redis that directs clients to other hosts: a member of a Cluster, a
-// sentinel that names a master and another sentinel, and a server that announces a move.
+// serveRedirects serves connections like a Redis server that directs clients to other hosts: a member of a
+// Cluster, a sentinel that names a master and another sentinel, and a server that announces a move.
 func serveRedirects(master, other string) func(net.Conn) {
 	split := func(addr string) (host, port string) { host, port, _ = net.SplitHostPort(addr); return host, port }
 	text := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }

@@ -53,8 +53,8 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 	}
 }
 
-// hanging is the time for which the clients here wait for a silent server, and soon is
-// much shorter.
+// hanging is the time for which the clients here wait for a silent server; soon is a much
+// shorter time.
 const hanging, soon = 20 * time.Second, 3 * time.Second
 
 // eachEnds checks that every call ends with its context, by a deadline or by a cancellation.

@@ -105,7 +105,7 @@ func (o *Options) modeOfURL(l location) (Mode, error) {
 // modeOfClients returns the mode of the application's own clients. It accepts the kinds of
 // clients that send all requests for a name to one master. It refuses a Ring, which moves
 // names to another server when one does not answer. A Redlock accepts no sentinel client: a
-// replica that takes over may have lost writes, and would vote.
+// replica that takes over may have lost writes, but would still vote.
 func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
 		if unwanted {

@@ -15,7 +15,7 @@ import (
 // Open makes a provider. It sends no request, so an unreachable server or a refused log-in is reported only at the first
 // use. Invalid options are reported as leasing.ErrInvalid.
 //
-// The provider's Redis user needs only the rights in [ACLRules].
+// The provider's Redis user needs only the permissions in [ACLRules].
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -66,10 +66,10 @@ type Options struct {
 	Clients []redis.UniversalClient `json:"-"`
 
 	// HeedsContext says that your own code in the clients (hooks, dialer, limiter, credentials)
-	// returns soon after a call's context has ended. A call that shares no round trip is then sent
-	// on its caller's goroutine, and takes half the time on a nearby server. The clients also need
-	// ContextTimeoutEnabled. With a URL and no Credentials the option has no effect, since none of
-	// your code runs.
+	// returns soon after a call's context has ended. A call that does not share a round trip is
+	// then sent on its caller's goroutine, and takes half the time on a nearby server. The clients
+	// also need ContextTimeoutEnabled. With a URL and no Credentials the option has no effect,
+	// since none of your code runs.
 	HeedsContext bool `json:"-"`
 
 	// Mode is the deployment that URL leads to. Default: Sentinel if Master is

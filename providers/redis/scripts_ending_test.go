@@ -151,7 +151,7 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 
 func appURL(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-// A user without the right to publish still frees a name, and stores the ended ID.
+// A user without permission to publish still frees a name, and stores the ended ID.
 func TestReleaseSucceedsWithoutTheRightToWake(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {

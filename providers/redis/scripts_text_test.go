@@ -51,8 +51,8 @@ func TestTrap_T54_AServerWithoutATimeGrantsNothing(t *testing.T) {
 	require.False(t, b.exists(k.Name))
 }
 
-// A process without the right to read the queue ends a lease. The next release, by a process
-// with that right, wakes the waiters.
+// A process without permission to read the queue ends a lease. The next release, by a
+// process with that permission, wakes the waiters.
 func TestTrap_T32_WhoMayNotWakeLeavesItToOthers(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+zpopmin", "+zrange"} {

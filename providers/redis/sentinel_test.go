@@ -33,7 +33,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	old := sentinel.Master()
 	old.Kill()
 	second := sentinel.WaitForFailover(old)
-	// As if the last write had been lost.
+	// Delete the record, as if the failover had lost the last write.
 	k := keysOf("name")
 	require.NoError(t, second.Client(t).Del(t.Context(), k.Name).Err())
 
@@ -63,7 +63,7 @@ func newResource(t testing.TB) (write func(token int64) error) {
 }
 
 // Three managers contend while the master dies and is replaced. A fourth claim, which held the name
-// before them, is paused. All contenders are served. Each writes with a higher token than the resource
+// before them, is paused. All contenders are served. Each write has a higher token than the resource
 // has seen, or the resource refuses the write: a failover may lose a lease that its holder still
 // trusts. The resource refuses the paused holder.
 func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {

@@ -162,8 +162,8 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	s.acquireServed()
 }
 
-// T174: if an account has no right to subscribe, or a server has no SUBSCRIBE, a waiter gets a released name after a second
-// instead of a millisecond. The log names the reason, once.
+// T174: if an account has no permission to subscribe, or a server has no SUBSCRIBE, a waiter gets a released name after a
+// second instead of a millisecond. The log names the reason, once.
 func TestTrap_T174_WakeupsThatFailAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]redistest.Options{

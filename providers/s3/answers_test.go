@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// gateway is a reverse proxy in front of a store. It answers in the store's place if instead is set.
+// gateway is a reverse proxy in front of a store. Its handler instead, if set, answers in the store's place.
 type gateway struct {
 	url     string
 	instead atomic.Pointer[http.HandlerFunc]

@@ -18,7 +18,7 @@ type Server struct {
 	Endpoint, Key string
 }
 
-// Start starts an account with the container app/leases, which stops when the test
+// Start starts an account with the container app/leases. The account stops when the test
 // ends.
 func Start(t testing.TB) *Server {
 	t.Helper()

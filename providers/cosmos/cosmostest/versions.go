@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxVersions bounds the number of an item's versions, which are kept for lagging replicas.
+// maxVersions limits the number of versions that are kept of each item, for lagging replicas.
 const maxVersions = 4
 
 // item is the stored state of an ID, with the latest version last.

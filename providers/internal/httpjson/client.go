@@ -21,8 +21,8 @@ import (
 
 // Client sends requests to one service. It is safe for concurrent use.
 type Client struct {
-	// Slots bounds the requests in flight, by its capacity. nil means no bound. Set it
-	// before the first call.
+	// Slots limits the number of requests in flight to its capacity; nil means no limit.
+	// Set it before the first call.
 	Slots chan struct{}
 	// Service names the service in errors, as in "Consul". HasMark reports whether an answer that is
 	// not 2xx has the service's mark; Marked checks the 2xx answers. Without the mark an answer
@@ -166,7 +166,7 @@ func (c *Client) sign(req *http.Request) error {
 	return providerkit.GuardCredentials(nil, func() error { return c.authorize(req) })
 }
 
-// Statuses maps the statuses of a service's answers to their meaning. The class decides whether a request was
+// Statuses maps the statuses of a service's answers to their meaning. The class says whether a request was
 // applied: see [providerkit.Class]. After a status that is not listed, the request may have been applied.
 type Statuses map[int]providerkit.Meaning
 

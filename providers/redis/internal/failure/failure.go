@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meaning is the class of a server's error, and whether to keep the connection. The class decides whether the request was applied: see
-// [providerkit.Class].
+// meaning is the class of a server's error, and whether to keep the connection. The class says whether the request was applied:
+// see [providerkit.Class].
 type meaning struct {
 	class providerkit.Class
 	// reconnect says that the connection is alive but useless: a new connection may lead to another server, or sign in as another user.
@@ -122,8 +122,8 @@ func MustReconnect(err error) bool {
 }
 
 // OfSource classifies an error from a client that has a function for its credentials. go-redis 9.23 returns the function's
-// own error (redis.go, _getConn), which says nothing about Redis. So an error that comes neither from the server nor from
-// the connection or the pool comes from the function.
+// own error (redis.go, _getConn), which does not come from Redis. So an error that does not come from the server, the
+// connection or the pool comes from the function.
 func OfSource(err error) error {
 	var answered redis.Error
 	var network net.Error

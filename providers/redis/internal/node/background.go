@@ -18,8 +18,8 @@ type Background struct {
 	All    providerkit.Group
 }
 
-// Start runs a function in the background, and then calls ended with its error. ended may be nil. After Close it
-// returns false.
+// Start runs a function in the background, and then calls ended with the function's error. ended may be nil.
+// After Close it returns false.
 func (a *Background) Start(run func() error, ended func(error)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	maxIdle = time.Second
 	// minCheck is the shortest timeout of this check, for calls with little time left.
 	minCheck = 20 * time.Millisecond
-	// maxChecks bounds the checks of a call. Each takes at most a tenth of the call's time, or minCheck if that is
-	// more.
+	// maxChecks limits the number of checks for a call. Each takes at most a tenth of the call's time, or minCheck
+	// if that is more.
 	maxChecks = 3
 )
 
@@ -92,7 +92,7 @@ func (l *link) check(ctx context.Context, d *Node) (answers *redis.Conn, silent 
 	_, err := callDetached(bounded, d, func(ctx context.Context) (none struct{}, err error) {
 		err = conn.Ping(ctx).Err()
 		if ended.Swap(true) {
-			_ = conn.Close() // nothing waits for the answer
+			_ = conn.Close() // no goroutine waits for the answer
 		}
 		return none, err
 	})

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// minScan and maxScan bound the keys that a SCAN looks at: the server serves
-	// no other request during a SCAN.
+	// minScan and maxScan limit the number of keys that a SCAN looks at: the server
+	// serves no other request during a SCAN.
 	minScan, maxScan = 10, 1000
-	// maxScans bounds the SCANs of a page. A page may end at this bound before it is full,
-	// since there may be few names among many other keys.
+	// maxScans limits the number of SCANs for a page. A page may end at this limit before
+	// it is full, since there may be few names among many other keys.
 	maxScans = 64
 )
 
@@ -171,9 +171,9 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 }
 
 // Position is the point where a listing continues, encoded in ListResult.Next: a cursor of
-// SCAN at one of the servers. A SCAN that returns more names than fit on the page is
-// not repeated, since a repetition may return others: Position contains the remaining
-// names, which determine its length.
+// SCAN at one of the servers. A SCAN that returns more names than fit on the page is not
+// repeated, since a repetition may return others: Position contains the remaining names,
+// and so its length depends on these names.
 type Position struct {
 	Server int    `json:"s,omitempty"`
 	Cursor uint64 `json:"c,omitempty"`

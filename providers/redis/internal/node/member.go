@@ -26,7 +26,7 @@ type member struct {
 	// server's wall clock may be set forward meanwhile; nil if this process knows of no quarantine.
 	until    atomic.Pointer[time.Time]
 	admitted func(a script.Admission) error
-	// clientError is the node's method.
+	// clientError is the method of the node with the same name.
 	clientError func(error) error
 }
 

@@ -343,8 +343,9 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	return cmd
 }
 
-// take hands the reply to a call to its operations, and returns the state of the connection. A client that repeats calls may have
-// sent the call before, and lost the reply. Then a refusal or a failed connection proves nothing about the earlier attempt.
+// take passes the reply to a call on to the call's operations, and returns the state of the connection. A client that repeats
+// calls may have sent the call before, and lost the reply. Then a refusal or a failed connection proves nothing about the earlier
+// attempt.
 func (d *Node) take(values []any, err error, ops []*script.Operation) (use connectionUse) {
 	if err != nil {
 		failed := failure.Of(err)

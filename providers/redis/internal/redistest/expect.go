@@ -39,7 +39,7 @@ func RequireUncertain(t testing.TB, err error) {
 	}
 }
 
-// RequireLost checks for the error of a claim that was lost for this reason.
+// RequireLost checks that an error reports a claim as lost for the given reason.
 func RequireLost(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
 	var lost *abstractions.LostError

@@ -12,7 +12,7 @@ import (
 )
 
 // The names of the tests here avoid the words cluster and sentinel: the table at the end of `make test`
-// would count these tests of the harness as tests of the provider in that mode.
+// would count these tests of the harness as tests of the provider in these modes.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// go-redis has a goroutine that ends only a second after Close.

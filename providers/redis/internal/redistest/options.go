@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Options describe a server. The zero value is a server without
-// password that forgets everything when it ends.
+// Options describe a server. The zero value is a server without a password, which loses
+// its data when it ends.
 type Options struct {
 	// Args are the last arguments of redis-server, such as "--maxmemory",
 	// "1mb"; see its redis.conf.
 	Args []string
 	// Password is the default user's password. Empty: no password.
 	Password string
-	// Users are further users, each in the syntax of Redis' ACL, name first:
-	// "reader on >secret ~lease:* +@read". A line for default replaces
-	// Password.
+	// Users are further users, each in the syntax of Redis' ACL, name first: "reader on
+	// >secret ~lease:* +@read". A line for the user default replaces Password.
 	Users []string
 	// TLS makes the server accept only TLS, with a certificate for
 	// 127.0.0.1; see [Server.TLSConfig].

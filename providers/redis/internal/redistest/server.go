@@ -125,7 +125,7 @@ func (s *Server) command() (*exec.Cmd, error) {
 			"--tls-cert-file", s.tls.Cert, "--tls-key-file", s.tls.Key, "--tls-ca-cert-file", s.tls.Cert)
 	}
 	args = append(append(args, s.args...), s.options.Args...)
-	return exec.Command(path, args...), nil //nolint:noctx // Kill ends the process, and its caller waits
+	return exec.Command(path, args...), nil //nolint:noctx // Kill ends the process and waits for its exit
 }
 
 // RestartEmpty is Restart without the data, whatever [Options.Persist] says, as after the

@@ -63,7 +63,7 @@ func WriteStored(t testing.TB, c redis.Cmdable, key string, s Stored) {
 	}
 }
 
-// DropLease makes a server lose a lease, and nothing else of the name.
+// DropLease makes a server lose a lease, but no other data of the name.
 func DropLease(t testing.TB, c redis.Cmdable, key string) {
 	t.Helper()
 	if s := ReadStored(t, c, key); s.Held() {

@@ -72,7 +72,7 @@ func (a *attempt) run(ctx context.Context) (token int64, err error) {
 		case agreed:
 			switch {
 			case a.first().choice == noAnswer && a.hasTime():
-				err = a.wait(ctx, a.optionalUntil) // for the first node's answer about whose turn it is
+				err = a.wait(ctx, a.optionalUntil) // the first node's answer says whose turn it is
 			case !known:
 				err = a.confirm(ctx, token)
 			case !time.Now().Before(a.validUntil):

@@ -3,10 +3,10 @@ package redlock
 // This file turns the votes of nodes into one lease. This is why two claims never hold a name at the same time:
 //
 // A free node votes for the claim that asks, under a token above every token that the name had on the node. It
-// refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives. An
-// attempt wins when a majority holds its claim under one token. Usually all nodes accept the token that the
-// requests for votes propose. If not, the attempt settles on one token, the highest, and sends a confirmation
-// to the nodes.
+// refuses other claims until the TTL has passed by its clock, or until a release, break or undo of the claim
+// arrives. An attempt wins when a majority holds its claim under one token. Usually all nodes accept the token
+// that the requests for votes propose. If not, the attempt settles on one token, the highest, and sends a
+// confirmation to the nodes.
 //
 // Mutual exclusion. Two majorities share a node, and a node holds one claim at a time. So there is a second holder only if a
 // node has dropped the first claim too early. A node counts the TTL from its vote or renewal, which is later than the start of
@@ -19,12 +19,12 @@ package redlock
 // on a majority, and a node never lowers its latest token. Each earlier holder also had a majority, so one of the winner's
 // nodes had the earlier token before, and each later holder needs one of the winner's nodes.
 //
-// Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier attempt
-// were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits until a
-// majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim gets the
-// highest token, which may be later than its former token: a resource does not mistake it for the token of an earlier lease, and no other
-// claim has had that token. A renewal sets the token of its grant on nodes again, and compares that token with before, which the
-// token of an earlier lease does not exceed.
+// Attempts of one claim take turns (claims.go), so each finds the votes for earlier attempts. If the replies to an earlier
+// attempt were lost, it may have won, and the claim has the token of that attempt. An attempt that finds earlier votes waits
+// until a majority has the same token, or until that is impossible. If too few of the nodes that have the token answer, the claim
+// gets the highest token, which may be later than its former token: a resource does not mistake it for the token of an earlier
+// lease, and no other claim has had that token. A renewal sets the token of its grant on nodes again, but only if that token is
+// above before. So nodes refuse the token of an earlier lease.
 //
 // Late requests. A request for a vote that arrives after the end of its attempt holds the node for a TTL, or until the
 // release, which the node remembers. Only a later attempt of the claim counts that vote, after its own request to the node. A
@@ -32,8 +32,9 @@ package redlock
 // free node only if its token is the latest on the node and the claim has not ended there: no claim has held the name
 // with that node's vote since.
 //
-// Clock steps. After a step forward the node drops the lease early: see package redislease. After a step back it holds the
-// lease longer. Tokens need no clocks, unless nodes forget or lose their records (docs/providers/redlock.md).
+// Clock steps. A node whose clock steps forward drops the lease early: see package redislease. A node whose clock steps
+// back keeps the lease longer. Tokens need no clocks, unless nodes forget or lose their records
+// (docs/providers/redlock.md).
 
 // decision is the state of an attempt.
 type decision uint8
@@ -56,7 +57,7 @@ type tally struct {
 	token  int64 // settled by this attempt, or 0
 }
 
-// count counts the votes with some property.
+// count returns the number of votes for which the function returns true.
 func (t *tally) count(is func(v *vote) bool) (n int) {
 	for i := range t.votes {
 		if is(&t.votes[i]) {
@@ -124,7 +125,7 @@ func (t *tally) first() *vote {
 	return &none
 }
 
-// have counts the nodes that hold the claim under a token.
+// have returns the number of nodes that hold the claim under a token.
 func (t *tally) have(token int64) int {
 	return t.count(func(v *vote) bool { return v.isOurs() && v.token == token })
 }

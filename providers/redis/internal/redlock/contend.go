@@ -37,7 +37,7 @@ func (a *attempt) contend(ctx context.Context) error {
 	return a.refusal()
 }
 
-// holders returns the records of the claim that holds the most nodes, among the other claims.
+// holders returns the records of whichever other claim holds the most nodes.
 func (a *attempt) holders() []abstractions.Record {
 	var records []abstractions.Record
 	for i := range a.votes {

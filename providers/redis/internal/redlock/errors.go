@@ -12,8 +12,8 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// certainty returns the sentinel of a node's error if the error proves that the node did
-// nothing, and nil otherwise.
+// certainty returns the sentinel of a node's error if the error proves that the node has
+// not applied the request, and nil otherwise.
 func certainty(err error) error {
 	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed} {
 		if errors.Is(err, sentinel) {

@@ -64,8 +64,8 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 }
 
 // records returns the majority's records of names that no earlier server has listed. On a later page, those are the names
-// without a record on any earlier server. If the server that has listed a name is left out by now, the next server lists
-// the name.
+// without a record on any earlier server. If the server that has listed a name has been left out since, the next server
+// lists the name.
 func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
 	ops := make([]script.Operation, len(names))
 	for k, name := range names {

@@ -36,7 +36,7 @@ func (r *ring) snapshot() {
 	}
 }
 
-// T43: in the classic case, client 1 holds A and B, B loses the lease, and client 2 would get B and C.
+// T43: in the classic case, client 1 holds servers A and B of three, B loses the lease, and client 2 could then get B and C.
 func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
 	t.Parallel()
 	for what, lose := range losses {
@@ -67,8 +67,8 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 	}
 }
 
-// A server that may have lost its data grants, confirms and renews nothing, not even a lease
-// that it still has: the lease may have ended in the lost data.
+// A server that may have lost its data does not grant, confirm or renew a lease, not even a
+// lease that it still has: the lost data may include the end of that lease.
 func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	r, p := newRingOfThree(t)
 	require.NoError(t, p.ReleaseGrant(p.Take("free", "x", time.Minute)))

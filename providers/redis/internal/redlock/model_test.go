@@ -159,7 +159,7 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 	if m.nodes[i].quarantined && op.Script != script.Release && op.Script != script.Undo {
 		return script.Reply{Value: []any{int64(script.Quarantined), int64(1000), ""}}
 	}
-	if floor, err := strconv.ParseInt(op.Args[5], 10, 64); err == nil && floor < m.base { // too far from the clock by now
+	if floor, err := strconv.ParseInt(op.Args[5], 10, 64); err == nil && floor < m.base { // the clocks have passed this token since
 		op.Args[5] = fmt.Sprint(m.base)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

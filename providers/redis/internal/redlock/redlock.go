@@ -88,7 +88,7 @@ func (r *Redlock) nodeTimeout(ttl time.Duration) time.Duration {
 // (redis.io/docs/latest/develop/clients/patterns/distributed-locks, "MIN_VALIDITY").
 func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// micros returns our own clock, in microseconds since the redlock began.
+// micros returns the time by our own clock, in microseconds since this Redlock was made.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
 // tokenLead is the time by which a proposed token is ahead of the nodes' clocks, since a request may be slower

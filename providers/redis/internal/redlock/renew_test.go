@@ -110,7 +110,7 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	}
 	_, err := p.RenewGrant(g, time.Minute)
 	redistest.RequireLost(t, err, abstractions.LostExpired)
-	r.servers[2].Kill() // so that the other two decide
+	r.servers[2].Kill() // so that the first two servers decide
 	fence(0, g.Token+1) // a failed attempt won one node
 	_, err = p.RenewGrant(g, time.Minute)
 	redistest.RequireLost(t, err, abstractions.LostExpired)

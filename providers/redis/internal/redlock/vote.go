@@ -24,7 +24,7 @@ type vote struct {
 	choice  choice
 	pending bool   // the attempt waits for the answer
 	silent  bool   // the node did not answer the previous request
-	sent    int64  // time of the request, in microseconds since the redlock began
+	sent    int64  // time of the request, in microseconds since this Redlock was made
 	place   string // the claim's place in the queue of the node that should wake the claim
 
 	token  int64  // forUs: the token on the node

@@ -229,8 +229,8 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 	}
 }
 
-// A majority that is a little faster than the node that has the queue does not pass
-// over the next waiter.
+// A majority that answers a little earlier than the node that has the queue does not skip
+// the next waiter.
 func TestRedlockNewcomersLearnWhoseTurnItIs(t *testing.T) {
 	r, p := newRingOfThree(t)
 	p.Take("first", "x", time.Minute) // so that servers have the script

@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "write the scripts to testdata")
 
 // testdata has the scripts as servers receive them, so that each can be read on its own, and a
-// change of a part is visible in every script with that part. `go test ./internal/script -update`
+// change to a part is visible in every script with that part. `go test ./internal/script -update`
 // writes the files.
 func TestComposedScripts(t *testing.T) {
 	scripts := map[string]*Program{

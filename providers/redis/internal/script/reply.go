@@ -23,7 +23,7 @@ const (
 	Failed      = 7 // Redis' error
 )
 
-// List is a parsed reply. Reading beyond its end, or a wrong type, sets Bad.
+// List is a parsed reply. A read beyond its end, or of the wrong type, sets Bad.
 type List struct {
 	Status int64 // 0 if there is no status
 	Rest   []any
