@@ -19,7 +19,7 @@ import (
 const settings = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCK_TIMEOUT `
 
-// The longest waits for a lock, in milliseconds: the end of the T-SQL in settings.
+// The longest waits for a lock, in milliseconds. Each completes the SET LOCK_TIMEOUT at the end of settings.
 const (
 	lockWait   = "2000;\n"
 	noLockWait = "0;\n"

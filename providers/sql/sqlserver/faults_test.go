@@ -148,7 +148,7 @@ func TestTrap_T291_AVictimOfADeadlock(t *testing.T) {
 	}
 }
 
-// T291: a batch of renewals is the victim of one deadlock after the other. It is not applied, and each claim is renewed alone.
+// T291: a batch of renewals is the victim of one deadlock after another. It is not applied, and each claim is renewed alone.
 func TestTrap_T291_ABatchThatIsAVictim(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
