@@ -14,8 +14,8 @@ import (
 const namesKey = "assign.partitions"
 
 const (
-	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. With
-	// these, about one in 10,000 of the names that a list lacks seems to be listed.
+	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. With these sizes, about one
+	// in 10,000 of the names that a list lacks seems to be listed.
 	nameBytes, hashes = 3, 8
 	// maxFilterBytes bounds a filter.
 	maxFilterBytes = 2048

@@ -54,9 +54,8 @@
 // themselves: such irregular ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A
 // timetable in UTC is not affected.
 //
-// Missed ticks are not made up for. While no process runs the schedule, ticks
-// are lost. Only with Options.CatchUp does a starting process take the tick that
-// is current.
+// Missed ticks are not made up for: ticks that come while no process runs the schedule are lost. Only with Options.CatchUp does a
+// starting process take the tick that is current.
 //
 // # How it works
 //

@@ -163,7 +163,7 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	require.Equal(t, abstractions.FingerprintOf("first"), held.Holder.Fingerprint)
 }
 
-// Claims that poll a held name leave no trace: no dead row, no WAL.
+// Claims that poll a held name leave no trace: neither dead rows nor WAL.
 func TestRefusedAcquireWritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, history := range []string{"true", "false"} {

@@ -113,8 +113,8 @@ func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	return stop
 }
 
-// transact runs statements in a transaction that stays open between the client's requests, so they
-// must not touch rows of leases.
+// transact runs statements in a transaction that stays open between the client's requests, so the statements must not touch rows
+// of leases.
 func (d database) transact(ctx context.Context, do func(dialect.Statements) error) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {
