@@ -254,7 +254,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	all.Wait()
 }
 
-// T12: any number of waiting acquires leaves a connection for renewals.
+// T12: however many acquires wait, a connection is left for renewals.
 func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)
