@@ -50,7 +50,7 @@ func silentProvider(t testing.TB) *Provider {
 	return openUnprobed(t, Options{Bucket: "b", Endpoint: "http://" + faulttest.Silent(t), AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
 }
 
-// newServer starts a server for the test. The function at returns the server's URL for an address.
+// newServer starts a server for the test. at returns the URL of the server at an address.
 func newServer(t testing.TB, name string) (s *servertest.Server, at func(addr string) string) {
 	t.Helper()
 	serverURL(t, servers[name])

@@ -22,8 +22,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/livefile"
 )
 
-// sourceTimeout bounds each request of a source of credentials. The SDK makes all callers wait for
-// one request, whose context never ends.
+// sourceTimeout bounds each request to a source of credentials. The SDK makes all callers wait for one shared request, whose
+// context never ends.
 const sourceTimeout = 5 * time.Second
 
 // configuration returns the SDK's configuration.
@@ -101,8 +101,8 @@ func (l liveKeys) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 // loadSources configures the SDK's sources of credentials: STS, SSO, a container's endpoint, and the
-// metadata service. Their client follows no redirect, which would send the token of a pod or of the
-// metadata service to another host, and uses no proxy for link-local requests.
+// metadata service. Their client does not use a proxy for link-local requests. It does not follow redirects: they would send the
+// token of a pod or of the metadata service to another host.
 func loadSources() []func(*config.LoadOptions) error {
 	// The SDK replaces CheckRedirect and the transport of its own client, and refuses other clients if
 	// AWS_CA_BUNDLE is set. The SDK keeps Proxy.
@@ -158,8 +158,8 @@ func (g guardedExpress) Retrieve(ctx context.Context, bucket string) (aws.Creden
 }
 
 // refusals are the codes with which a 400 refuses the identity:
-// docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html. STS refuses with 403, and
-// its codes with a 400, such as IDPCommunicationError and ExpiredTokenException, may be temporary.
+// docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html. STS refuses with a 403. Its errors with a 400,
+// such as IDPCommunicationError and ExpiredTokenException, may be temporary.
 var refusals = []string{"InvalidClientException", "InvalidGrantException", "UnauthorizedClientException"}
 
 // isRefused reports whether a source of credentials has refused the identity.

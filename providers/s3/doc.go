@@ -41,15 +41,14 @@
 // Deletion is not safe. Many stores ignore the condition of a DELETE, and a delayed
 // DELETE removes any object that has the key when it arrives, such as the record of a new
 // holder. No earlier write prevents such a deletion. So this provider never deletes. An
-// object has less than 5 KB, usually 0.6 KB; S3 stores this size for 30 years at the
-// price of the PUT that created the object.
+// object has less than 5 KB, usually 0.6 KB. Storing that much in S3 for 30 years costs about as much as the PUT that created the
+// object.
 //
 // For names that are used once, use a separate prefix, and a lifecycle rule that expires
 // its objects a day or more after their last write. A holder writes at each renewal and
-// trusts a lease for 12 h at most, so no expired object belongs to a holder. A name that
-// is acquired again just as its object expires may be removed: S3 queues objects for
-// deletion, and does not document whether it checks them again before the deletion. So
-// exclude long-lived names from the rule.
+// trusts a lease for 12 h at most, so no expired object belongs to a holder. If a name is acquired again just as its object
+// expires, the object may still be removed: S3 queues objects for deletion, and does not document whether it checks them again
+// before the deletion. So exclude long-lived names from the rule.
 //
 // # How it works
 //
@@ -58,10 +57,9 @@
 // ETags from the content, so each write contains a unique ID: otherwise a client that
 // read the object before a renewal could still replace it afterwards.
 //
-// Some stores build a reply from several reads of an object, so a write in between may
-// give an old Last-Modified with a new ETag. So, except on S3 itself, an object is
-// replaced only after a second read has returned the same state. If the ETag still
-// matches at the write, the second read was consistent.
+// Some stores build a reply from several reads of an object: if a write comes in between, the reply may combine an old
+// Last-Modified with a new ETag. So, except on S3 itself, an object is replaced only after a second read has returned the same
+// state. If the ETag still matches at the write, the second read was consistent.
 //
 // Open writes the object leases/~~probe, which holds no lease, with conditions that
 // don't hold and one condition that holds. If a store requires ETags without quotes, the

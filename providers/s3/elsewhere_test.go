@@ -17,7 +17,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T118: no signature and no session's token follows a redirect to another host.
+// T118: neither the signature nor the session token follows a redirect to another host.
 func TestTrap_T118_NoSecretFollowsARedirect(t *testing.T) {
 	for name, options := range map[string]func(url string) Options{
 		"keys": func(url string) Options {

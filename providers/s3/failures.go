@@ -20,7 +20,7 @@ const (
 
 const noBucket = "NoSuchBucket"
 
-// answerOf returns the store's answer in an error, or zero values without an answer.
+// answerOf returns the store's answer in an error, or zero values if the error contains no answer.
 func answerOf(err error) (code string, status int, header http.Header) {
 	if named := smithy.APIError(nil); errors.As(err, &named) {
 		code = named.ErrorCode()
@@ -32,8 +32,8 @@ func answerOf(err error) (code string, status int, header http.Header) {
 }
 
 // codes maps the store's error codes to their meaning (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
-// …/KMS/latest/APIReference/CommonErrors.html). The class decides whether the request was applied: see [providerkit.Class]. The SDK
-// lists the codes of throttling. Any other code has the meaning of its status.
+// …/KMS/latest/APIReference/CommonErrors.html). The class says whether the request was applied: see [providerkit.Class]. The SDK
+// lists the throttling codes. Any other code has the meaning of its status.
 var codes = map[string]providerkit.Meaning{
 	"NoSuchKey":                  {Class: missing},
 	"PreconditionFailed":         {Class: conflict}, // 412

@@ -13,7 +13,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// T184: throttling, expired credentials, a wrong time and an incomplete body are temporary, and not reported as final.
+// T184: throttling, expired credentials, a wrong time and an incomplete body are reported as temporary, not as final.
 func TestTrap_T184_WhatAnswersMean(t *testing.T) {
 	p, w := openProbed(t)
 	for _, c := range []struct {

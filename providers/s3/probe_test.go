@@ -51,9 +51,7 @@ func TestAStoreThatLetsTwoCreateAnObjectIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
-// Hetzner's store accepts no ETag with quotes:
-// github.com/benbjohnson/litestream/pull/1509. Other stores accept no ETag without
-// quotes.
+// Hetzner's store rejects ETags with quotes: github.com/benbjohnson/litestream/pull/1509. Other stores reject ETags without quotes.
 func TestETagsAreSentAsTheStoreWantsThem(t *testing.T) {
 	for _, quoted := range []bool{false, true} {
 		o, w := wireOptions(t)
@@ -121,7 +119,7 @@ func TestABucketThatIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "create the bucket")
 }
 
-// Ping reads from the store, and writes nothing.
+// Ping reads from the store, and does not write.
 func TestPing(t *testing.T) {
 	p, w := openProbed(t)
 	var methods []string

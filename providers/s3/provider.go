@@ -97,7 +97,7 @@ func (o *Options) client(ctx context.Context) (*s3.Client, *httpguard.Client, er
 	}), guarded, nil
 }
 
-// guardClient wraps the HTTP client of an application's client. The SDK's default client follows
+// guardClient wraps the HTTP client of an application's S3 client. The SDK's default client follows
 // 307 and 308, so guardClient replaces it with a copy of the net/http client inside. idle closes
 // the connections of the copy.
 func guardClient(users s3.HTTPClient) (_ *answerChecker, idle func()) {

@@ -44,7 +44,7 @@ func peer(t testing.TB, other *Provider) (*Provider, *faulttest.Wire) {
 	return p, w
 }
 
-// T13, T14, T15: a lost reply changes nothing.
+// T13, T14, T15: requests succeed although their replies are lost.
 func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
 	p, w := openProbed(t)
 	lose := func() {

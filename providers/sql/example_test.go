@@ -7,7 +7,7 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-// Migrate returns this error if the role has no right to create tables. An administrator runs the statements.
+// Migrate returns this error if the role may not create tables. An administrator runs the statements.
 func ExampleSetupError() {
 	var err error = &sqllease.SetupError{
 		Role:       "app",

@@ -13,9 +13,9 @@ import (
 )
 
 // SetupError is returned by Migrate if the role may not create the tables, and
-// matches leasing.ErrNotSetUp. A role with that right has to run Statements once.
+// matches leasing.ErrNotSetUp. A role that may create them has to run Statements once.
 type SetupError struct {
-	Role       string // the database role that lacks the right; "" on SQLite
+	Role       string // the database role that lacks the permission; "" on SQLite
 	Statements []string
 	Err        error // of the client library
 }
@@ -37,7 +37,7 @@ func (e *SetupError) Unwrap() error { return e.Err }
 // earlier release refuse the tables from then on, within 10 seconds, with leasing.ErrNotSetUp: they no longer extend
 // leases.
 //
-// Migrate does nothing if the tables already have this release's version. Otherwise it needs the right to create tables.
+// Migrate does nothing if the tables already have this release's version. Otherwise it needs permission to create tables.
 // Several processes may call it at the same time. Tables of another application, of a later release or from before release
 // 0.1.0 are left unchanged, and the error matches leasing.ErrNotSetUp.
 func (p *Provider) Migrate(ctx context.Context) error {

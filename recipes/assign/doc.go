@@ -1,6 +1,5 @@
-// Package assign distributes partitions evenly over the live workers: the shards of a
-// stream, the queues of a broker, the tenants of a service. One worker at a time
-// processes each partition.
+// Package assign distributes partitions (the shards of a stream, the queues of a broker, the tenants of a service) evenly over
+// the live workers. One worker at a time processes each partition.
 //
 //	worker, err := assign.New(manager, assign.Options{
 //		Name:       "orders",
@@ -48,8 +47,8 @@
 //
 // Call [Worker.Leave] before the process ends. The worker then no longer counts as live, but
 // continues its work until the others have made a listing and wait for its partitions. Each
-// partition is handed over when its work returns. If the context of Run ends instead, the work is
-// cancelled at once, and the partitions stay without a worker until the others' next listing.
+// partition is handed over when its work returns. If the context of Run ends instead, the work is cancelled at once, and its
+// partitions have no worker until the others' next listing.
 //
 // # Rollouts that change the partitions
 //
@@ -57,9 +56,9 @@
 // leaves no old name without a worker. A name that some lists lack stays with its worker, and no other worker begins to work on
 // the name. Work on a new name begins when the last worker without the name has left. Work on a removed name ends when the last
 // worker with the name has left. Until then shares may be uneven. The lease of a worker publishes its list as a Bloom filter of
-// 3 bytes for each name, up to 2 KiB, in metadata that Options.Lease leaves free. A list of 680 names seems to have one in
-// 10,000 of the names that it lacks, and a list of 2,000 names one in 40. Such a name counts as shared; shares are then uneven,
-// and an old name may have no worker.
+// 3 bytes for each name, up to 2 KiB, in metadata that Options.Lease leaves free. The filter of a list of up to 680 names matches
+// about one in 10,000 of the names that the list lacks, and the filter of 2,000 names one in 40. Such a name counts as shared;
+// shares are then uneven, and an old name may have no worker.
 //
 // # What it does not promise
 //

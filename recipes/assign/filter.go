@@ -14,8 +14,8 @@ import (
 const namesKey = "assign.partitions"
 
 const (
-	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. With
-	// these, about one in 10,000 of the names that a list lacks seems to be listed.
+	// nameBytes is the size of a filter for each name, and hashes counts the bits that a name sets. With these sizes, about one
+	// in 10,000 of the names that a list lacks seems to be listed.
 	nameBytes, hashes = 3, 8
 	// maxFilterBytes bounds a filter.
 	maxFilterBytes = 2048
@@ -26,7 +26,7 @@ const (
 // filter is the list that a worker publishes, or nil if the worker publishes none of its names.
 type filter []byte
 
-// newFilter returns a list's filter, of a size that leaves room for other metadata; nil if there is too little room.
+// newFilter returns a list's filter, of a size that leaves room for other metadata, or nil if there is too little room.
 func newFilter(list []string, metadata map[string]string) filter {
 	room := leasing.MaxMetadataBytes - len(namesKey)
 	for key, value := range metadata {
@@ -46,7 +46,7 @@ func newFilter(list []string, metadata map[string]string) filter {
 	return f
 }
 
-// eachBit calls yield with the bits of a name until yield returns false. Two hashes yield all bits (Kirsch and
+// eachBit calls yield with the bits of a name until yield returns false. All bits are derived from two hashes (Kirsch and
 // Mitzenmacher, "Less Hashing, Same Performance", 2006).
 func (f filter) eachBit(name string, yield func(i uint64) bool) {
 	sum := sha256.Sum256([]byte(name))
@@ -58,7 +58,7 @@ func (f filter) eachBit(name string, yield func(i uint64) bool) {
 	}
 }
 
-// contains reports whether a list has a name. A worker without a filter is assumed to have all names.
+// contains reports whether the list behind the filter has a name. A worker without a filter is assumed to have all names.
 func (f filter) contains(name string) bool {
 	has := true
 	if len(f) > 0 {

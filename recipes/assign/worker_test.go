@@ -100,7 +100,7 @@ func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
 	})
 }
 
-// A restarted worker with the same ID waits for its predecessor's leases to expire. If it returns in time, no other
+// A restarted worker with the same ID waits for its predecessor's leases to expire. If it restarts in time, no other
 // worker takes its partitions.
 func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
 	withFleet(t, func(t *testing.T, f *fleet) {

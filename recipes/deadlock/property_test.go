@@ -120,7 +120,7 @@ func TestEveryRealCycleIsFoundAndNoOther(t *testing.T) {
 }
 
 // If the actors that give way release their leases, all others make progress: one actor gives way
-// for each cycle, and no actor gives way without a cycle.
+// for each cycle, and no actor outside a cycle gives way.
 func TestOneGivesWayForEachCycle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))

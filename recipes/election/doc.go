@@ -14,7 +14,7 @@
 // it calls OnElected with a context that ends with the lease. context.Cause says
 // why it ended: the lease was lost, the candidate resigned, or the context given
 // to Run ended. The lease is renewed until OnElected has returned, and then
-// released. So one leader's OnElected has returned before the next one's begins.
+// released. So, unless the lease is lost, one leader's OnElected has returned before the next leader's OnElected begins.
 // Then OnResigned is called with the reason why the term ended. After a pause
 // the candidate stands again, until it resigns or its context ends.
 //

@@ -35,8 +35,8 @@ func TestOneLeadsAndTheOtherTakesOver(t *testing.T) {
 	})
 }
 
-// If the lease were released before the work has stopped, or no longer renewed once the context is
-// cancelled, the next leader would start while the first still cleans up.
+// If the lease were released before the work has stopped, or not renewed after the context is cancelled, the next leader would
+// start while the first still cleans up.
 func TestTrap_T35_NobodyIsElectedWhileTheLastLeaderCleansUp(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture) {
 		a := s.start("a", Options{OnElected: func(ctx context.Context, _ *leasing.Lease) error {

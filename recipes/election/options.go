@@ -28,7 +28,7 @@ type Options struct {
 	// returned nil of its own accord. Otherwise it matches, with errors.Is,
 	// each of these that happened: the error of OnElected; leasing.ErrLost;
 	// ErrResigned; the cause of the context given to Run; and the error of the
-	// release, after which the name stays taken until the TTL has passed.
+	// release, after which the name stays held until the TTL has passed.
 	OnResigned func(lease *leasing.Lease, reason error)
 
 	// Lease configures the lease: its TTL, for example, or Metadata with the

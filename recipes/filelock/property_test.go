@@ -19,7 +19,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
-// resolve finds the file that the system opens, or no file if the system finds no file.
+// resolve finds the file that the system opens, or none if the system does not find a file.
 func TestResolveGoesWhereTheSystemGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		root := t.TempDir() + "/1/2/3/4/5" // deep enough that no path leaves the temporary folder

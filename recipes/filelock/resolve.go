@@ -80,7 +80,7 @@ func resolve(path string) (string, fs.FileInfo, error) {
 	return at, info, nil
 }
 
-// asFolder reports whether the end of a path says that the path leads to a folder.
+// asFolder reports whether a path can only mean a folder, because of its last element.
 func asFolder(path string) bool {
 	path = filepath.ToSlash(path)
 	return strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")

@@ -23,7 +23,7 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// One file has one lease, for any spelling of its path.
+// A file has one lease, whatever the spelling of its path.
 func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
 	withCheckout(t, []string{"src/a.go", "docs/"}, func(t *testing.T, c *checkout) {
 		require.NoError(t, os.Symlink("src", filepath.Join(c.root, "link")))

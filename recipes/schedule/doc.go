@@ -50,13 +50,12 @@
 //
 // On the day of a clock change, a time of day may be skipped, or may come twice. If clocks go from 02:00 to
 // 03:00, 02:30 does not come; if they go back, it comes twice. The cron library decides how often the job runs
-// on that day: never, once or twice. Libraries differ. Around such changes some libraries also contradict
-// themselves: such odd ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A
-// timetable in UTC is not affected.
+// on that day: never, once or twice. Libraries differ. Around clock changes some libraries also contradict themselves: these
+// irregular ticks are reported to Options.OnError as an [OddTickError], and the schedule goes on. A timetable in UTC is not
+// affected.
 //
-// Missed ticks are not made up for. While no process runs the schedule, ticks
-// are lost. Only with Options.CatchUp does a starting process take the tick that
-// is current.
+// Missed ticks are not made up for: ticks that come while no process runs the schedule are lost. Only with Options.CatchUp does a
+// starting process take the tick that is current.
 //
 // # How it works
 //

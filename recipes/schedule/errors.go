@@ -31,10 +31,9 @@ type MissedError struct {
 func (e *MissedError) Error() string { return "schedule: tick missed: " + e.Err.Error() }
 func (e *MissedError) Unwrap() error { return e.Err }
 
-// OddTickError says that Options.Next contradicts itself, which cron libraries do around changes of
-// clocks: it answered with the zero time or with a time that is not after its argument, it panicked,
-// or it gave different ticks for two times between which no tick lies. The schedule continues with
-// Tick. Its ticks may differ from those of another process, or may miss some.
+// OddTickError says that Options.Next contradicts itself, which cron libraries do around clock changes: it answered with the zero
+// time or with a time that is not after its argument, it panicked, or it gave different ticks for two times with no tick in
+// between. The schedule continues with Tick. Its ticks may differ from those of another process, or may miss some.
 type OddTickError struct {
 	After  time.Time // Next was asked for the tick after this time
 	Answer time.Time // zero if Next returned the zero time or panicked

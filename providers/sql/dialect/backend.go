@@ -37,8 +37,7 @@ type Backend interface {
 
 	// Sweep checks the next limit names, in order, and deletes the names that have been unused for the
 	// duration idle and may be forgotten. It begins after the name *after. If after is nil, it begins
-	// where the previous call with nil, in any process, stopped. The last name is "" at the end of the
-	// table.
+	// where the previous call with nil, in any process, stopped. last is the last name checked, or "" at the end of the table.
 	Sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
 	// WriteHistory appends all entries, or returns an error and appends no entry.
 	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error

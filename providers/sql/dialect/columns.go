@@ -54,7 +54,7 @@ func (r *Row) Settle(id string) {
 }
 
 // settleClockStep handles a row that has more time left than its TTL. If the row was written after the read began, no clock has
-// gone back, and its deadline stays.
+// gone back, and the row's deadline stays.
 func (r *Row) settleClockStep() {
 	left, late := r.Left, time.UnixMicro(r.seen)
 	r.Unsettled = false

@@ -14,11 +14,11 @@ import (
 // in 10^17 claims has the hash of another claim.
 const (
 	endedMark    = HashBytes     // the offset of the byte that marks a break
-	endedSecond  = endedMark + 1 // the offset of the second
+	endedSecond  = endedMark + 1 // the offset of the time in seconds
 	EndedBytes   = endedSecond + 4
 	brokenByMark = 1
-	// EndedDropped is the number of entries that a new entry replaces once they are too old. So each new entry shrinks the memory
-	// of a name that was busy by one entry.
+	// EndedDropped is the number of entries that a new entry replaces once they are too old. So the memory of a name that was
+	// once busy shrinks by one entry with each new entry.
 	EndedDropped = 2
 )
 

@@ -20,7 +20,7 @@ type Options struct {
 	Timeout                  time.Duration
 }
 
-// Validate checks the rules that the fields' tags can't state.
+// Validate checks the rules that the tags of the fields can't express.
 func (o Options) Validate() error {
 	if o.HistoryRenewals && !o.History {
 		return providerkit.BadOption("HistoryRenewals", true, "History as well")

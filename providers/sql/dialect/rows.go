@@ -24,8 +24,8 @@ type RowStore struct {
 	*Wakeups
 }
 
-// NewRowStore returns the row store of a dialect. clock returns zero where rows contain the time. columns is the number of
-// [Row.Columns] in a row. listen is for [NewWakeups].
+// NewRowStore returns the row store of a dialect. clock returns zero if the dialect's rows contain the time. columns is the
+// number of [Row.Columns] in a row. listen is for [NewWakeups].
 func NewRowStore(
 	s *Store, in RowDialect, clock func() hostclock.Time, columns int, listen func(context.Context, *Wakeups) (wakeup.Connection, error),
 ) *RowStore {

@@ -25,7 +25,7 @@ const (
 // Tables has the names of the tables, and the operations on tables that all dialects share.
 type Tables struct {
 	Schema, Table string   // schema is "" except on PostgreSQL and SQL Server
-	quote         string   // the first and the last mark of a quoted name
+	quote         string   // the opening and the closing mark of a quoted name
 	Suffixes      []string // the suffixes of these tables, except the table of versions
 	Create        []string // the statements that make the tables
 	// All statements, by name. exists reports whether a table exists, and version returns the version of our tables. history and

@@ -10,7 +10,7 @@ import (
 )
 
 // WaitList is the queue in a row, with a line for each waiter: its hash, the channel on which its process is
-// woken, the time since which it waits, its ID and its owner.
+// woken, the time at which it began to wait, its ID and its owner.
 type WaitList string
 
 // Head returns the first waiter, and its channel.

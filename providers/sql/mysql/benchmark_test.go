@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The benchmarks compare the provider with GET_LOCK, which writes nothing and whose locks end with their connection.
+// The benchmarks compare the provider with GET_LOCK, which does not write, and whose locks end with their connection.
 // They use a separate server with default settings: each commit is flushed to disk.
 
 // BenchmarkCycle_mariadb acquires and releases a free name.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startServer starts a server for one test, with a database and a user who has rights only on this database.
+// startServer starts a server for one test, with a database and a user who has permissions only on this database.
 func startServer(t *testing.T, flags ...string) (root, app *bed) {
 	server := servertest.NewMariaDB(t, flags...)
 	root = newBed(t, "mysql://root@"+server.Addr()+"/mysql")
@@ -59,7 +59,7 @@ func TestTrap_T150_AServerThatOnlyReads_mariadb(t *testing.T) {
 	require.NoError(t, p.Release(bounded(t), releaseOf(claim)))
 }
 
-// T157: one error number of the server (1290) stands for many options. A permanent option is not retried.
+// T157: one error number of the server (1290) stands for many options. A request that a permanent option prevents is not retried.
 func TestTrap_T157_AnOptionPreventsTheStatement_mariadb(t *testing.T) {
 	_, app := startServer(t, "--enforce-storage-engine=Aria")
 	_, err := OpenURL(bounded(t), app.url+"?create=true")
@@ -98,7 +98,7 @@ func TestTrap_T151_AConnectionThatWasIdleIsChecked_mariadb(t *testing.T) {
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
 }
 
-// T156: an account that may not log in is denied, and causes no endless wait.
+// T156: an account that may not log in is denied, and does not wait endlessly.
 func TestTrap_T156_AccountsThatMayNotLogIn_mariadb(t *testing.T) {
 	root, app := startServer(t)
 	root.open(t)
@@ -209,8 +209,8 @@ func TestTrap_T159_SafeUpdates_mariadb(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// T160: the server ends one of two transactions that wait for each other. The ended transaction has changed nothing and is
-// repeated, so sweeps and requests succeed.
+// T160: the server rolls back one of two transactions that wait for each other. That transaction is repeated, so sweeps and
+// requests succeed.
 func TestTrap_T160_ADeadlockIsNoAnswer_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	b.open(t)

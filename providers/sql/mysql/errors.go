@@ -20,7 +20,7 @@ func verdict(err error) sqlkit.Verdict {
 }
 
 // errorNumber returns the server's code from an error of the client library, or 0. If the library itself ended the
-// log-in, it returns the code of MySQL's own client.
+// log-in, errorNumber returns the code that MySQL's own client uses.
 func errorNumber(err error) int {
 	if coded := (*mysql.MySQLError)(nil); errors.As(err, &coded) {
 		return int(coded.Number)

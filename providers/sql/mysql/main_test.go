@@ -38,7 +38,7 @@ func (m *backend) Execute(ctx context.Context, statement string, args ...any) er
 	return dialect.Run(ctx, m.db, statement, args...)
 }
 
-// mariadbURL returns the URL of a user with the right to create databases.
+// mariadbURL returns the URL of a user who may create databases.
 func mariadbURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_MARIADB")

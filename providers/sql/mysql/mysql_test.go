@@ -65,7 +65,7 @@ func TestMigration_mariadb(t *testing.T) {
 	require.NoError(t, p.Migrate(bounded(t)))
 }
 
-// A role without rights receives the statements to run, and gets ErrDenied for requests that need a missing right.
+// A role without permissions receives the statements to run, and gets ErrDenied for requests that need a missing permission.
 func TestRights_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
 	owner := b.open(t)
@@ -92,7 +92,7 @@ func TestRights_mariadb(t *testing.T) {
 	err = wrong.Ping(bounded(t))
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 	require.NotContains(t, err.Error(), "falsch")
-	for _, host := range []string{"'127.0.0.1'", "localhost"} { // the rights in docs/providers/mariadb.md
+	for _, host := range []string{"'127.0.0.1'", "localhost"} { // the permissions in docs/providers/mariadb.md
 		b.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON lease TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT, INSERT, DELETE ON lease_history TO "+role+"@"+host)
 		b.exec(t, "GRANT SELECT, UPDATE ON lease_version TO "+role+"@"+host)

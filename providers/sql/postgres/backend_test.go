@@ -163,7 +163,7 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	require.Equal(t, abstractions.FingerprintOf("first"), held.Holder.Fingerprint)
 }
 
-// Claims that poll a held name leave no trace: no dead row, no WAL.
+// Claims that poll a held name leave no trace: neither dead rows nor WAL.
 func TestRefusedAcquireWritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, history := range []string{"true", "false"} {
@@ -254,7 +254,7 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	all.Wait()
 }
 
-// T12: any number of waiting acquires leaves a connection for renewals.
+// T12: however many acquires wait, a connection is left for renewals.
 func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -26,9 +26,10 @@
 //
 // # How it works
 //
-// The tables are in the schema [DefaultSchema], or that of Options.Schema. The table "lease_waiters" holds the waiters' identities.
+// The tables are in the schema [DefaultSchema], or in the schema that Options.Schema names. The table "lease_waiters" holds the
+// waiters' identities.
 //
-// The acquire of a name that is free, and the release by its holder, take one statement, for one
+// The acquire of a name that is free, and its release by the holder, take one statement, for one
 // row or for all requests that arrived at the same time. Every other case takes two more
 // statements: the row is read, the rules of package providerkit decide, and the result is written
 // if the row has not changed. An acquire of a held name writes nothing. A statement for many names

@@ -45,7 +45,7 @@ WHERE l."LeaseUntil" IS NULL OR l."LeaseUntil" <= now() RETURNING true`
 	leaveLock  = `UPDATE infra."DistributedLock" SET "LeaseUntil" = NULL, "OwnerToken" = NULL WHERE "ResourceName" = $1 RETURNING true`
 )
 
-// While its processes are replaced one by one, a program moves away from the tables of another library. No name ever has
+// A program moves away from the tables of another library while the program's processes are replaced in turn. No name ever has
 // a holder on both sides.
 func TestMoveFromLeaseTables(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Version reads the catalogue before the table, since the error would be the same for a missing table and for a table
-// that this role has no right to see. Every role can read the catalogue, even without rights on the schema. Version also
-// reads the default isolation level and the encoding of texts.
+// Version reads the catalogue before the table, since the error would be the same for a missing table and for a table that this
+// role may not see. Every role can read the catalogue, even without permissions on the schema. Version also reads the default
+// isolation level and the encoding of texts.
 func (p *postgres) Version(ctx context.Context) (int, error) {
 	err := p.db.Query(ctx, pgkit.Settings, nil, func(scan dialect.Scan) error {
 		strict, err := pgkit.Session(scan)
@@ -49,7 +49,7 @@ func (p *postgres) Migrate(ctx context.Context) error {
 		return err
 	}
 	statements := p.Tables.Pending(found)
-	if there && found == 0 { // CREATE SCHEMA needs a right, even if the schema exists
+	if there && found == 0 { // CREATE SCHEMA needs a permission, even if the schema exists
 		statements = statements[1:]
 	}
 	err = p.install(ctx, statements)
@@ -80,7 +80,7 @@ func (p *postgres) install(ctx context.Context, create []string) error {
 	return tx.Commit()
 }
 
-// grants returns the statements that grant a role its rights at run time.
+// grants returns the statements that grant a role its permissions at run time.
 func (p *postgres) grants(role string) []string {
 	to := pgx.Identifier{role}.Sanitize()
 	return []string{

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role without the right to create tables receives the statements to run, and can use the tables
+// A role that may not create tables receives the statements to run, and can use the tables
 // once another role has run the statements.
 func TestRoleWithoutRightsLearnsTheStatements(t *testing.T) {
 	ctx, schema := bounded(t), newSchema(t)

@@ -82,7 +82,7 @@ var fragments = map[string]string{
 	"floor": "(SELECT f.token FROM {{lease}} AS f WHERE f.name = '')",
 	// Whether the clock can be the token of a new name: it is above the floor, and below the last token.
 	"above": "(coalesce({{floor}} < ?, true) AND ? <= {{before_last}})",
-	// Whether the rule of an acquire may ignore a row's token, which is neither 0 (no token yet) nor the last token.
+	// Whether a row's token is neither 0 (no token yet) nor the last token: then the rule of an acquire may ignore the token.
 	"plain": "l.token BETWEEN 1 AND {{before_last}}",
 	// Whether it is a waiter's turn on a free name, and whether the name is kept for another waiter.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",

@@ -77,7 +77,7 @@ func (s *switchServer) hangUp() {
 	s.exec(s.server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
 }
 
-// switchOver has all kinds of clients, each with its own schema.
+// switchOver returns the fault and clients of all kinds, each with its own schema.
 func (s *switchServer) switchOver() faulttest.SwitchOver {
 	return faulttest.SwitchOver{Server: s.server.Addr(), Clients: postgresClients("app:secret", "leases?sslmode=disable")}
 }

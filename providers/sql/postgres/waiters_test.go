@@ -256,7 +256,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 	take(ctx, t, p, "m", abstractions.NewID())
 }
 
-// In one batch no claim takes a name out of turn, and a freed name goes to its own head waiter.
+// In one batch no claim acquires a name out of turn, and a freed name goes to its own head waiter.
 func TestABatchObeysThePostgresQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), database.New(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// T27: an error's code decides what the error means, never its text.
+// T27: an error's code, never its text, decides what the error means.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	sentinels := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid}
 	for _, test := range []struct {

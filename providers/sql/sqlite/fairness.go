@@ -54,9 +54,8 @@ const (
 )
 
 // busy decides after count pauses whether to poll the lock of the file once more. SQLite's
-// own handler backs off to 100 ms, so that the oldest waiters poll ever more rarely, and
-// newcomers overtake the oldest. Here every waiter polls at the same short, random
-// intervals for as long as its context lasts.
+// own handler backs off to 100 ms, so that the oldest waiters poll less and less often, and newcomers overtake these waiters.
+// Here every waiter polls at the same short, random intervals for as long as its context lasts.
 func (b *writeBurst) busy(ctx context.Context, count int) bool {
 	b.contended.Store(time.Now().UnixNano())
 	return (ctx.Done() != nil || count < maxBusyPolls) && dialect.Pause(ctx, minPoll+rand.N(maxPoll-minPoll))

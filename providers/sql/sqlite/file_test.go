@@ -72,8 +72,8 @@ func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// Another process makes a new file in place of the old one, for example after `git clean`. The
-// holder notices its loss at its next renewal, and not at the end of its TTL.
+// Another process makes a new file in place of the old one, for example after `git clean`. The holder notices the loss at its
+// next renewal, not only at the end of the TTL.
 func TestTrap_T133_AFileThatIsGoneIsALoss(t *testing.T) {
 	ctx, folder := bounded(t), filepath.Join(t.TempDir(), "state")
 	url := "sqlite://" + filepath.Join(folder, "leases.db")

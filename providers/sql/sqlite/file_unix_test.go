@@ -11,7 +11,7 @@ import (
 
 // dropRights drops this process's root privileges or, on request, uses up all descriptors.
 func dropRights(what string) error {
-	if os.Getuid() == 0 { // root has all rights
+	if os.Getuid() == 0 { // root has all permissions
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
 			return err
 		}

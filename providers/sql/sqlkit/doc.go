@@ -5,7 +5,7 @@
 // # Errors
 //
 // Each database has one table of error codes: [SQLite], [PostgreSQL], [MySQL] and [SQLServer]. The packages that link a client
-// read the code from its errors. A [Verdict] says three things about an error.
+// read the code from its errors. A [Verdict] says, among other things:
 //
 //   - Meaning.Class and Meaning.Advice are for the caller.
 //   - The class also says whether the request was applied. A class other than

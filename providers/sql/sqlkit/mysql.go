@@ -27,8 +27,8 @@ var mysqlNumbers = byNumber(map[Verdict][]int{
 	Closing(providerkit.Refused, "the server is read-only, or is not ready"): {1792, 1836, 3032, 1047, 4031},
 	// A server that shuts down, and a connection that was killed.
 	Closing(providerkit.Unknown, ""): {1053, 1927},
-	// No access to the server, the database, a table or a column; a missing right; a locked account; a password that has expired,
-	// or that the server requires in another form; no TLS where the server or the account demands TLS.
+	// No access to the server, the database, a table or a column; a missing permission; a locked account; a password that has
+	// expired, or that the server requires in another form; no TLS where the server or the account demands TLS.
 	Is(providerkit.Denied): {
 		1044, 1045, 1130, 1142, 1143, 1227, 1698, 1370, 1820, 1862, 4151, 3118, 3955, 1251, 1275, 1524, 3159, MySQLAuthError,
 	},

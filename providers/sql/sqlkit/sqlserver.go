@@ -22,14 +22,15 @@ var sqlServerNumbers = byNumber(map[Verdict][]int32{
 	Is(providerkit.Refused): {SQLServerDeadlock, 1222, 1204, 2627, 2601, 701, 802, 8645, 8651, 1101, 1105, 9002, 17809, 18401, 18461},
 	// Azure SQL Database: the limits of a database, a pool and a subscription, a service that is busy, a database that has reached its size.
 	{Meaning: providerkit.Meaning{Class: providerkit.Refused, Advice: "the service throttles"}}: {10928, 10929, 10936, 40501, 40544, 49918, 49919, 49920},
-	// A read-only database or replica; a database that recovers, is restored, is offline, has one user, or is not available; a server that is paused or starts.
+	// A read-only database or replica; a database that recovers, is restored, is offline, is in single-user mode, or is not
+	// available; a server that is paused or starting.
 	Closing(providerkit.Refused, "the server is read-only, or is not ready"): {
 		3906, 3908, 976, 978, 979, 982, 983, 921, 922, 924, 927, 929, 942, 945, 952, 954, 955, 40613, 17142, 17187,
 	},
 	// A session that was killed; a server that shuts down; a service that fails over, or has ended a session.
 	Closing(providerkit.Unknown, ""): {596, 6005, 40197, 40143, 40166, 40540, 40549, 40550, 40551, 40552, 40553},
 	// A log-in that fails: no user, a wrong or expired password, an account that is locked or disabled; an address that the
-	// firewall refuses. A missing right on an object, a column, a statement or the database.
+	// firewall refuses. A missing permission on an object, a column, a statement or the database.
 	Is(providerkit.Denied): {
 		18456, 18451, 18452, 18470, 18486, 18487, 18488, 40532, 40615, 40914, 47073, 229, 230, 262, 297, 300, 916, 15247,
 	},

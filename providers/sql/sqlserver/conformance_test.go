@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sqlserverURL returns the URL of a user with the right to create databases.
+// sqlserverURL returns the URL of a user who may create databases.
 func sqlserverURL(t testing.TB) string {
 	t.Helper()
 	return servertest.Require(t, "LEASING_TEST_SQLSERVER")

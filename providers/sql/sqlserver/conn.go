@@ -19,7 +19,7 @@ import (
 const settings = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCK_TIMEOUT `
 
-// The longest waits for a lock, in milliseconds: the end of the T-SQL in settings.
+// The longest waits for a lock, in milliseconds. Each completes the SET LOCK_TIMEOUT at the end of settings.
 const (
 	lockWait   = "2000;\n"
 	noLockWait = "0;\n"
@@ -113,8 +113,8 @@ func endWith(ctx context.Context, conn *sql.Conn) (stop func() bool) {
 	return stop
 }
 
-// transact runs statements in a transaction that stays open between the client's requests, so they
-// must not touch rows of leases.
+// transact runs statements in a transaction that stays open between the client's requests, so the statements must not touch rows
+// of leases.
 func (d database) transact(ctx context.Context, do func(dialect.Statements) error) error {
 	conn, err := d.Conn(ctx)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestTrap_T291_AVictimOfADeadlock(t *testing.T) {
 	}
 }
 
-// T291: a batch of renewals is the victim of one deadlock after the other. It is not applied, and each claim is renewed alone.
+// T291: a batch of renewals is the victim of one deadlock after another. It is not applied, and each claim is renewed alone.
 func TestTrap_T291_ABatchThatIsAVictim(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -199,8 +199,8 @@ func TestTrap_T292_ALostRaceForANewName(t *testing.T) {
 	}
 }
 
-// T293: a renewal waits for the lock of its row until its claim has run out. The statement's clock reading is from before the
-// wait, but the reading before COMMIT is from after the wait.
+// T293: a renewal waits for the lock of its row until its claim has run out. The statement reads the clock before the wait, but
+// the reading before COMMIT comes after the wait.
 func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 	f := newFake(t)
 	p := f.open(Options{})
@@ -222,7 +222,7 @@ func TestTrap_T293_ARenewalThatWaitsTooLong(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrLost)
 }
 
-// T294: between the read and the write the token, the ID or the version of the row is changed by hand. The row is not
+// T294: the token, the ID or the version of the row is changed by hand between the read and the write. The row is not
 // overwritten.
 func TestTrap_T294_ARowThatIsNoLongerTheClaims(t *testing.T) {
 	for column, value := range map[int]driver.Value{2: int64(1), 3: "another", 1: int64(1)} {

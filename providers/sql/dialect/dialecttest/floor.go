@@ -68,8 +68,8 @@ func theFloorIsKeptAndObeyed(t *testing.T, d Database) {
 
 func text(token int64) string { return strconv.FormatInt(token, 10) }
 
-// T128: no token follows the last token, even one that an operator wrote by hand, and none wraps around. Acquires of other names at
-// the same time succeed.
+// T128: no token follows the last token, even if an operator wrote the last token by hand, and tokens never wrap around. Acquires
+// of other names at the same time succeed.
 func noTokenFollowsTheLast(t *testing.T, d Database) {
 	for _, parameters := range [][]string{nil, {"history", "true"}} {
 		d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {

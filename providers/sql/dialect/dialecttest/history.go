@@ -100,7 +100,7 @@ func historyIsOptional(t *testing.T, d Database) {
 	})
 }
 
-// Changes of one name by several goroutines are in order, with rising tokens.
+// Changes to one name by several goroutines are recorded in order, with rising tokens.
 func historyIsInOrder(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, p := Bounded(t), open("history", "true")

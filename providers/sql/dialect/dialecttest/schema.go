@@ -128,7 +128,7 @@ func foreignTablesAreLeftAlone(t *testing.T, d Database) {
 	}
 }
 
-// T87: tables that were replaced while they were in use are reported as not set up.
+// T87: tables that are replaced while in use are reported as not set up.
 func tablesThatChangedAreNotSetUp(t *testing.T, d Database) {
 	for name, statements := range map[string][]string{
 		"dropped":     {"DROP TABLE {lease}"},

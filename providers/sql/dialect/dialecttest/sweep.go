@@ -50,7 +50,7 @@ func oneOffNamesAreForgotten(t *testing.T, d Database) {
 	})
 }
 
-// Idle makes each name look as if its last use had been earlier by the given time.
+// Idle makes the last use of each name earlier by the given time.
 func Idle(t testing.TB, p *sqllease.Provider, by time.Duration) {
 	t.Helper()
 	Execute(Bounded(t), t, p, fmt.Sprintf("UPDATE {lease} SET version = version - %d", by.Microseconds()))

@@ -49,7 +49,7 @@ const (
 )
 
 // A later release refuses tables of an earlier release until Migrate has brought them up to date, with all rows. From then on
-// the earlier release refuses them, for each verb, and writes nothing.
+// each verb of the earlier release refuses the tables and does not write.
 func tablesAreBroughtUpToDate(t *testing.T, d Database) {
 	d.on(t, func(t *testing.T, open func(...string) *sqllease.Provider) {
 		ctx, earlier := Bounded(t), open()

@@ -48,8 +48,8 @@ func TestTrap_T155_WhatPostgreSQLsCodesDecide(t *testing.T) {
 	require.Zero(t, pgkit.Verdict(errors.New("42P01")))
 }
 
-// T197: an error that the server reports instead of committing is an answer, whatever its code. The end of a session is not such
-// an answer.
+// T197: an error that the server reports instead of committing is an answer, whatever its code. An error after which the
+// transaction may be committed, as when the session ends, is not an answer.
 func TestTrap_T197_WhatARollbackIs(t *testing.T) {
 	for _, code := range []string{"23503", "23505", "25P02", "P0001", "40001", "40P01", "22023", "53100", "55P03", "42P01", "AB123"} {
 		require.True(t, pgkit.Verdict(&pgconn.PgError{Code: code}).RolledBack, code)

@@ -15,8 +15,8 @@ import (
 // hangUpTime bounds the last message on a connection that is closed.
 const hangUpTime = 100 * time.Millisecond
 
-// CheckIdle returns options with which a connector of pgx checks connections that were idle, and closes those that do not answer in
-// time.
+// CheckIdle returns options with which a connector of pgx checks connections that were idle, and closes each that does not answer
+// in time.
 func CheckIdle() []stdlib.OptionOpenDB {
 	return []stdlib.OptionOpenDB{
 		stdlib.OptionShouldPing(func(ctx context.Context, p stdlib.ShouldPingParams) bool {
