@@ -27,9 +27,9 @@ type job struct {
 	started bool
 }
 
-// overdueDivisor divides the time that a request may take. A job waits for a worker for one such
-// part, and its request gets only one part while other jobs of its kind are overdue and have
-// no worker.
+// overdueDivisor divides the time that a request may take. A job that has waited for a worker
+// for a quarter of that time is overdue. A request that is sent while other jobs of its kind are overdue
+// and have no worker gets only a quarter of its time.
 const overdueDivisor = 4
 
 // MaxJobs bounds the requests of a kind in flight while jobs are overdue. If overdueFactor times the usual limit is more, that

@@ -60,7 +60,7 @@ type Options struct {
 	// several goroutines at a time, so it should cache the secret. The first answer decides which of the two
 	// kinds is used. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is the path of a file with an account key or a SAS. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with an account key or a SAS. Each request uses the newest valid contents of the file.
 	SecretFile string `json:"secret_file"`
 	// ConnectionString is the account's connection string, as the portal shows it, with
 	// a key or a SAS.

@@ -40,7 +40,7 @@ type Options struct {
 	// Secret, in place of Token, returns a token that may change. Each request calls it, from several goroutines at a time,
 	// so it should cache the token. An error counts as a failure of the credentials, and the request is not sent.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is the path of a file with a token. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with a token. Each request uses the newest valid contents of the file.
 	SecretFile string `json:"secret_file"`
 	// Client sends the requests: set it for your own CA or client certificate. It must
 	// not retry writes. Default: a client that trusts the system's CAs.

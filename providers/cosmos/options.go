@@ -52,7 +52,7 @@ type Options struct {
 	// goroutines at a time, so it should cache the key. An error counts as a failure of the credentials, and the
 	// request is not sent. A new key costs two requests.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is the path of a file with a key of the account. Each request uses its newest usable contents.
+	// SecretFile is the path of a file with a key of the account. Each request uses the newest valid contents of the file.
 	SecretFile string `json:"secret_file"`
 	// Auth configures how to get tokens from Microsoft Entra ID: see RoleDefinition.
 	Auth auth.Options `json:"auth"`

@@ -36,10 +36,10 @@ type Options struct {
 	// Secret, in place of Password, returns a password that may change. Each request for a token calls it, from several
 	// goroutines at a time. An error counts as a failure of the credentials.
 	Secret func(ctx context.Context) (string, error) `json:"-"`
-	// SecretFile is the path of a file with a password. Each request for a token uses its newest usable contents.
+	// SecretFile is the path of a file with a password. Each request for a token uses the newest valid password of the file.
 	SecretFile string `json:"secret_file"`
 	// TLS encrypts connections. CAFile holds the certificates to trust, in PEM; default: the system's. CertFile and KeyFile are
-	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest usable contents
+	// the client's certificate and key. Setting any of these files also sets TLS. New connections use the newest valid contents
 	// of the files.
 	TLS      bool   `json:"tls"`
 	CAFile   string `json:"ca_file"`

@@ -18,7 +18,7 @@ type shell = providerkit.Provider
 // is safe for concurrent use.
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Waiter, WaiterLister (but not with Redlock),
-// Lister and Pinger. A listing uses SCAN, and lists a name twice if Redis shrinks its table between two pages
+// Lister and Pinger. A listing uses SCAN, and may list a name twice, for example if Redis shrinks its hash table between two pages
 // (redis.io/docs/latest/commands/scan, "Scan guarantees"). On a Cluster it leaves out a name that moves during the
 // listing to a server already scanned: see docs/providers/redis.md.
 //

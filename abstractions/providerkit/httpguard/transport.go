@@ -13,9 +13,9 @@ import (
 // requests.
 //
 // If an answer has no body, Go returns its HTTP/1 connection to the pool before the caller
-// has the answer. If the context of that caller, or of the next user of the connection, ends
-// just then, Go closes the connection that the other request is using, and reports the cause of that
-// context to the other caller: golang.org/issue/41600. The other request may have arrived, so
+// has the answer. For a moment two requests then use one connection. If the context of either request ends
+// just then, Go closes the connection under the other request, and returns the cause of the ended
+// context as the other request's error: golang.org/issue/41600. The other request may have arrived, so
 // it can't be sent again, and the cause may be an error of a lease.
 //
 // So a context that ends before the first byte of the answer closes the connection before Go

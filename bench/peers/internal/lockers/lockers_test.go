@@ -180,8 +180,8 @@ func TestAdaptersKeepRedis(t *testing.T) {
 	})
 }
 
-// TestAdaptersNoticeLossRedis shows that adapters report a lost lock, because the
-// comparison counts lost locks. A Redlock may acquire its lock again on servers that have
+// TestAdaptersNoticeLossRedis checks that the adapters report a lost lock: the comparison
+// relies on these reports. A Redlock may acquire its lock again on servers that have
 // forgotten it, so here another client takes the name.
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = 3 * time.Second

@@ -32,7 +32,7 @@ var forwarded = func() (all []os.Signal) {
 	return all
 }()
 
-// endsLeasing reports whether a signal ends leasing while it waits for a lease, as it would end any program.
+// endsLeasing reports whether a signal ends the leasing command while the command waits for a lease, as the signal would end any program.
 func endsLeasing(s os.Signal) bool {
 	return s != unix.SIGWINCH && s != unix.SIGCONT && s != unix.SIGTSTP
 }

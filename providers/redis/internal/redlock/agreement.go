@@ -28,9 +28,9 @@ package redlock
 //
 // Late requests. A request for a vote that arrives after the end of its attempt holds the node for a TTL, or until the
 // release, which the node remembers. Only a later attempt of the claim counts that vote, after its own request to the node. A
-// confirmation or an undo has no effect after a later attempt's request, or on another claim. A renewal acquires a
-// free node only if its token is the latest on the node and the claim has not ended there: no claim has held the name
-// with that node's vote since.
+// confirmation or an undo has no effect after a later attempt's request, or on another claim. A renewal takes a
+// free node only if the node's latest token is not above the lease's token, and the claim has not ended on that node. So no
+// other claim has held the name with that node's vote since the lease was granted.
 //
 // Clock steps. A node whose clock steps forward drops the lease early: see package redislease. A node whose clock steps
 // back keeps the lease longer. Tokens need no clocks, unless nodes forget or lose their records
